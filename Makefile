@@ -1,0 +1,66 @@
+# `make` alone lists what can be done. Everything runs in .venv, which `make setup` builds.
+SHELL := /bin/sh
+PYTHON := .venv/bin/python
+STAMP := .venv/.ready
+BENCH_STAMP := .venv/.bench-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check format lint types layers contract e2e bench demo generate pins clean
+
+help: ## list the verbs
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
+	@uv=$$(sh tools/get-uv) && \
+	if [ ! -x $(PYTHON) ]; then "$$uv" venv --quiet --python 3.11 .venv || "$$uv" venv --quiet .venv; fi && \
+	"$$uv" pip sync --quiet --python $(PYTHON) --require-hashes requirements/dev.txt && \
+	"$$uv" pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation -e . && \
+	touch $(STAMP)
+
+setup: $(STAMP) ## build .venv (gets uv itself when it is missing)
+
+test: $(STAMP) ## run the tests on this machine alone
+	$(PYTHON) -m pytest -q -m "not campaign" tests
+
+check: $(STAMP) format lint types layers test ## what CI does: format, lint, types, layers, tests
+
+format: $(STAMP)
+	@.venv/bin/ruff format --check --quiet src tests bench examples tools || \
+	  { echo "run: .venv/bin/ruff format src tests bench examples tools"; exit 1; }
+
+lint: $(STAMP)
+	.venv/bin/ruff check --quiet src tests bench examples tools
+
+types: $(STAMP)
+	.venv/bin/mypy
+
+layers: $(STAMP)
+	.venv/bin/lint-imports
+
+contract: $(STAMP) ## the contract suite: on the embedded API server, or on KUBECONFIG=...
+	$(PYTHON) -m pytest -q -m contract tests/contract
+
+e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
+	$(PYTHON) -m pytest -q -m e2e tests/e2e
+
+$(BENCH_STAMP): $(STAMP) requirements/bench.txt
+	@uv=$$(sh tools/get-uv) && "$$uv" pip install --quiet --python $(PYTHON) --require-hashes -r requirements/bench.txt && touch $(BENCH_STAMP)
+
+bench: $(BENCH_STAMP) ## measure against peers in the same run; table, and build/bench.json
+	$(PYTHON) -m bench
+
+demo: $(STAMP) ## local mode: a sharded Valkey under load survives a killed primary
+	.venv/bin/redis-operator demo
+
+generate: $(STAMP) ## write anew the files made from code (CRDs, golden manifests)
+	$(PYTHON) tools/generate.py
+
+pins: ## compile the pinned requirement files from pyproject.toml
+	@uv=$$(sh tools/get-uv) && \
+	compile="$$uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate" && \
+	$$compile pyproject.toml --all-extras --group dev --no-emit-package redis-operator -o requirements/dev.txt && \
+	$$compile pyproject.toml --all-extras --group dev --group bench --no-emit-package redis-operator -c requirements/dev.txt -o requirements/bench.txt && \
+	echo uv | $$compile - -o requirements/uv.txt
+
+clean: ## forget what was built
+	rm -rf .venv .tools build .mypy_cache .ruff_cache .pytest_cache
