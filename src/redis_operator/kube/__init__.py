@@ -1,0 +1,1 @@
+"""A Kubernetes client: requests, errors, kinds, credentials, discovery and the HTTP transport."""
