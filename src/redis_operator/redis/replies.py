@@ -1,0 +1,277 @@
+"""What servers answer, as values.
+
+`parsing` makes them: any bytes give a value or `MalformedReplyError`. Fields that a
+version does not send keep their default. Values are frozen, so they may be shared and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from .slots import NO_SLOTS, SlotSet
+
+__all__ = [
+    "ClusterInfo",
+    "ClusterLink",
+    "ClusterNode",
+    "Info",
+    "InfoMemory",
+    "InfoPersistence",
+    "InfoReplication",
+    "InfoServer",
+    "InfoStats",
+    "PrimaryRole",
+    "ReplicaLine",
+    "ReplicaRole",
+    "Role",
+    "SentinelRole",
+    "ShardNode",
+    "ShardView",
+]
+
+
+class ClusterNode(Struct, frozen=True):
+    """One line of CLUSTER NODES: a node as the answering one sees it."""
+
+    id: str
+    ip: str
+    port: int
+    bus_port: int
+    flags: frozenset[str]
+    primary: str | None = None
+    ping_sent_ms: int = 0
+    pong_received_ms: int = 0
+    config_epoch: int = 0
+    link_connected: bool = True
+    slots: SlotSet = NO_SLOTS
+    migrating: tuple[tuple[int, str], ...] = ()
+    importing: tuple[tuple[int, str], ...] = ()
+    hostname: str = ""
+    shard_id: str = ""
+
+    @property
+    def is_myself(self) -> bool:
+        """Whether this line is about the node that answered."""
+        return "myself" in self.flags
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether the node is a primary, with or without slots."""
+        return "master" in self.flags
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the node follows a primary."""
+        return "slave" in self.flags
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a majority agreed that the node is down."""
+        return "fail" in self.flags
+
+    @property
+    def is_suspected(self) -> bool:
+        """Whether the answering node alone cannot reach it."""
+        return "fail?" in self.flags
+
+    @property
+    def is_in_handshake(self) -> bool:
+        """Whether the two nodes have not finished meeting; its id is not its real one yet."""
+        return "handshake" in self.flags
+
+    @property
+    def has_no_address(self) -> bool:
+        """Whether the answering node does not know where it is."""
+        return "noaddr" in self.flags
+
+    @property
+    def slot_count(self) -> int:
+        """How many slots it owns."""
+        return len(self.slots)
+
+
+class ClusterInfo(Struct, frozen=True):
+    """CLUSTER INFO."""
+
+    is_ok: bool
+    slots_assigned: int = 0
+    slots_ok: int = 0
+    slots_pfail: int = 0
+    slots_fail: int = 0
+    known_nodes: int = 0
+    size: int = 0
+    current_epoch: int = 0
+    my_epoch: int = 0
+
+
+class ClusterLink(Struct, frozen=True):
+    """One line of CLUSTER LINKS: a bus connection of the answering node."""
+
+    direction: str
+    node: str
+    created_ms: int = 0
+    events: str = ""
+    send_buffer_bytes: int = 0
+
+
+class ShardNode(Struct, frozen=True):
+    """One node inside CLUSTER SHARDS."""
+
+    id: str
+    ip: str = ""
+    endpoint: str = ""
+    port: int = 0
+    tls_port: int = 0
+    role: str = ""
+    offset: int = 0
+    health: str = ""
+
+
+class ShardView(Struct, frozen=True):
+    """One shard of CLUSTER SHARDS."""
+
+    slots: SlotSet
+    nodes: tuple[ShardNode, ...]
+    id: str = ""
+
+
+class ReplicaLine(Struct, frozen=True):
+    """One replica as its primary sees it."""
+
+    ip: str
+    port: int
+    state: str
+    offset: int
+    lag_seconds: int = -1
+
+
+class InfoReplication(Struct, frozen=True):
+    """The replication section of INFO."""
+
+    role: str
+    replication_id: str = ""
+    replication_id2: str = ""
+    offset: int = 0
+    second_offset: int = -1
+    connected_replicas: int = 0
+    replicas: tuple[ReplicaLine, ...] = ()
+    primary_host: str = ""
+    primary_port: int = 0
+    link_up: bool = False
+    sync_in_progress: bool = False
+    sync_bytes_left: int = 0
+    last_io_seconds: int = -1
+    link_down_seconds: int = -1
+    is_read_only: bool = False
+    priority: int = 100
+    failover_state: str = ""
+    backlog_bytes: int = 0
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether the server takes writes."""
+        return self.role == "master"
+
+
+class InfoServer(Struct, frozen=True):
+    """The server section of INFO."""
+
+    engine: str = "redis"
+    version: str = ""
+    run_id: str = ""
+    mode: str = ""
+    tcp_port: int = 0
+    uptime_seconds: int = 0
+    process_id: int = 0
+
+
+class InfoPersistence(Struct, frozen=True):
+    """The persistence section of INFO."""
+
+    loading: bool = False
+    loading_eta_seconds: int = 0
+    bgsave_running: bool = False
+    last_bgsave_ok: bool = True
+    last_save: int = 0
+    changes_since_save: int = 0
+    rdb_cow_bytes: int = 0
+    aof_enabled: bool = False
+    aof_rewrite_running: bool = False
+    aof_rewrite_scheduled: bool = False
+    last_aof_rewrite_ok: bool = True
+    last_aof_write_ok: bool = True
+    aof_cow_bytes: int = 0
+
+    @property
+    def child_running(self) -> bool:
+        """Whether a forked child saves; others wait for it."""
+        return self.bgsave_running or self.aof_rewrite_running
+
+
+class InfoMemory(Struct, frozen=True):
+    """The memory section of INFO."""
+
+    used_bytes: int = 0
+    rss_bytes: int = 0
+    peak_bytes: int = 0
+    maxmemory_bytes: int = 0
+    policy: str = ""
+
+
+class InfoStats(Struct, frozen=True):
+    """What we use of the stats section of INFO."""
+
+    commands_processed: int = 0
+    commands_per_second: int = 0
+    full_syncs: int = 0
+    partial_syncs: int = 0
+    partial_sync_errors: int = 0
+    evicted_keys: int = 0
+    rejected_connections: int = 0
+
+
+class Info(Struct, frozen=True):
+    """INFO, as far as we use it. `fields` has every line as it came."""
+
+    server: InfoServer
+    replication: InfoReplication
+    persistence: InfoPersistence
+    memory: InfoMemory
+    stats: InfoStats
+    connected_clients: int = 0
+    keys: int = 0
+    cluster_enabled: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+class PrimaryRole(Struct, frozen=True):
+    """ROLE of a primary: its offset, and each replica's acknowledged one."""
+
+    offset: int
+    replicas: tuple[tuple[str, int, int], ...] = ()
+
+
+class ReplicaRole(Struct, frozen=True):
+    """ROLE of a replica: whom it follows, how the link is, how far it has come."""
+
+    primary_host: str
+    primary_port: int
+    state: str
+    offset: int
+
+    @property
+    def link_up(self) -> bool:
+        """Whether the stream from the primary flows."""
+        return self.state == "connected"
+
+
+class SentinelRole(Struct, frozen=True):
+    """ROLE of a sentinel: the names it watches."""
+
+    watched: tuple[str, ...] = ()
+
+
+Role: TypeAlias = PrimaryRole | ReplicaRole | SentinelRole
