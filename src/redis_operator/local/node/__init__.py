@@ -1,0 +1,1 @@
+"""The node agent: pods as groups of real processes on this machine."""

@@ -1,0 +1,107 @@
+"""What the API server asks of the node agent: `pods/log` and `pods/exec`.
+
+The API server's HTTP front end holds a `NodeHooks` and calls it for the two subresources that need
+the machine on which the pod runs. The node agent implements it; nothing here does any work.
+A front end serves a websocket with `channels.serve(session, socket, protocol)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
+
+__all__ = [
+    "ExecExit",
+    "ExecOptions",
+    "ExecSession",
+    "HookError",
+    "LogOptions",
+    "NodeHooks",
+    "Output",
+]
+
+
+class HookError(Exception):
+    """A request for logs or exec that cannot be served; becomes a `Status` answer."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """The query of `GET .../pods/NAME/log`, decoded."""
+
+    container: str | None = None
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    since_seconds: int | None = None
+    since_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOptions:
+    """The query of `.../pods/NAME/exec`, decoded."""
+
+    command: tuple[str, ...]
+    container: str | None = None
+    stdin: bool = False
+    stdout: bool = True
+    stderr: bool = True
+    tty: bool = False
+
+
+class Output(Enum):
+    """Where a piece of output of an executed command came from."""
+
+    STDOUT = 1
+    STDERR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ExecExit:
+    """How an executed command ended: its exit code, or why it could not be run."""
+
+    code: int
+    message: str = ""
+
+
+class ExecSession(Protocol):
+    """One running command in a container, from the API server's side."""
+
+    async def write(self, chunk: bytes) -> None:
+        """Send bytes to the command's standard input; ignored once it is closed."""
+
+    def close_input(self) -> None:
+        """End the command's standard input."""
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell the command's terminal its new size; ignored without a terminal."""
+
+    def output(self) -> AsyncIterator[tuple[Output, bytes]]:
+        """Yield output as it comes, until both streams ended."""
+
+    async def wait(self) -> ExecExit:
+        """Wait for the command to end."""
+
+    async def close(self) -> None:
+        """End the command if it still runs, and free what it held; safe to repeat."""
+
+
+class NodeHooks(Protocol):
+    """The node agent, as the API server sees it. Every method may raise `HookError`."""
+
+    async def logs(self, namespace: str, pod: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """Return the chosen log as chunks; with `follow` it ends when the container does."""
+
+    async def exec(self, namespace: str, pod: str, options: ExecOptions) -> ExecSession:
+        """Start a command in a running container."""
