@@ -1,0 +1,156 @@
+"""What is wrong with an object, in the words a Kubernetes API server uses.
+
+Each constructor gives one `Cause` as it appears in `status.details.causes`; `describe` joins
+causes into the sentence of `status.message`. Pure; called by every check of the server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+__all__ = [
+    "Cause",
+    "describe",
+    "duplicate",
+    "forbidden",
+    "go_number",
+    "go_quote",
+    "go_value",
+    "invalid",
+    "not_supported",
+    "required",
+    "too_long",
+    "too_many",
+    "type_invalid",
+]
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}
+
+
+class Cause(Struct, frozen=True):
+    """One problem: where it is, a reason for machines, and a message that omits the field."""
+
+    field: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def go_quote(text: str) -> str:
+    """Quote text as Go's %q does."""
+    return '"' + "".join(_quoted(character) for character in text) + '"'
+
+
+def _quoted(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_number(number: float) -> str:
+    """Print a number as Go's %v does: shortest form, exponent from 1e21 on."""
+    if isinstance(number, int):
+        return str(number)
+    if number == int(number) and abs(number) < 1e21:
+        return str(int(number))
+    text = repr(number)
+    if "e" not in text and abs(number) < 1e-4:
+        text = f"{number:e}"
+    mantissa, e, exponent = text.partition("e")
+    if not e:
+        return text
+    sign = "-" if exponent.startswith("-") else "+"
+    return f"{mantissa.removesuffix('.0')}e{sign}{exponent.lstrip('+-').zfill(2)}"
+
+
+def go_value(value: Any) -> str:
+    """Print a bad value as Kubernetes' field errors do."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return go_quote(value)
+    if isinstance(value, int | float):
+        return go_number(value)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _message(title: str, detail: str) -> str:
+    return f"{title}: {detail}" if detail else title
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """Say that a value must be given."""
+    return Cause(field, "FieldValueRequired", _message("Required value", detail))
+
+
+def invalid(field: str, value: Any, detail: str) -> Cause:
+    """Say that a value is malformed or out of bounds."""
+    title = f"Invalid value: {go_value(value)}"
+    return Cause(field, "FieldValueInvalid", _message(title, detail))
+
+
+def type_invalid(field: str, value: Any, detail: str) -> Cause:
+    """Say that a value is of another type than its schema allows."""
+    title = f"Invalid value: {go_value(value)}"
+    return Cause(field, "FieldValueTypeInvalid", _message(title, detail))
+
+
+def not_supported(field: str, value: Any, options: Iterable[str]) -> Cause:
+    """Say that a value is none of the choices."""
+    title = f"Unsupported value: {go_value(value)}"
+    choices = ", ".join(go_quote(option) for option in options)
+    detail = f"supported values: {choices}" if choices else ""
+    return Cause(field, "FieldValueNotSupported", _message(title, detail))
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    """Say that a value that must be unique appears twice."""
+    return Cause(field, "FieldValueDuplicate", f"Duplicate value: {go_value(value)}")
+
+
+def forbidden(field: str, detail: str) -> Cause:
+    """Say that a value may not be given here, or not be changed."""
+    return Cause(field, "FieldValueForbidden", _message("Forbidden", detail))
+
+
+def too_long(field: str, limit: int) -> Cause:
+    """Say that a text is longer than allowed (the text itself is not shown)."""
+    return Cause(
+        field,
+        "FieldValueTooLong",
+        f"Too long: may not be more than {limit} byte{'' if limit == 1 else 's'}",
+    )
+
+
+def too_many(field: str, count: int, limit: int) -> Cause:
+    """Say that there are more items than allowed."""
+    detail = f"must have at most {limit} item{'' if limit == 1 else 's'}"
+    return Cause(field, "FieldValueTooMany", f"Too many: {count}: {detail}")
+
+
+def describe(causes: Iterable[Cause]) -> str:
+    """Join causes as the message of an Invalid status does: once each, in brackets if several."""
+    texts = list(dict.fromkeys(str(cause) for cause in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
