@@ -1,0 +1,121 @@
+"""Server-side apply: what is sent, its hash, and whether it needs to be sent at all.
+
+Pure. An object is stamped with the hash of our intent. As long as the stamp it carries is the
+hash of what we want, and nobody has changed the object since we last looked, nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from redis_operator.kube.meta import Manifest, ObjectMeta
+from redis_operator.kube.scheme import Kind
+
+__all__ = ["Applied", "applied", "apply_reason", "intent_body", "intent_hash", "stamped"]
+
+# Written by the server, or a lock that the caller has to ask for by name.
+_NEVER_SENT: Final = (
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
+_DIGITS: Final = 16
+
+
+class Applied(Struct, frozen=True):
+    """An object as it was when our intent was last known to be in it."""
+
+    stamp: str
+    uid: str
+    resource_version: str
+    generation: int
+
+
+def intent_body(
+    kind: Kind[Any],
+    intent: Mapping[str, Any],
+    *,
+    subresource: str = "",
+    resource_version: str = "",
+) -> Manifest:
+    """Return the body to apply: the intent, named, without what only the server may say.
+
+    A status is sent to the `status` subresource alone, and there nothing else is sent.
+    """
+    metadata: Manifest = {
+        name: value
+        for name, value in (intent.get("metadata") or {}).items()
+        if name not in _NEVER_SENT
+    }
+    if resource_version:
+        metadata["resourceVersion"] = resource_version
+    if subresource == "status":
+        metadata = {n: v for n, v in metadata.items() if n in {"name", "namespace"} or v is None}
+        rest = {"status": intent.get("status", {})}
+    else:
+        rest = {n: v for n, v in intent.items() if n != "status"}
+    return {**rest, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def intent_hash(intent: Mapping[str, Any]) -> str:
+    """Return a short hash of an intent, the same for the same values in any order of keys."""
+    text = msgspec.json.encode(intent, order="deterministic")
+    return sha256(text).hexdigest()[:_DIGITS]
+
+
+def stamped(intent: Mapping[str, Any], annotation: str) -> Manifest:
+    """Return the intent with its own hash as an annotation; stamping twice changes nothing."""
+    copy = deepcopy(dict(intent))
+    metadata = copy.setdefault("metadata", {})
+    annotations = metadata.get("annotations") or {}
+    annotations.pop(annotation, None)
+    if annotations:
+        metadata["annotations"] = annotations
+    else:
+        metadata.pop("annotations", None)
+    metadata["annotations"] = {**annotations, annotation: intent_hash(copy)}
+    return copy
+
+
+def applied(meta: ObjectMeta, annotation: str) -> Applied:
+    """Return what to remember of an object that was just applied, or first seen."""
+    return Applied(
+        stamp=meta.annotation(annotation),
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        generation=meta.generation,
+    )
+
+
+def apply_reason(
+    intent: Mapping[str, Any], observed: ObjectMeta | None, annotation: str, last: Applied | None
+) -> str | None:
+    """Return why a stamped intent has to be sent, or nothing when it need not be.
+
+    `last` is what was remembered of the object, if anything. An object whose stamp fits is
+    trusted when first seen; later a change of its generation (of its version, for kinds without a
+    generation) that did not come from us means somebody else wrote to it.
+    """
+    wanted = intent["metadata"]["annotations"][annotation]
+    if observed is None:
+        return "it does not exist"
+    if observed.annotation(annotation) != wanted:
+        return "what is wanted has changed"
+    if last is None or last.uid != observed.uid or last.stamp != wanted:
+        return None
+    if observed.generation != last.generation:
+        return "somebody else changed it"
+    if not observed.generation and observed.resource_version != last.resource_version:
+        return "somebody else changed it"
+    return None
