@@ -20,6 +20,7 @@ __all__ = [
     "Manifest",
     "ObjectMeta",
     "OwnerReference",
+    "Part",
     "Projected",
     "Ref",
     "controller_of",
@@ -118,6 +119,10 @@ class Projected(Struct, frozen=True, gc=False, rename="camel", kw_only=True):
     """The base of object types that keep only some fields of their kind."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+class Part(Struct, frozen=True, gc=False, rename="camel"):
+    """The base of the parts objects are made of."""
 
 
 class HasMetadata(Protocol):
