@@ -1,0 +1,120 @@
+"""The processes the keeper looks after, and what is kept on disk about each.
+
+A process is recorded before it is announced (`run/ID`: pid and start time), and its end is
+recorded before it is announced (`ended/ID`), so that neither is lost when the agent, or the keeper
+itself, is killed at any moment.
+"""
+
+# ruff: noqa: PTH105, PTH108
+# ruff: noqa: PTH123, PTH208
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import family
+from .logfile import LogFile
+
+__all__ = ["Child", "end_strays", "forget", "read_record", "write_record"]
+
+
+@dataclass
+class Child:
+    """One process that was started here."""
+
+    identity: str
+    pid: int
+    spec: dict[str, Any]
+    started: int
+    tree: str | None = None
+    log: LogFile | None = None
+    pipes: dict[int, str] = field(default_factory=dict)
+    exited: bool = False
+
+    @property
+    def is_container(self) -> bool:
+        """Whether its end is the end of everything that shares its mark."""
+        return not self.spec.get("guest")
+
+    def end_family(self) -> None:
+        """Kill whatever is left of it."""
+        family.end(
+            self.identity,
+            session=self.pid,
+            tree=self.tree if self.is_container else None,
+            cgroups=self.spec.get("cgroups", []) if self.is_container else [],
+        )
+
+    def drain(self, descriptor: int, *, most: int) -> bool:
+        """Move output from a pipe to the log; return whether the pipe still lives."""
+        for _ in range(most):
+            try:
+                chunk = os.read(descriptor, 65536)
+            except BlockingIOError:
+                return True
+            except OSError as error:
+                if error.errno == errno.EINTR:
+                    continue
+                return False
+            if not chunk:
+                return False
+            if self.log is not None:
+                self.log.feed(self.pipes[descriptor], chunk)
+        return True
+
+
+def write_record(path: str, record: dict[str, Any]) -> None:
+    """Write a record whole or not at all; a full disk is survived."""
+    try:
+        with open(f"{path}.new", "w") as handle:
+            json.dump(record, handle)
+        os.replace(f"{path}.new", path)
+    except OSError:
+        return
+
+
+def read_record(path: str) -> dict[str, Any] | None:
+    """Read a record, or None when there is none that can be read."""
+    try:
+        with open(path) as handle:
+            record = json.load(handle)
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def forget(path: str) -> None:
+    """Remove a record, if it is there."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def end_strays(folder: str) -> None:
+    """End what an earlier keeper left running, and record that it was killed.
+
+    Called by a new keeper before it serves: a process whose keeper died has lost its log and the
+    parent that would learn its exit code, so it is not adopted but ended.
+    """
+    running, ended = f"{folder}/run", f"{folder}/ended"
+    for identity in os.listdir(running):
+        record = read_record(f"{running}/{identity}")
+        if record is not None and not record.get("guest"):
+            pid = int(record["pid"])
+            same = family.start_ticks(pid) == record["started"]
+            family.end(
+                identity,
+                session=pid if same else -1,
+                tree=record.get("tree"),
+                cgroups=record.get("cgroups", []),
+            )
+            write_record(
+                f"{ended}/{identity}", {"code": 137, "finished": time.time_ns(), "lost": True}
+            )
+        forget(f"{running}/{identity}")

@@ -1,0 +1,322 @@
+"""The keeper's loop: requests from the agent, output of children, ends of children.
+
+One packet is one JSON message. A request carries `seq` and is answered once with the same `seq`;
+ends are announced as `{"ended": ID, ...}` to whoever is connected, and stay on disk until the agent
+says `forget`.
+"""
+
+# ruff: noqa: PTH101, PTH103, PTH115
+# ruff: noqa: PTH123, PTH208
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import family, namespaces, spawn
+from .children import Child, end_strays, forget, read_record, write_record
+from .logfile import LogFile
+
+__all__ = ["Keeper", "main"]
+
+_PACKET = 1 << 20
+_FAIR_SHARE = 16
+
+
+class Keeper:
+    """Parent of all pod processes.
+
+    Guarantees: a start is answered only when the program runs or could not; the end of a container
+    ends its whole family before it is announced; no end is forgotten before the agent says so.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[int, Child] = {}
+        self._by_identity: dict[str, Child] = {}
+        self._peers: set[socket.socket] = set()
+        self._stopping = False
+        self._verbs: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any] | None]] = {
+            "start": self._start,
+            "signal": self._signal,
+            "kill": self._kill,
+            "list": self._list,
+            "forget": self._forget,
+            "quit": self._quit,
+        }
+
+    def serve(self, listener: socket.socket) -> None:
+        """Serve until told to quit."""
+        wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(wake, selectors.EVENT_READ, lambda: self._reap(wake))
+        self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener))
+        while not self._stopping:
+            for key, _ in self._selector.select():
+                if key.fd in self._selector.get_map():
+                    key.data()
+
+    def _accept(self, listener: socket.socket) -> None:
+        peer, _ = listener.accept()
+        peer.setblocking(False)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
+        self._peers.add(peer)
+        self._selector.register(peer, selectors.EVENT_READ, lambda: self._receive(peer))
+
+    def _receive(self, peer: socket.socket) -> None:
+        try:
+            packet, passed, _, _ = peer.recvmsg(_PACKET, socket.CMSG_SPACE(3 * 4))
+        except BlockingIOError:
+            return
+        except OSError:
+            packet, passed = b"", []
+        if not packet:
+            self._selector.unregister(peer)
+            self._peers.discard(peer)
+            peer.close()
+            return
+        descriptors = _descriptors(passed)
+        request = json.loads(packet)
+        try:
+            answer = self._verbs[request["verb"]](request, descriptors)
+        except (OSError, ValueError, KeyError) as error:
+            answer = {"error": {"stage": "keeper", "errno": 0, "message": repr(error)}}
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if answer is not None:
+            self._answer(peer, {"seq": request["seq"], **answer})
+
+    def _answer(self, peer: socket.socket, message: dict[str, Any]) -> None:
+        try:
+            peer.send(json.dumps(message).encode())
+        except OSError:
+            return
+
+    def _start(self, request: dict[str, Any], passed: list[int]) -> dict[str, Any] | None:
+        spec = read_record(request["spec"])
+        if spec is None:
+            return {"error": {"stage": "keeper", "errno": 0, "message": "no such description"}}
+        identity = str(spec["id"])
+        if spec.get("join_id"):
+            host = self._by_identity.get(spec["join_id"])
+            if host is None or host.exited:
+                message = f"container {spec['join_id']} is not running"
+                return {"error": {"stage": "join", "errno": 3, "message": message}}
+            spec["join"] = host.pid
+        log: LogFile | None = None
+        reading: dict[int, str] = {}
+        standard = tuple(passed)
+        if not passed:
+            log = LogFile(spec["log"], limit=spec["log_limit"], kept=spec["log_files"])
+            standard, reading = _pipes()
+        failure, report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        pid = spawn.fork(spec, (standard[0], standard[1], standard[2]), report)
+        os.close(report)
+        for descriptor in () if passed else standard:
+            os.close(descriptor)
+        child = Child(identity, pid, spec, family.start_ticks(pid) or 0, log=log, pipes=reading)
+        self._children[pid] = child
+        self._by_identity[identity] = child
+        self._record(child)
+        for descriptor in reading:
+            self._watch_output(child, descriptor)
+        seq, peers = request["seq"], list(self._peers)
+        self._selector.register(
+            failure, selectors.EVENT_READ, lambda: self._started(child, failure, seq, peers)
+        )
+        return None
+
+    def _record(self, child: Child) -> None:
+        record = {
+            "pid": child.pid,
+            "started": child.started,
+            "tree": child.tree,
+            "guest": not child.is_container,
+            "cgroups": child.spec.get("cgroups", []),
+        }
+        write_record(f"{self._folder}/run/{child.identity}", record)
+
+    def _watch_output(self, child: Child, descriptor: int) -> None:
+        def more() -> None:
+            if not child.drain(descriptor, most=_FAIR_SHARE):
+                self._close_pipe(child, descriptor)
+
+        self._selector.register(descriptor, selectors.EVENT_READ, more)
+
+    def _close_pipe(self, child: Child, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        del child.pipes[descriptor]
+
+    def _started(self, child: Child, failure: int, seq: int, peers: list[socket.socket]) -> None:
+        text = os.read(failure, 65536).decode(errors="replace")
+        self._selector.unregister(failure)
+        os.close(failure)
+        if text:
+            stage, number, message = text.split("\0", 2)
+            child.spec["failed"] = True
+            answer: dict[str, Any] = {
+                "error": {"stage": stage, "errno": int(number), "message": message}
+            }
+        else:
+            if child.spec["isolation"] != "none" and child.is_container and not child.exited:
+                child.tree = _tree_of(child.pid)
+                self._record(child)
+            answer = {"pid": child.pid, "started": child.started}
+        for peer in peers:
+            if peer in self._peers:
+                self._answer(peer, {"seq": seq, **answer})
+
+    def _signal(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
+        child = self._by_identity.get(request["id"])
+        if child is None or child.exited:
+            return {"sent": False}
+        os.kill(child.pid, int(request["signal"]))
+        return {"sent": True}
+
+    def _kill(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
+        child = self._by_identity.get(request["id"])
+        if child is not None and not child.exited:
+            child.end_family()
+        return {}
+
+    def _list(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+        running = {
+            child.identity: {"pid": child.pid, "started": child.started}
+            for child in self._children.values()
+        }
+        ended = {
+            identity: read_record(f"{self._folder}/ended/{identity}")
+            for identity in os.listdir(f"{self._folder}/ended")
+        }
+        path = f"{self._folder}/list"
+        write_record(path, {"running": running, "ended": ended})
+        return {"path": path}
+
+    def _forget(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
+        for identity in request["ids"]:
+            forget(f"{self._folder}/ended/{identity}")
+        return {}
+
+    def _quit(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+        for child in list(self._children.values()):
+            child.end_family()
+        self._reap(None)
+        self._end_orphans()
+        self._stopping = True
+        return {}
+
+    def _end_orphans(self) -> None:
+        """Kill processes that detached themselves so well that only parenthood is left."""
+        try:
+            with open(f"/proc/self/task/{os.getpid()}/children") as handle:
+                orphans = [int(pid) for pid in handle.read().split()]
+        except OSError:
+            return
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+
+    def _reap(self, wake: int | None) -> None:
+        if wake is not None:
+            try:
+                os.read(wake, 4096)
+            except BlockingIOError:
+                return
+        while True:
+            try:
+                end = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if end is None:
+                return
+            child = self._children.pop(end.si_pid, None)
+            if child is not None and child.is_container:
+                child.exited = True
+                child.end_family()
+            os.waitpid(end.si_pid, 0)
+            if child is not None:
+                killed = end.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+                self._finish(child, 128 + end.si_status if killed else end.si_status)
+
+    def _finish(self, child: Child, code: int) -> None:
+        child.exited = True
+        for descriptor in list(child.pipes):
+            child.drain(descriptor, most=1024)
+            self._close_pipe(child, descriptor)
+        if child.log is not None:
+            child.log.close()
+        self._by_identity.pop(child.identity, None)
+        record: dict[str, Any] = {"code": code, "finished": time.time_ns()}
+        if child.is_container and not child.spec.get("failed"):
+            write_record(f"{self._folder}/ended/{child.identity}", record)
+        forget(f"{self._folder}/run/{child.identity}")
+        for peer in self._peers:
+            self._answer(peer, {"ended": child.identity, **record})
+
+
+def _descriptors(passed: list[tuple[int, int, bytes]]) -> list[int]:
+    numbers = array.array("i")
+    for _, _, payload in passed:
+        numbers.frombytes(payload[: len(payload) - len(payload) % numbers.itemsize])
+    return list(numbers)
+
+
+def _pipes() -> tuple[tuple[int, int, int], dict[int, str]]:
+    """Return a container's standard descriptors, and the ends to read with their names."""
+    nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    out, out_end = os.pipe2(os.O_CLOEXEC)
+    err, err_end = os.pipe2(os.O_CLOEXEC)
+    for reading in (out, err):
+        os.set_blocking(reading, False)
+    return (nothing, out_end, err_end), {out: "stdout", err: "stderr"}
+
+
+def _tree_of(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return None
+
+
+def main(folder: str) -> int:
+    """Be the keeper of one folder; return 3 when another one already is."""
+    for name in ("run", "ended"):
+        os.makedirs(f"{folder}/{name}", mode=0o700, exist_ok=True)
+    lock = os.open(f"{folder}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return 3
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    namespaces.become_subreaper()
+    end_strays(folder)
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    address = f"/proc/self/fd/{place}/socket"  # a socket's path may be no longer than 107 bytes
+    forget(f"{folder}/socket")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(address)
+    os.chmod(f"{folder}/socket", 0o600)
+    listener.listen(8)
+    write_record(
+        f"{folder}/keeper", {"pid": os.getpid(), "started": family.start_ticks(os.getpid())}
+    )
+    Keeper(folder).serve(listener)
+    forget(f"{folder}/socket")
+    forget(f"{folder}/keeper")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,320 @@
+"""The one place of local mode that starts programs: the agent's side of the keeper.
+
+Guarantees: what was started goes on when the agent ends, and is found again by the next one; when
+the keeper dies its processes are ended, reported as killed, and a new keeper is started.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .errors import KeeperError, StartError
+
+__all__ = ["Census", "Description", "Ended", "Processes", "Running", "version_line"]
+
+_PACKET = 1 << 20
+_START_DEADLINE = 10.0
+_REQUEST_DEADLINE = 60.0
+_KEEPER = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from redis_operator.local.node.keeper.main import main; sys.exit(main(sys.argv[1]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process that was started: its pid and start time tell it from any other."""
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended; `lost` when it was killed because its keeper died."""
+
+    code: int
+    finished: int
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What the keeper knows: what runs, and what ended and was not yet forgotten."""
+
+    running: Mapping[str, Running]
+    ended: Mapping[str, Ended]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """Everything needed to start a process; kept on disk beside the container it is of.
+
+    `isolation` is `none`, `mount` or `user`; `tree` is described in `keeper.namespaces`; `join_id`
+    names a running container whose mount tree to enter; a `guest` is no container of its own.
+    """
+
+    id: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str = "/"
+    isolation: str = "none"
+    tree: Mapping[str, Any] | None = None
+    join_id: str | None = None
+    guest: bool = False
+    tty: bool = False
+    log: str | None = None
+    log_limit: int = 10 * 1024 * 1024
+    log_files: int = 2
+    cgroups: Sequence[str] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write it where only this user can read it: the environment may hold secrets."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(msgspec.json.encode(self))
+
+
+def version_line(program: Path) -> str:
+    """Return the first line of `PROGRAM --version`; raise StartError when it cannot run."""
+    try:
+        done = subprocess.run(
+            [str(program), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=5,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise StartError("exec", 0, f"{program} --version did not end within 5 s") from None
+    except OSError as error:
+        raise StartError("exec", error.errno or 0, f"{program}: {error.strerror}") from None
+    text = (done.stdout or done.stderr).decode(errors="replace").strip()
+    if done.returncode != 0:
+        raise StartError(
+            "exec", 0, f"{program} --version ended with {done.returncode}: {text or 'no output'}"
+        )
+    return text.splitlines()[0] if text else ""
+
+
+class Processes:
+    """A connection to the keeper of one folder, which is started when there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._socket: socket.socket | None = None
+        self._sequence = 0
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._ends: dict[str, asyncio.Future[Ended]] = {}
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._quitting = False
+
+    async def open(self) -> None:
+        """Connect to the keeper, after starting it if need be."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        deadline = asyncio.get_running_loop().time() + _START_DEADLINE
+        while True:
+            if self._connect():
+                return
+            if self._keeper is None or self._keeper.poll() is not None:
+                self._start_keeper()
+            if asyncio.get_running_loop().time() > deadline:
+                log = self._folder / "keeper.log"
+                raise KeeperError(
+                    f"the keeper of {self._folder} did not answer within {_START_DEADLINE:.0f} s; "
+                    f"what it said is in {log}"
+                )
+            await asyncio.sleep(0.005)
+
+    def _start_keeper(self) -> None:
+        source = Path(__file__).parents[3]
+        with (self._folder / "keeper.log").open("ab") as log:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _KEEPER, str(source), str(self._folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+            )
+
+    def _connect(self) -> bool:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.setblocking(False)
+        place = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{place}/socket")
+        except OSError:
+            connection.close()
+            return False
+        finally:
+            os.close(place)
+        self._socket = connection
+        asyncio.get_running_loop().add_reader(connection, self._receive)
+        return True
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        while True:
+            try:
+                packet = self._socket.recv(_PACKET)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet = b""
+            if not packet:
+                self._lost()
+                return
+            self._take(msgspec.json.decode(packet))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "seq" in message:
+            answer = self._answers.pop(message["seq"], None)
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+            return
+        end = Ended(message["code"], message["finished"])
+        self._announce(message["ended"], end)
+
+    def _announce(self, identity: str, end: Ended) -> None:
+        future = self._ends.get(identity)
+        if future is not None and not future.done():
+            future.set_result(end)
+
+    def _lost(self) -> None:
+        """The keeper is gone: fail what waits for it, and have a new one end what is left."""
+        self._disconnect()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(KeeperError("the keeper died"))
+        self._answers.clear()
+        if not self._quitting:
+            self._restarting = asyncio.ensure_future(self._restart())
+
+    async def _restart(self) -> None:
+        await self.open()
+        census = await self.census()
+        for identity, future in self._ends.items():
+            if identity not in census.running and not future.done():
+                lost = Ended(137, 0, lost=True)
+                future.set_result(census.ended.get(identity, lost))
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    async def _request(
+        self, verb: str, descriptors: Sequence[int] = (), **fields: Any
+    ) -> dict[str, Any]:
+        if self._socket is None and self._restarting is not None:
+            await asyncio.shield(self._restarting)
+        if self._socket is None:
+            raise KeeperError("not connected to the keeper")
+        self._sequence += 1
+        sequence = self._sequence
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._answers[sequence] = answer
+        packet = msgspec.json.encode({"verb": verb, "seq": sequence, **fields})
+        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        try:
+            async with asyncio.timeout(_REQUEST_DEADLINE):
+                await self._send(packet, passed if descriptors else [])
+                return await answer
+        except TimeoutError:
+            raise KeeperError(f"the keeper did not answer {verb!r} in time") from None
+        finally:
+            self._answers.pop(sequence, None)
+
+    async def _send(self, packet: bytes, passed: list[tuple[int, int, array.array[int]]]) -> None:
+        while self._socket is not None:
+            try:
+                self._socket.sendmsg([packet], passed)
+            except BlockingIOError:
+                await asyncio.sleep(0.001)
+            except OSError as error:
+                raise KeeperError(f"the keeper cannot be reached: {error.strerror}") from error
+            else:
+                return
+
+    async def start(self, spec: Path, descriptors: Sequence[int] = ()) -> Running:
+        """Start what a written `Description` says; `descriptors` replace the log, as 0, 1 and 2.
+
+        Errors: StartError with the stage at which it failed.
+        """
+        answer = await self._request("start", descriptors, spec=str(spec))
+        if "error" in answer:
+            error = answer["error"]
+            raise StartError(error["stage"], error["errno"], error["message"])
+        return Running(answer["pid"], answer["started"])
+
+    def watch(self, identity: str) -> asyncio.Future[Ended]:
+        """Return the future end of a process. Call it before `start`, or after `census`."""
+        future = self._ends.get(identity)
+        if future is None:
+            future = self._ends[identity] = asyncio.get_running_loop().create_future()
+        return future
+
+    def unwatch(self, identity: str) -> None:
+        """Stop waiting for a process that never started, or whose end was taken."""
+        self._ends.pop(identity, None)
+
+    async def signal(self, identity: str, number: int = signal.SIGTERM) -> bool:
+        """Send a signal to a process; return whether it was still there."""
+        return bool((await self._request("signal", id=identity, signal=number))["sent"])
+
+    async def kill(self, identity: str) -> None:
+        """Kill a process and all its family."""
+        await self._request("kill", id=identity)
+
+    async def census(self) -> Census:
+        """Ask what runs and what ended."""
+        answer = await self._request("list")
+        return _read_listing(Path(answer["path"]))
+
+    async def forget(self, identities: Sequence[str]) -> None:
+        """Let the keeper drop the records of ended processes whose end was written down."""
+        await self._request("forget", ids=list(identities))
+
+    def close(self) -> None:
+        """Leave the keeper; what runs goes on."""
+        self._quitting = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+        self._disconnect()
+
+    async def quit(self) -> None:
+        """Kill everything and end the keeper."""
+        self._quitting = True
+        with contextlib.suppress(KeeperError):
+            await self._request("quit")
+        self._disconnect()
+        if self._keeper is not None:
+            await asyncio.to_thread(self._keeper.wait, 5)
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    running: dict[str, Running]
+    ended: dict[str, Ended | None]
+
+
+def _read_listing(path: Path) -> Census:
+    listing = msgspec.json.decode(path.read_bytes(), type=_Listing)
+    ended = {identity: end for identity, end in listing.ended.items() if end is not None}
+    return Census(listing.running, ended)
