@@ -1,1 +1,1 @@
-"""The custom resources as values: types, defaults, validation, and the CRDs made from them. Pure."""
+"""The custom resources as values: types, defaults, validation and the CRDs made from them."""

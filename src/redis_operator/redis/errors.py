@@ -87,7 +87,12 @@ class MalformedReplyError(RedisError):
     def __init__(self, message: str, *, reply: object = "", address: str = "") -> None:
         shown = repr(reply)
         super().__init__(f"{message}, got {shown[:200]}", address=address)
+        self.complaint = message
         self.reply = reply
+
+    def at(self, address: str) -> MalformedReplyError:
+        """The same complaint about a server at a known address."""
+        return MalformedReplyError(self.complaint, reply=self.reply, address=address)
 
 
 class NotAllowedError(RedisError):

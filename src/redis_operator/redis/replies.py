@@ -23,6 +23,7 @@ __all__ = [
     "InfoReplication",
     "InfoServer",
     "InfoStats",
+    "MigrationJob",
     "PrimaryRole",
     "ReplicaLine",
     "ReplicaRole",
@@ -136,6 +137,29 @@ class ShardView(Struct, frozen=True):
     slots: SlotSet
     nodes: tuple[ShardNode, ...]
     id: str = ""
+
+
+class MigrationJob(Struct, frozen=True):
+    """One atomic slot migration as a server tells it (Valkey 9, Redis 8.4)."""
+
+    name: str
+    operation: str
+    state: str
+    slots: SlotSet
+    source: str = ""
+    target: str = ""
+    message: str = ""
+    remaining_bytes: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job will change no more."""
+        return self.state in ("success", "completed", "failed", "cancelled", "canceled")
+
+    @property
+    def is_successful(self) -> bool:
+        """Whether the slots changed hands."""
+        return self.state in ("success", "completed")
 
 
 class ReplicaLine(Struct, frozen=True):

@@ -1,0 +1,111 @@
+"""A command as a value: what is sent, how its answer is read, and whether it may be sent at all.
+
+`commands` makes them, `connection` runs them; the simulated Redis of `testing` takes the very same
+values. Only what `ALLOWED` names ever reaches a server (redis-safety: the command layer has an
+allow-list, so a bug elsewhere cannot flush or reset anything).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from .errors import MalformedReplyError, NotAllowedError, RedisError, ReplyError
+from .resp import Argument, Reply
+
+__all__ = ["ALLOWED", "Command", "Link", "check_allowed", "interpret"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+ALLOWED: Final = frozenset(
+    {
+        *(
+            "PING",
+            "INFO",
+            "ROLE",
+            "WAIT",
+            "WAITAOF",
+            "DBSIZE",
+            "MULTI",
+            "EXEC",
+            "DISCARD",
+            "ASKING",
+        ),
+        *("ACL CAT", "ACL DELUSER", "ACL DRYRUN", "ACL GETUSER", "ACL LIST", "ACL SETUSER"),
+        *("ACL USERS", "ACL WHOAMI"),
+        *("CLIENT GETNAME", "CLIENT ID", "CLIENT KILL", "CLIENT LIST", "CLIENT NO-EVICT"),
+        *("CLIENT PAUSE", "CLIENT SETNAME", "CLIENT UNPAUSE"),
+        *("COMMAND INFO", "CONFIG GET", "CONFIG SET"),
+        *("CLUSTER ADDSLOTS", "CLUSTER ADDSLOTSRANGE", "CLUSTER BUMPEPOCH"),
+        *("CLUSTER CANCELSLOTMIGRATIONS", "CLUSTER COUNT-FAILURE-REPORTS"),
+        *("CLUSTER COUNTKEYSINSLOT", "CLUSTER DELSLOTS", "CLUSTER DELSLOTSRANGE"),
+        *("CLUSTER FAILOVER", "CLUSTER FORGET", "CLUSTER GETKEYSINSLOT"),
+        *("CLUSTER GETSLOTMIGRATIONS", "CLUSTER INFO", "CLUSTER LINKS", "CLUSTER MEET"),
+        *("CLUSTER MIGRATESLOTS", "CLUSTER MIGRATION", "CLUSTER MYID", "CLUSTER MYSHARDID"),
+        *("CLUSTER NODES", "CLUSTER REPLICATE", "CLUSTER SET-CONFIG-EPOCH", "CLUSTER SETSLOT"),
+        *("CLUSTER SHARDS", "CLUSTER SLOT-STATS", "CLUSTER SLOTS"),
+        *("EVALSHA", "SCRIPT EXISTS", "SCRIPT LOAD"),
+        *("MEMORY USAGE", "MIGRATE", "READONLY", "READWRITE", "TYPE"),
+        *("BGSAVE", "LASTSAVE", "SHUTDOWN SAVE", "SHUTDOWN NOSAVE", "LATENCY LATEST"),
+    }
+)
+
+
+class Command(Struct, Generic[T], frozen=True):
+    """One command and the reading of its answer."""
+
+    arguments: tuple[Argument, ...]
+    read: Callable[[Reply], T]
+
+    @property
+    def name(self) -> str:
+        """The command and, where it has one, its subcommand: never a key, value or secret."""
+        words = [_word(argument) for argument in self.arguments[:2]]
+        both = " ".join(words).upper()
+        return both if both in ALLOWED else words[0].upper() if words else ""
+
+    def __repr__(self) -> str:
+        return f"Command({self.name})"
+
+
+class Link(Protocol):
+    """Something that runs commands on one server: a connection, or a simulated server."""
+
+    async def run(self, command: Command[T], *, timeout: float) -> T:
+        """Run one command; raise what went wrong."""
+        ...
+
+    async def run_all(
+        self, commands: Sequence[Command[T]], *, timeout: float
+    ) -> list[T | ReplyError | MalformedReplyError]:
+        """Run commands in one write; answers and refusals in order. Only lost links raise."""
+        ...
+
+
+def _word(argument: Argument) -> str:
+    return argument.decode("utf-8", "replace") if isinstance(argument, bytes) else str(argument)
+
+
+def check_allowed(command: Command[T]) -> None:
+    """Raise `NotAllowedError` unless the command is on the list."""
+    if command.name not in ALLOWED:
+        raise NotAllowedError(
+            f"{command.name or 'an empty command'} is not on the allow-list and is never sent"
+        )
+
+
+def interpret(command: Command[T], reply: Reply) -> T:
+    """Turn a raw reply into the command's value, or raise a typed error."""
+    if isinstance(reply, Exception):
+        raise reply
+    try:
+        return command.read(reply)
+    except RedisError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise MalformedReplyError(
+            f"{command.name} answered nonsense ({error})", reply=reply
+        ) from error

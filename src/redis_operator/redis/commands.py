@@ -1,0 +1,398 @@
+"""Typed verbs: each makes a `Command` value; `Connection.run` runs it. Nothing here does I/O.
+
+Destructive verbs say so. Whether one may be used now is decided by planning and checked again by
+the caller; this module only knows how it is spelled and what it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from .command import Command, interpret
+from .info import parse_info, parse_replication
+from .parsing import (
+    as_integer,
+    as_list,
+    as_mapping,
+    as_ok,
+    as_text,
+    parse_cluster_info,
+    parse_cluster_links,
+    parse_cluster_nodes,
+    parse_cluster_shards,
+    parse_migrations,
+    parse_role,
+)
+from .replies import (
+    ClusterInfo,
+    ClusterLink,
+    ClusterNode,
+    Info,
+    InfoReplication,
+    MigrationJob,
+    Role,
+    ShardView,
+)
+from .resp import Argument, Reply
+from .slots import SlotSet
+
+__all__ = [
+    "FailoverMode",
+    "acl_deluser",
+    "acl_dryrun",
+    "acl_list",
+    "acl_setuser",
+    "acl_whoami",
+    "add_slots",
+    "add_slots_range",
+    "bgsave",
+    "bump_epoch",
+    "cancel_migration",
+    "cancel_slot_migrations",
+    "client_pause_writes",
+    "client_setname",
+    "client_unpause",
+    "cluster_info",
+    "cluster_links",
+    "cluster_nodes",
+    "cluster_shards",
+    "config_get",
+    "config_set",
+    "count_keys_in_slot",
+    "dbsize",
+    "delete_slots",
+    "evalsha",
+    "failover",
+    "forget",
+    "get_keys_in_slot",
+    "info",
+    "info_replication",
+    "meet",
+    "memory_usage",
+    "migrate_keys",
+    "migrate_slots",
+    "migration_import",
+    "migration_status",
+    "my_id",
+    "ping",
+    "replicate",
+    "role",
+    "script_load",
+    "set_config_epoch",
+    "set_slot_importing",
+    "set_slot_migrating",
+    "set_slot_node",
+    "set_slot_stable",
+    "shutdown",
+    "slot_migrations",
+    "transaction",
+    "wait_for_replicas",
+]
+
+
+class FailoverMode(Enum):
+    """How CLUSTER FAILOVER proceeds. Both others lose acknowledged writes of a living primary."""
+
+    COORDINATED = ""
+    FORCE = "FORCE"
+    TAKEOVER = "TAKEOVER"
+
+
+def ping() -> Command[str]:
+    """PING; a loading or busy server answers with an error that tells so."""
+    return Command(("PING",), as_text)
+
+
+def info() -> Command[Info]:
+    """INFO, the default sections."""
+    return Command(("INFO",), parse_info)
+
+
+def info_replication() -> Command[InfoReplication]:
+    """INFO replication: role, offsets, link."""
+    return Command(("INFO", "replication"), parse_replication)
+
+
+def role() -> Command[Role]:
+    """ROLE."""
+    return Command(("ROLE",), parse_role)
+
+
+def dbsize() -> Command[int]:
+    """DBSIZE."""
+    return Command(("DBSIZE",), as_integer)
+
+
+def bgsave() -> Command[str]:
+    """BGSAVE: fork and write the RDB file."""
+    return Command(("BGSAVE",), as_text)
+
+
+def shutdown(*, save: bool) -> Command[None]:
+    """SHUTDOWN. A server that obeys ends the connection instead of answering."""
+    return Command(("SHUTDOWN", "SAVE" if save else "NOSAVE"), as_ok)
+
+
+def wait_for_replicas(count: int, milliseconds: int) -> Command[int]:
+    """WAIT: how many replicas acknowledged what this connection wrote before. 0 ms is for ever."""
+    return Command(("WAIT", count, milliseconds), as_integer)
+
+
+def transaction(commands: Sequence[Command[Any]]) -> list[Command[Any]]:
+    """MULTI, the commands, EXEC: for one `run_all`, whose last answer lists their values."""
+
+    def read(reply: Reply) -> list[Any]:
+        answers = as_list(reply)
+        return [interpret(c, answer) for c, answer in zip(commands, answers, strict=True)]
+
+    queued = [Command(command.arguments, as_ok) for command in commands]
+    return [Command(("MULTI",), as_ok), *queued, Command(("EXEC",), read)]
+
+
+# --- configuration, clients, users -----------------------------------------------------------
+
+
+def config_get(*patterns: str) -> Command[dict[str, str]]:
+    """CONFIG GET. More than one pattern needs Redis 7 or Valkey."""
+    return Command(("CONFIG", "GET", *patterns), _texts)
+
+
+def _texts(reply: Reply) -> dict[str, str]:
+    return {name: as_text(value) for name, value in as_mapping(reply).items()}
+
+
+def config_set(values: Mapping[str, str]) -> Command[None]:
+    """CONFIG SET. More than one directive needs Redis 7 or Valkey, and is all or nothing there."""
+    pairs = [word for pair in values.items() for word in pair]
+    return Command(("CONFIG", "SET", *pairs), as_ok)
+
+
+def client_pause_writes(milliseconds: int) -> Command[None]:
+    """CLIENT PAUSE ... WRITE: the server itself ends it, so a dead caller heals by timeout. I10"""
+    return Command(("CLIENT", "PAUSE", milliseconds, "WRITE"), as_ok)
+
+
+def client_unpause() -> Command[None]:
+    """CLIENT UNPAUSE."""
+    return Command(("CLIENT", "UNPAUSE"), as_ok)
+
+
+def client_setname(name: str) -> Command[None]:
+    """CLIENT SETNAME, so that a person reading CLIENT LIST knows who we are."""
+    return Command(("CLIENT", "SETNAME", name), as_ok)
+
+
+def acl_whoami() -> Command[str]:
+    """ACL WHOAMI."""
+    return Command(("ACL", "WHOAMI"), as_text)
+
+
+def acl_list() -> Command[tuple[str, ...]]:
+    """ACL LIST; passwords come as hashes."""
+    return Command(("ACL", "LIST"), lambda reply: tuple(as_text(line) for line in as_list(reply)))
+
+
+def acl_setuser(name: str, rules: Sequence[str]) -> Command[None]:
+    """ACL SETUSER: add rules or passwords to a user, creating it."""
+    return Command(("ACL", "SETUSER", name, *rules), as_ok)
+
+
+def acl_deluser(name: str) -> Command[int]:
+    """ACL DELUSER: remove a user and end its connections."""
+    return Command(("ACL", "DELUSER", name), as_integer)
+
+
+def acl_dryrun(user: str, command: Sequence[Argument]) -> Command[str]:
+    """ACL DRYRUN (Redis 7): `OK`, or the reason why the user may not run the command."""
+    return Command(("ACL", "DRYRUN", user, *command), as_text)
+
+
+# --- cluster: looking ------------------------------------------------------------------------
+
+
+def my_id() -> Command[str]:
+    """CLUSTER MYID."""
+    return Command(("CLUSTER", "MYID"), as_text)
+
+
+def cluster_nodes() -> Command[tuple[ClusterNode, ...]]:
+    """CLUSTER NODES."""
+    return Command(("CLUSTER", "NODES"), parse_cluster_nodes)
+
+
+def cluster_info() -> Command[ClusterInfo]:
+    """CLUSTER INFO."""
+    return Command(("CLUSTER", "INFO"), parse_cluster_info)
+
+
+def cluster_shards() -> Command[tuple[ShardView, ...]]:
+    """CLUSTER SHARDS (Redis 7)."""
+    return Command(("CLUSTER", "SHARDS"), parse_cluster_shards)
+
+
+def cluster_links() -> Command[tuple[ClusterLink, ...]]:
+    """CLUSTER LINKS (Redis 7)."""
+    return Command(("CLUSTER", "LINKS"), parse_cluster_links)
+
+
+def count_keys_in_slot(slot: int) -> Command[int]:
+    """CLUSTER COUNTKEYSINSLOT."""
+    return Command(("CLUSTER", "COUNTKEYSINSLOT", slot), as_integer)
+
+
+def get_keys_in_slot(slot: int, count: int) -> Command[tuple[bytes, ...]]:
+    """CLUSTER GETKEYSINSLOT: up to `count` keys, as bytes."""
+    return Command(("CLUSTER", "GETKEYSINSLOT", slot, count), _keys)
+
+
+def _keys(reply: Reply) -> tuple[bytes, ...]:
+    keys = as_list(reply)
+    if not all(isinstance(key, bytes) for key in keys):
+        raise ValueError("a key is not a string")
+    return tuple(key for key in keys if isinstance(key, bytes))
+
+
+# --- cluster: changing -----------------------------------------------------------------------
+
+
+def meet(ip: str, port: int, bus_port: int) -> Command[None]:
+    """CLUSTER MEET. Harmless when repeated; joins two clusters for ever when aimed wrongly. I11"""
+    return Command(("CLUSTER", "MEET", ip, port, bus_port), as_ok)
+
+
+def forget(node_id: str) -> Command[None]:
+    """CLUSTER FORGET: must reach every node within the ban window of 60 s. I3, I11"""
+    return Command(("CLUSTER", "FORGET", node_id), as_ok)
+
+
+def replicate(primary_id: str) -> Command[None]:
+    """CLUSTER REPLICATE: the node drops its data and copies the primary's. I1"""
+    return Command(("CLUSTER", "REPLICATE", primary_id), as_ok)
+
+
+def add_slots(slots: SlotSet) -> Command[None]:
+    """CLUSTER ADDSLOTS with every slot spelled out: all versions. I3"""
+    return Command(("CLUSTER", "ADDSLOTS", *slots), as_ok)
+
+
+def add_slots_range(slots: SlotSet) -> Command[None]:
+    """CLUSTER ADDSLOTSRANGE (Redis 7). I3"""
+    bounds = [bound for pair in slots.ranges() for bound in pair]
+    return Command(("CLUSTER", "ADDSLOTSRANGE", *bounds), as_ok)
+
+
+def delete_slots(slots: SlotSet) -> Command[None]:
+    """CLUSTER DELSLOTS: the answering node no longer knows an owner of these slots."""
+    return Command(("CLUSTER", "DELSLOTS", *slots), as_ok)
+
+
+def set_config_epoch(epoch: int) -> Command[None]:
+    """CLUSTER SET-CONFIG-EPOCH: only on a fresh node that knows nobody."""
+    return Command(("CLUSTER", "SET-CONFIG-EPOCH", epoch), as_ok)
+
+
+def bump_epoch() -> Command[str]:
+    """CLUSTER BUMPEPOCH: others give up what this node claims, and delete their keys there. I3"""
+    return Command(("CLUSTER", "BUMPEPOCH"), as_text)
+
+
+def failover(mode: FailoverMode = FailoverMode.COORDINATED) -> Command[None]:
+    """CLUSTER FAILOVER, to a replica. OK means started, not done: look at ROLE. I6, I7"""
+    words = (mode.value,) if mode.value else ()
+    return Command(("CLUSTER", "FAILOVER", *words), as_ok)
+
+
+def set_slot_importing(slot: int, source_id: str) -> Command[None]:
+    """CLUSTER SETSLOT ... IMPORTING, on the target and before MIGRATING. I4"""
+    return Command(("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id), as_ok)
+
+
+def set_slot_migrating(slot: int, target_id: str) -> Command[None]:
+    """CLUSTER SETSLOT ... MIGRATING, on the source. I4"""
+    return Command(("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id), as_ok)
+
+
+def set_slot_node(slot: int, owner_id: str) -> Command[None]:
+    """CLUSTER SETSLOT ... NODE, on the target first and only when the source holds no key. I4"""
+    return Command(("CLUSTER", "SETSLOT", slot, "NODE", owner_id), as_ok)
+
+
+def set_slot_stable(slot: int) -> Command[None]:
+    """CLUSTER SETSLOT ... STABLE: forget that the slot was open."""
+    return Command(("CLUSTER", "SETSLOT", slot, "STABLE"), as_ok)
+
+
+# --- moving keys -----------------------------------------------------------------------------
+
+
+def migrate_keys(
+    keys: Iterable[bytes],
+    *,
+    host: str,
+    port: int,
+    timeout_milliseconds: int,
+    username: str,
+    password: str,
+    replace: bool,
+) -> Command[str]:
+    """MIGRATE keys of one slot; both servers stand still meanwhile. Answers OK or NOKEY."""
+    login = ("AUTH2", username, password) if password else ()
+    words: tuple[Argument, ...] = (
+        *("MIGRATE", host, port, "", 0, timeout_milliseconds),
+        *(("REPLACE",) if replace else ()),
+        *login,
+        "KEYS",
+        *keys,
+    )
+    return Command(words, as_text)
+
+
+def memory_usage(key: bytes) -> Command[int]:
+    """MEMORY USAGE: bytes a key takes, sampled; 0 when it does not exist."""
+    return Command(
+        ("MEMORY", "USAGE", key), lambda reply: 0 if reply is None else as_integer(reply)
+    )
+
+
+def script_load(source: str) -> Command[str]:
+    """SCRIPT LOAD: the digest to call it by."""
+    return Command(("SCRIPT", "LOAD", source), as_text)
+
+
+def evalsha(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
+    """EVALSHA of a script that takes no keys and answers a list."""
+    return Command(("EVALSHA", digest, 0, *arguments), as_list)
+
+
+def migrate_slots(slots: SlotSet, target_id: str) -> Command[None]:
+    """CLUSTER MIGRATESLOTS (Valkey 9), on the source. OK means started: see `slot_migrations`."""
+    bounds = [bound for pair in slots.ranges() for bound in pair]
+    return Command(("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *bounds, "NODE", target_id), as_ok)
+
+
+def slot_migrations() -> Command[tuple[MigrationJob, ...]]:
+    """CLUSTER GETSLOTMIGRATIONS (Valkey 9)."""
+    return Command(("CLUSTER", "GETSLOTMIGRATIONS"), parse_migrations)
+
+
+def cancel_slot_migrations() -> Command[None]:
+    """CLUSTER CANCELSLOTMIGRATIONS (Valkey 9), on the source: every running job rolls back."""
+    return Command(("CLUSTER", "CANCELSLOTMIGRATIONS"), as_ok)
+
+
+def migration_import(slots: SlotSet) -> Command[str]:
+    """CLUSTER MIGRATION IMPORT (Redis 8.4), on the target; all slots have one owner. The task."""
+    bounds = [bound for pair in slots.ranges() for bound in pair]
+    return Command(("CLUSTER", "MIGRATION", "IMPORT", *bounds), as_text)
+
+
+def migration_status() -> Command[tuple[MigrationJob, ...]]:
+    """CLUSTER MIGRATION STATUS ALL (Redis 8.4)."""
+    return Command(("CLUSTER", "MIGRATION", "STATUS", "ALL"), parse_migrations)
+
+
+def cancel_migration() -> Command[int]:
+    """CLUSTER MIGRATION CANCEL ALL (Redis 8.4), on the target: how many tasks were cancelled."""
+    return Command(("CLUSTER", "MIGRATION", "CANCEL", "ALL"), as_integer)
