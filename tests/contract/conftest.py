@@ -1,0 +1,108 @@
+"""Which server the contract is checked on, and a namespace of its own for each check.
+
+`KUBECONFIG` set: that server, whatever it is. Not set: the embedded API server, started once in
+a process of its own. Nothing is skipped on either, so both runs must print the same count.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contract.driver import Api, Space, until
+
+HERE = Path(__file__).parent
+SERVER = pytest.StashKey[str]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.contract)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say which server was checked and how often, so that two runs can be compared."""
+    passed = _ran(terminalreporter, "passed")
+    failed = _ran(terminalreporter, "failed") + _ran(terminalreporter, "error")
+    if passed or failed:
+        server = config.stash.get(SERVER, os.environ.get("KUBECONFIG") or "the embedded server")
+        terminalreporter.write_line(
+            f"contract: {passed + failed} checks ran on {server}: {passed} hold, {failed} do not"
+        )
+
+
+def _ran(terminalreporter: pytest.TerminalReporter, outcome: str) -> int:
+    reports = terminalreporter.getreports(outcome)
+    return sum("tests/contract/" in report.nodeid for report in reports)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server named by KUBECONFIG, or an embedded one of this session's own."""
+    given = os.environ.get("KUBECONFIG")
+    if given:
+        yield given
+        return
+    folder = tmp_path_factory.mktemp("apiserver")
+    path, log = folder / "kubeconfig", folder / "log"
+    program = [sys.executable, "-m", "redis_operator.local.apiserver"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*program, "--data", str(folder / "data"), "--kubeconfig", str(path)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        until("the embedded server answers", lambda: _answers(process, path, log), seconds=30)
+        yield str(path)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _answers(process: subprocess.Popen[bytes], path: Path, log: Path) -> bool:
+    if process.poll() is not None:
+        raise AssertionError(f"the embedded server ended: {log.read_text()[-2000:]}")
+    try:
+        return Api.from_kubeconfig(str(path)).request("GET", "/readyz").status == 200
+    except (OSError, TypeError, KeyError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def api(kubeconfig: str, pytestconfig: pytest.Config) -> Iterator[Api]:
+    """The server, spoken to as its administrator."""
+    administrator = Api.from_kubeconfig(kubeconfig)
+    version = administrator.request("GET", "/version").object["gitVersion"]
+    kind = "the server of KUBECONFIG" if os.environ.get("KUBECONFIG") else "the embedded server"
+    pytestconfig.stash[SERVER] = f"{kind} ({version})"
+    yield administrator
+    administrator.close()
+
+
+@pytest.fixture
+def unique() -> str:
+    """A short name nobody else has."""
+    return uuid.uuid4().hex[:8]
+
+
+@pytest.fixture
+def space(api: Api, unique: str) -> Iterator[Space]:
+    """A new namespace, deleted afterwards."""
+    place = Space(api, f"contract-{unique}")
+    api.request(
+        "POST",
+        "/api/v1/namespaces",
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place.name}},
+    ).done()
+    yield place
+    api.request("DELETE", f"/api/v1/namespaces/{place.name}")
