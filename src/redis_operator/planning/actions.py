@@ -1,0 +1,271 @@
+"""Everything that can be done to a database, as values.
+
+Each action carries what must still be true at the moment it is done; the executor checks it against
+the live server or object right before the effect, and refuses when the world has moved on. Each is
+safe to repeat.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from ..redis.slots import SlotSet
+from .observed import NodeId, Role, Seen
+
+__all__ = [
+    "Action",
+    "AssignSlots",
+    "At",
+    "CancelJob",
+    "CloseSlots",
+    "ConfigSet",
+    "DeletePod",
+    "DeleteWorkload",
+    "Failover",
+    "FailoverMode",
+    "Fence",
+    "Forget",
+    "GrowVolume",
+    "LabelRole",
+    "Meet",
+    "MoveSlots",
+    "Replicate",
+    "RescueKeys",
+    "ResetEmptyNode",
+    "ScaleWorkload",
+    "SetConfigEpoch",
+    "StopMoving",
+    "TuneForBootstrap",
+    "at",
+]
+
+
+class At(Struct, frozen=True):
+    """One server, by all that identifies it. `CLUSTER MYID` must answer `id` before the act."""
+
+    pod: str
+    uid: str
+    ip: str
+    id: NodeId
+
+
+def at(node: Seen) -> At:
+    """The address of a server that was seen."""
+    return At(pod=node.pod.name, uid=node.pod.uid, ip=node.pod.ip, id=node.id)
+
+
+class Meet(Struct, frozen=True):
+    """`CLUSTER MEET`: introduce `peer` to `node`, after both ids were read again. I11"""
+
+    node: At
+    peer: At
+
+
+class TuneForBootstrap(Struct, frozen=True):
+    """Shorten timeouts of a server that holds nothing, so that forming takes half a second.
+
+    Refused when the server has keys or slots. The config rule puts the values back.
+    """
+
+    node: At
+    values: tuple[tuple[str, str], ...]
+
+
+class SetConfigEpoch(Struct, frozen=True):
+    """`CLUSTER SET-CONFIG-EPOCH`: only while the server's epoch is 0 and it knows nobody."""
+
+    node: At
+    epoch: int
+
+
+class AssignSlots(Struct, frozen=True):
+    """`CLUSTER ADDSLOTS`: slots that nobody owns and nobody has keys for. I3
+
+    `expect_keys` is what the server itself may hold by then: 0 in a new database.
+    """
+
+    node: At
+    slots: SlotSet
+    expect_keys: int = 0
+
+
+class Replicate(Struct, frozen=True):
+    """`CLUSTER REPLICATE`: the server drops what it has and copies `primary`.
+
+    It must own no slot. As a primary it must hold no key; as a replica it must still follow
+    `expect_primary`, whose data lives elsewhere. I1
+    """
+
+    node: At
+    primary: At
+    expect_primary: NodeId | None = None
+
+
+class FailoverMode(Enum):
+    """How much consent a promotion needs."""
+
+    PLAIN = "plain"  # primary pauses writes, replica catches up, majority votes: nothing is lost
+    FORCE = "force"  # the primary is dead; the majority still votes
+    TAKEOVER = "takeover"  # no majority is left to ask
+
+
+class Fence(Enum):
+    """Why the old primary cannot acknowledge another write. I7"""
+
+    HANDSHAKE = "the primary takes part and pauses its writes"
+    PROCESS_GONE = "its process refuses connections at the pod's own address"
+    CONTAINER_ENDED = "its container has ended"
+    POD_GONE = "no pod has its address any more"
+    EMPTY_AND_PAUSED = "it restarted empty; its writes are paused and it still holds no key"
+
+
+class Failover(Struct, frozen=True):
+    """`CLUSTER FAILOVER [FORCE|TAKEOVER]` on a replica.
+
+    It must still follow `primary`, and be at `min_offset` at least. `fence` must hold again right
+    before: for PROCESS_GONE the address still refuses, for EMPTY_AND_PAUSED the executor pauses the
+    primary's writes (bounded) and sees DBSIZE 0.
+    """
+
+    node: At
+    primary: NodeId
+    mode: FailoverMode
+    fence: Fence
+    min_offset: int = 0
+    primary_pod: str = ""  # the pod the primary runs in, empty when it has none any more
+
+
+class Forget(Struct, frozen=True):
+    """`CLUSTER FORGET` on one server; a plan does it on all of them within the ban. I11
+
+    Refused if the server by now says `id` owns a slot, or it follows `id`.
+    """
+
+    node: At
+    id: NodeId
+
+
+class CloseSlots(Struct, frozen=True):
+    """`CLUSTER SETSLOT <slot> STABLE`: end moves that lead nowhere."""
+
+    node: At
+    slots: SlotSet
+
+
+class MoveSlots(Struct, frozen=True):
+    """Move slots with their keys from one primary to another, or finish such a move. I4, I5
+
+    The source must still own them (or the target already, then only the books are closed). The
+    executor chooses the mover by what both engines can do.
+    """
+
+    source: At
+    target: At
+    slots: SlotSet
+
+
+class RescueKeys(Struct, frozen=True):
+    """Bring keys of slots that `holder` does not own to their `owner`; then close the slots."""
+
+    holder: At
+    owner: At
+    slots: SlotSet
+
+
+class StopMoving(Struct, frozen=True):
+    """End a move this process is carrying out, at the next boundary between batches."""
+
+    source: NodeId
+    target: NodeId
+
+
+class CancelJob(Struct, frozen=True):
+    """Cancel an atomic slot migration; the slots stay with the source."""
+
+    node: At
+    job: str
+
+
+class ConfigSet(Struct, frozen=True):
+    """`CONFIG SET` of these values, in this order."""
+
+    node: At
+    values: tuple[tuple[str, str], ...]
+
+
+class ResetEmptyNode(Struct, frozen=True):
+    """`CLUSTER RESET HARD` of a server that holds no key: it gets a new identity. I1, I3"""
+
+    node: At
+
+
+class LabelRole(Struct, frozen=True):
+    """Set the role label by which Services find primaries and replicas."""
+
+    pod: str
+    uid: str
+    role: Role
+
+
+class DeletePod(Struct, frozen=True):
+    """Delete exactly this pod (uid); its workload makes it anew.
+
+    `expect_id` and `expect_role` are checked on the live server when it answers; a primary with
+    slots is only deleted when nothing better can be done and `expect_role` says PRIMARY.
+    """
+
+    pod: str
+    uid: str
+    why: str
+    expect_id: NodeId | None = None
+    expect_role: Role | None = None
+
+
+class ScaleWorkload(Struct, frozen=True):
+    """Set `spec.replicas` of a shard's StatefulSet, if it still is `from_pods`."""
+
+    shard: int
+    uid: str
+    from_pods: int
+    to_pods: int
+
+
+class DeleteWorkload(Struct, frozen=True):
+    """Remove the objects of a shard that left; its claims go by the storage policy."""
+
+    shard: int
+    uid: str
+
+
+class GrowVolume(Struct, frozen=True):
+    """Ask for a bigger volume."""
+
+    claim: str
+    uid: str
+    size: int
+
+
+Action: TypeAlias = (
+    Meet
+    | TuneForBootstrap
+    | SetConfigEpoch
+    | AssignSlots
+    | Replicate
+    | Failover
+    | Forget
+    | CloseSlots
+    | MoveSlots
+    | RescueKeys
+    | StopMoving
+    | CancelJob
+    | ConfigSet
+    | ResetEmptyNode
+    | LabelRole
+    | DeletePod
+    | ScaleWorkload
+    | DeleteWorkload
+    | GrowVolume
+)

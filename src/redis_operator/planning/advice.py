@@ -1,0 +1,94 @@
+"""What a rule is asked, and what it may answer."""
+
+from __future__ import annotations
+
+from enum import Enum
+from itertools import chain
+
+from msgspec import Struct
+
+from ..redis.slots import SlotSet
+from .actions import Action
+
+__all__ = ["Loss", "Phase", "Plan", "Switchover", "Wanted"]
+
+
+class Switchover(Struct, frozen=True):
+    """A request to make a pod the primary of its shard, good for one promotion."""
+
+    pod: str
+
+
+class Wanted(Struct, frozen=True):
+    """What is wanted of one database: the part of the spec that planning needs."""
+
+    name: str
+    shards: int
+    replicas: int
+    engine: str = "valkey"
+    version: str = ""  # empty: whatever the image brings
+    persistent: bool = True  # pods keep their data over a restart
+    config: tuple[tuple[str, str], ...] = ()  # directives to be set live, at these values
+    node_timeout_ms: int = 5000
+    takeover: bool = False  # may promote without a majority when every lost primary is fenced
+    accept_data_loss: bool = False  # may give lost slots to empty servers, and roll without copies
+    paused: bool = False
+    update_paused: bool = False
+    hibernate: bool = False
+    rolling_shards: int = 1  # how many shards may be disrupted at a time
+    switchover: Switchover | None = None
+    spread_primaries: bool = False  # move primaries apart over zones once things are calm
+    volume_size: int = 0  # bytes; 0 leaves volumes alone
+    weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
+
+    @property
+    def pods_per_shard(self) -> int:
+        """A primary and its replicas."""
+        return 1 + self.replicas
+
+
+class Phase(Enum):
+    """What kind of work a plan is, for `status.phase`."""
+
+    READY = "Ready"
+    CREATING = "Creating"
+    HEALING = "Degraded"
+    SCALING = "Scaling"
+    UPDATING = "Updating"
+    HIBERNATED = "Hibernated"
+    PAUSED = "Paused"
+
+
+class Loss(Struct, frozen=True):
+    """Slots whose every copy is gone. Reported until a person accepts it; never papered over."""
+
+    slots: SlotSet
+    why: str
+
+
+class Plan(Struct, frozen=True):
+    """Steps to take now, or the reasons for taking none; texts reach status and events unchanged.
+
+    Stages are done in order; the steps of one stage do not depend on each other and may be done
+    at the same time. A step that fails ends the plan after its stage: look again.
+    """
+
+    rule: str = ""
+    why: str = ""
+    stages: tuple[tuple[Action, ...], ...] = ()
+    blocked: tuple[str, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    phase: Phase = Phase.READY
+    final: bool = False  # with no steps: no later rule may speak
+    again_after: float | None = None  # look again after so many seconds though nothing changes
+    count_on: tuple[str, ...] = ()  # pods whose stray keys must be counted at the next look
+
+    @property
+    def steps(self) -> tuple[Action, ...]:
+        """All actions in the order of their stages."""
+        return tuple(chain.from_iterable(self.stages))
+
+    @property
+    def settled(self) -> bool:
+        """Nothing to do, nothing in the way, nothing lost."""
+        return not self.stages and not self.blocked and not self.losses

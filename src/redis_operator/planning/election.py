@@ -1,0 +1,135 @@
+"""Who may be promoted, and why not.
+
+The best candidate has the most data, then is seen by the voters, then sits where the primary is
+not. Nobody with less data is ever promoted over somebody with more who can be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .observed import Election, NodeId, Seen, Unreachable
+from .situation import Situation
+
+__all__ = ["LAG_BYTES", "best", "limitation", "ranked", "synced", "unsynced"]
+
+LAG_BYTES = 64 * 1024
+
+
+def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
+    """Replicas of a primary, the best first: offset, then another zone, then the lower ordinal."""
+    pod = situation.pod_of(primary)
+    zone = pod.zone if pod is not None else ""
+    return tuple(
+        sorted(
+            (node for node in situation.replicas_of(primary) if node.id not in situation.twins),
+            key=lambda n: (-n.replication.offset, n.pod.zone == zone, n.pod.ordinal, n.id),
+        )
+    )
+
+
+def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
+    """The replica to promote after its primary died, or None and the reason.
+
+    A replica that does not answer may be ahead of all that do: then nobody is promoted by us, and
+    the engine's own election, in which it takes part, decides. I2, CL-13
+    """
+    candidates = ranked(situation, primary)
+    if not candidates:
+        return None, f"{situation.name_of(primary)} has no live replica"
+    silent = _silent_siblings(situation, primary)
+    if silent:
+        names = ", ".join(node.pod.name for node in silent)
+        return None, f"{names} may hold newer data and does not answer"
+    top = candidates[0]
+    reason = limitation(situation, top, primary)
+    return (None, reason) if reason else (top, "")
+
+
+def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Why a replica may not be promoted now, or None. I6"""
+    name = candidate.pod.name
+    if candidate.loading:
+        return f"{name} is still loading its data"
+    if candidate.replication.syncing:
+        return f"{name} is in the middle of a full sync"
+    if candidate.pod.deleting:
+        return f"{name} is being deleted"
+    return _unlinked(situation, candidate) or _too_soon(situation, candidate, primary)
+
+
+def synced(candidate: Seen, primary: Seen) -> bool:
+    """Whether a replica has what its primary has, give or take what is on the wire."""
+    return unsynced(candidate, primary) is None
+
+
+def unsynced(candidate: Seen, primary: Seen) -> str | None:
+    """Why a replica cannot stand in for its live primary, or None. ST-05"""
+    name = candidate.pod.name
+    if candidate.replica_of != primary.id:
+        return f"{name} does not follow {primary.pod.name}"
+    if candidate.loading:
+        return f"{name} is still loading its data"
+    if candidate.replication.syncing:
+        return f"{name} is in the middle of a full sync"
+    if not candidate.replication.link_up:
+        return f"{name} has no replication link to {primary.pod.name}"
+    lag = primary.replication.offset - candidate.replication.offset
+    if lag > LAG_BYTES:
+        return f"{name} is {lag} bytes behind {primary.pod.name}"
+    return None
+
+
+def _unlinked(situation: Situation, candidate: Seen) -> str | None:
+    """Voters answer over their own link to the candidate: without it the vote is lost. (trap 2)"""
+    linked: Sequence[Seen] = [
+        voter
+        for voter in situation.voters
+        if (view := voter.peer(candidate.id)) is not None and view.healthy
+    ]
+    apart = [voter.pod.name for voter in situation.voters if voter not in linked]
+    if apart and len(linked) < situation.quorum:
+        return f"{candidate.pod.name} is not linked with {', '.join(apart)}, whose votes it needs"
+    return None
+
+
+def _too_soon(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Engines count old votes again, or refuse new ones, when elections follow fast. (trap 1)"""
+    timeout = _node_timeout(candidate, situation.wanted.node_timeout_ms) / 1000
+    for election in situation.observed.elections:
+        span = _quarantine(election, candidate, primary, timeout)
+        left = election.at + span - situation.now
+        if left > 0:
+            return f"{candidate.pod.name} must wait {left:.1f} s after the last election"
+    return None
+
+
+def _quarantine(election: Election, candidate: Seen, primary: NodeId, timeout: float) -> float:
+    if election.node == candidate.id and candidate.engine == "redis":
+        return max(4 * timeout, 4.0)
+    if election.over == primary:
+        return 2 * timeout
+    return 0.0
+
+
+def _node_timeout(node: Seen, default_ms: int) -> int:
+    value = node.setting("cluster-node-timeout")
+    return int(value) if value is not None and value.isdigit() else default_ms
+
+
+def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]:
+    """Unreachable pods that follow, or may follow, the same primary and are not known dead."""
+    suspects = []
+    for node in situation.unreachable:
+        if node.dead:
+            continue
+        ids = [i for i, holder in situation.identities.items() if holder is node]
+        follows = any(
+            (view := voter.peer(i)) is not None and view.replica_of == primary
+            for i in ids
+            for voter in situation.seen
+        )
+        home = {f.pod.shard for f in situation.replicas_of(primary)}
+        if follows or (not ids and node.pod.shard in home):
+            suspects.append(node)
+    return suspects

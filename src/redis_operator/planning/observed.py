@@ -1,0 +1,298 @@
+"""What was seen of one database at one moment, and nothing that was not seen.
+
+The shell builds an `Observed` from its caches and from one round of questions to every pod. Each
+pod's server is `Seen`, in its own words, or `Unreachable`, with what is known of its death; no rule
+can mistake silence for an answer. Instants are seconds since the epoch, spans carry their unit.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NewType, TypeAlias
+
+from msgspec import Struct
+
+from ..redis.slots import NO_SLOTS, SlotSet
+
+__all__ = [
+    "Counted",
+    "Election",
+    "Evidence",
+    "Job",
+    "Moving",
+    "Node",
+    "NodeId",
+    "NotCounted",
+    "Observed",
+    "OpenSlot",
+    "Peer",
+    "PeerFlag",
+    "Pod",
+    "PodPhase",
+    "Replication",
+    "Role",
+    "Seen",
+    "SlotState",
+    "Unreachable",
+    "Volume",
+    "Workload",
+]
+
+NodeId = NewType("NodeId", str)
+
+
+class Role(Enum):
+    """What a server is, as it says itself."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+
+
+class PodPhase(Enum):
+    """`status.phase` of a pod."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class Pod(Struct, frozen=True):
+    """Where a server is meant to be. Shard and ordinal come from the workload, never from Redis."""
+
+    name: str
+    uid: str
+    shard: int
+    ordinal: int
+    ip: str = ""  # empty until the pod has an address
+    phase: PodPhase = PodPhase.RUNNING
+    ready: bool = True
+    revision: str = ""  # the controller's revision hash of its template
+    node: str = ""
+    zone: str = ""
+    deleting: bool = False
+    restarts: int = 0
+    role_label: str = ""  # the role label it carries now: "primary", "replica" or nothing
+    waiting: str = (
+        ""  # why it does not run, in words: "ImagePullBackOff: ..." or "Unschedulable: ..."
+    )
+    since: float = 0.0  # created at
+    restarted_at: str = ""  # the restart request its template carried when it was made
+    draining: bool = False  # its node is cordoned, or an eviction of it was refused
+
+
+class PeerFlag(Enum):
+    """What a server holds against a peer."""
+
+    PFAIL = "fail?"
+    FAIL = "fail"
+    HANDSHAKE = "handshake"
+    NOADDR = "noaddr"
+
+
+class Peer(Struct, frozen=True):
+    """One line of `CLUSTER NODES` that a server writes about another one."""
+
+    id: NodeId
+    ip: str
+    role: Role
+    replica_of: NodeId | None = None
+    config_epoch: int = 0
+    slots: SlotSet = NO_SLOTS
+    connected: bool = True
+    flags: frozenset[PeerFlag] = frozenset()
+
+    @property
+    def healthy(self) -> bool:
+        """Linked and not suspected: it would get this server's vote."""
+        return self.connected and not self.flags
+
+
+class SlotState(Enum):
+    """Which end of an unfinished move a server is."""
+
+    IMPORTING = "importing"
+    MIGRATING = "migrating"
+
+
+class OpenSlot(Struct, frozen=True):
+    """A slot that a server is importing from, or migrating to, a peer."""
+
+    slot: int
+    state: SlotState
+    peer: NodeId
+
+
+class Replication(Struct, frozen=True):
+    """A server's `INFO replication`. A primary's link is up and its lag nothing."""
+
+    id: str = ""
+    id2: str = ""
+    offset: int = 0
+    link_up: bool = True
+    syncing: bool = False
+    down_seconds: float = 0.0  # how long the link has been down
+
+
+class Counted(Struct, frozen=True):
+    """Keys found in slots that the server does not own: (slot, keys), ascending."""
+
+    by_slot: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots that hold stray keys."""
+        return SlotSet(slot for slot, _ in self.by_slot)
+
+    @property
+    def keys(self) -> int:
+        """How many stray keys there are."""
+        return sum(keys for _, keys in self.by_slot)
+
+
+class NotCounted(Struct, frozen=True):
+    """Nobody looked into the slots it does not own: counting costs, so it is asked for."""
+
+
+class Job(Struct, frozen=True):
+    """An atomic slot migration the servers run by themselves, not yet at its end."""
+
+    id: str
+    source: NodeId
+    target: NodeId
+    slots: SlotSet
+
+
+class Seen(Struct, frozen=True):
+    """A server that answered, in its own words."""
+
+    pod: Pod
+    id: NodeId
+    role: Role
+    ip: str  # its address as it tells others: the first field of its own line, may be old or empty
+    replica_of: NodeId | None = None
+    slots: SlotSet = NO_SLOTS
+    config_epoch: int = 0
+    current_epoch: int = 0
+    state_ok: bool = True
+    peers: tuple[Peer, ...] = ()
+    open_slots: tuple[OpenSlot, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    replication: Replication = Replication()
+    keys: int = 0
+    stranded: Counted | NotCounted = Counted()
+    engine: str = "valkey"
+    version: str = ""
+    config: tuple[tuple[str, str], ...] = ()  # CONFIG GET of the directives planning asked for
+    loading: bool = False
+    saving: bool = False
+    used_memory: int = 0
+    max_memory: int = 0
+    started_at: float = 0.0
+
+    def peer(self, node: NodeId) -> Peer | None:
+        """What it thinks of a node, or None when it does not know it."""
+        return next((peer for peer in self.peers if peer.id == node), None)
+
+    def setting(self, name: str) -> str | None:
+        """The value of a directive, or None when it was not asked for or does not exist there."""
+        return next((value for key, value in self.config if key == name), None)
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it says it is a primary, with or without slots."""
+        return self.role is Role.PRIMARY
+
+
+class Evidence(Enum):
+    """What is known of a server that does not answer. Only `SILENT` may still be serving."""
+
+    SILENT = "silent"  # no answer and no sign: partition, stopped, busy, or dead
+    REFUSED = "refused"  # our connection was reset and the pod's own verified address refuses
+    TERMINATED = "terminated"  # the kubelet says the container has ended
+    NOT_STARTED = "not started"  # the pod has no address or never ran: no process exists yet
+
+
+class Unreachable(Struct, frozen=True):
+    """A server that did not answer. Unless the evidence denies it, it may be alive and ahead."""
+
+    pod: Pod
+    error: str
+    since: float
+    evidence: Evidence = Evidence.SILENT
+    last_id: NodeId | None = None  # the id this pod (same uid) had when it last answered
+
+    @property
+    def dead(self) -> bool:
+        """No process serves there: it is fenced."""
+        return self.evidence is not Evidence.SILENT
+
+
+Node: TypeAlias = Seen | Unreachable
+
+
+class Volume(Struct, frozen=True):
+    """A pod's claim: what is asked for and what it has."""
+
+    name: str
+    pod: str
+    uid: str
+    requested: int  # bytes
+    capacity: int
+    expandable: bool
+    deleting: bool = False
+
+
+class Workload(Struct, frozen=True):
+    """One shard's StatefulSet."""
+
+    shard: int
+    name: str
+    uid: str
+    pods: int  # spec.replicas
+    revision: str  # status.updateRevision: what a pod made now would be
+    stamp: str = ""  # hash of our intent that was last applied
+    restarted_at: str = ""  # the restart request in its template
+    deleting: bool = False
+
+
+class Election(Struct, frozen=True):
+    """A promotion that is remembered: engines dislike a second one too soon."""
+
+    node: NodeId
+    at: float
+    over: NodeId | None = None  # the primary it followed
+
+
+class Moving(Struct, frozen=True):
+    """A slot move this very process is carrying out now."""
+
+    source: NodeId
+    target: NodeId
+    slots: SlotSet
+
+
+class Observed(Struct, frozen=True):
+    """All that was seen, in stable order: by shard, then by ordinal."""
+
+    nodes: tuple[Node, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    elections: tuple[Election, ...] = ()
+    moving: tuple[Moving, ...] = ()
+    formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
+
+    @property
+    def seen(self) -> tuple[Seen, ...]:
+        """The servers that answered."""
+        return tuple(node for node in self.nodes if isinstance(node, Seen))
+
+    @property
+    def unreachable(self) -> tuple[Unreachable, ...]:
+        """The servers that did not answer."""
+        return tuple(node for node in self.nodes if isinstance(node, Unreachable))
+
+    def workload(self, shard: int) -> Workload | None:
+        """The shard's StatefulSet, or None when there is none yet."""
+        return next((workload for workload in self.workloads if workload.shard == shard), None)

@@ -1,0 +1,63 @@
+"""Ask the rules in order; the first that wants to act acts alone."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .advice import Loss, Phase, Plan, Wanted
+from .observed import Observed
+from .rules import COMPANIONS, RULES
+from .situation import Situation
+
+__all__ = ["plan"]
+
+
+def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
+    """What to do next with one database, and why.
+
+    Total and pure: any observed state yields a plan, or none with its reasons. A rule that only
+    has reasons does not silence the rules after it unless it says so (`final`); what may not
+    happen meanwhile, those rules see for themselves. Harmless bookkeeping rides along.
+    """
+    situation = Situation(wanted, observed, now)
+    said: list[Plan] = []
+    for rule in RULES:
+        advice = rule(situation)
+        if advice is None:
+            continue
+        said.append(advice)
+        if advice.stages or advice.final:
+            break
+    return _with_companions(situation, _merge(said))
+
+
+def _merge(said: list[Plan]) -> Plan:
+    """The last word, with the reasons of all before it."""
+    if not said:
+        return Plan()
+    last = said[-1]
+    blocked: dict[str, None] = {}
+    losses: dict[Loss, None] = {}
+    for advice in said:
+        blocked.update(dict.fromkeys(advice.blocked))
+        losses.update(dict.fromkeys(advice.losses))
+    spans = [advice.again_after for advice in said if advice.again_after is not None]
+    phase = next((a.phase for a in said if a.phase is not Phase.READY), Phase.READY)
+    return replace(
+        last,
+        blocked=tuple(blocked),
+        losses=tuple(losses),
+        phase=last.phase if last.stages else phase,
+        again_after=min(spans) if spans else None,
+        count_on=tuple(dict.fromkeys(pod for advice in said for pod in advice.count_on)),
+    )
+
+
+def _with_companions(situation: Situation, chosen: Plan) -> Plan:
+    extra = tuple(step for companion in COMPANIONS for step in companion(situation))
+    if not extra:
+        return chosen
+    if not chosen.stages:
+        return replace(chosen, stages=(extra,), why=chosen.why or "labels follow the roles")
+    first, *rest = chosen.stages
+    return replace(chosen, stages=(first + extra, *rest))

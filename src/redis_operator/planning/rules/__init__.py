@@ -1,0 +1,54 @@
+"""One file a rule. Order is the policy: know who is who, save data, connect, own, copy, change.
+
+A rule answers None when it has nothing to say, a plan without stages when something is in the way,
+and a plan with stages when it wants to act; then it acts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..actions import Action
+from ..advice import Plan
+from ..situation import Situation
+from .assist import assist
+from .connect import connect
+from .cover import cover
+from .empty_primary import empty_primary
+from .follow import follow
+from .foreign import foreign
+from .forget import forget
+from .found import found
+from .hibernate import hibernate
+from .label import label
+from .lost import lost
+from .pause import pause
+from .pods import pods
+from .rescue import rescue
+from .settle import settle
+from .twins import twins
+
+__all__ = ["COMPANIONS", "RULES", "Companion", "Rule"]
+
+Rule = Callable[[Situation], Plan | None]
+Companion = Callable[[Situation], tuple[Action, ...]]
+
+RULES: tuple[Rule, ...] = (
+    pause,
+    hibernate,
+    pods,
+    twins,
+    empty_primary,
+    assist,
+    foreign,
+    found,
+    connect,
+    lost,
+    cover,
+    settle,
+    rescue,
+    follow,
+    forget,
+)
+
+COMPANIONS: tuple[Companion, ...] = (label,)

@@ -1,0 +1,98 @@
+"""A primary is dead: promote a replica without waiting for timeouts."""
+
+from __future__ import annotations
+
+from ..actions import Failover, FailoverMode, Fence, at
+from ..advice import Phase, Plan
+from ..election import best
+from ..observed import Evidence, NodeId
+from ..situation import Situation
+
+__all__ = ["assist", "fence_of"]
+
+_BY_EVIDENCE = {
+    Evidence.REFUSED: Fence.PROCESS_GONE,
+    Evidence.TERMINATED: Fence.CONTAINER_ENDED,
+    Evidence.NOT_STARTED: Fence.CONTAINER_ENDED,
+}
+
+
+def assist(situation: Situation) -> Plan | None:
+    """Ask the best replica of each fenced dead primary to take over, one shard at a time.
+
+    With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
+    operator with old news, cannot make two primaries. Without it TAKEOVER asks nobody: only when
+    the spec allows it, and every slot owner that does not answer is fenced. Silence is never
+    death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
+    """
+    gone = [claim.id for claim in situation.claims if claim.id not in situation.by_id]
+    gone = [node for node in gone if node not in situation.twins]
+    if not gone:
+        return None
+    reasons, ready = [], []
+    for node in gone:
+        fence = fence_of(situation, node)
+        if fence is None:
+            reasons.append(_uncertain(situation, node))
+            continue
+        candidate, reason = best(situation, node)
+        if candidate is None:
+            reasons.append(reason)
+            continue
+        ready.append((candidate, node, fence))
+    if not ready:
+        return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
+    mode = _mode(situation, gone)
+    if mode is None:
+        reasons.append(_no_majority(situation))
+        return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
+    candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
+    pod = situation.pod_of(node)
+    step = Failover(
+        node=at(candidate),
+        primary=node,
+        mode=mode,
+        fence=fence,
+        min_offset=candidate.replication.offset,
+        primary_pod=pod.name if pod is not None else "",
+    )
+    return Plan(
+        rule="assist",
+        why=f"{situation.name_of(node)} is dead ({fence.value}); {candidate.pod.name} has its data",
+        stages=((step,),),
+        blocked=tuple(reasons),
+        phase=Phase.HEALING,
+    )
+
+
+def fence_of(situation: Situation, node: NodeId) -> Fence | None:
+    """Why a slot owner that does not answer can serve nobody, or None when it might."""
+    holder = situation.identities.get(node)
+    if holder is not None:
+        return _BY_EVIDENCE.get(holder.evidence)
+    if any(not stranger.dead for stranger in situation.strangers):
+        return None
+    return Fence.POD_GONE
+
+
+def _mode(situation: Situation, gone: list[NodeId]) -> FailoverMode | None:
+    if situation.has_majority:
+        return FailoverMode.FORCE
+    fenced = all(fence_of(situation, node) is not None for node in gone)
+    return FailoverMode.TAKEOVER if situation.wanted.takeover and fenced else None
+
+
+def _uncertain(situation: Situation, node: NodeId) -> str:
+    holder = situation.identities.get(node)
+    if holder is not None:
+        return f"{holder.pod.name} does not answer and may be alive: {holder.error}"
+    names = ", ".join(s.pod.name for s in situation.strangers if not s.dead)
+    return f"{situation.name_of(node)} owns slots and may be {names}, which does not answer"
+
+
+def _no_majority(situation: Situation) -> str:
+    return (
+        f"only {len(situation.voters)} of {len(situation.claims)} slot owners answer, "
+        f"{situation.quorum} are needed to elect a primary; "
+        "it is taken over only when the spec allows it and every lost primary is fenced"
+    )

@@ -1,0 +1,88 @@
+"""Every server knows every other one, at its present address."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from ..actions import Action, Meet, at
+from ..advice import Phase, Plan
+from ..observed import PeerFlag, Seen
+from ..situation import Situation
+
+__all__ = ["connect", "merge_limitation"]
+
+
+def connect(situation: Situation) -> Plan | None:
+    """Introduce all pairs that do not know each other as they are now: a full mesh.
+
+    A star would leave its centre telling its old address: a server learns its own from whoever
+    meets it. Ids were read over authenticated connections to pods of this database, and the
+    executor reads them again, since addresses are reused. I11, CL-02
+    """
+    members = [node for node in situation.by_id.values() if _belongs(situation, node)]
+    steps: list[Action] = []
+    blocked: dict[str, None] = {}
+    for one, two in combinations(members, 2):
+        meets = _meets(one, two)
+        if not meets:
+            continue
+        reason = merge_limitation(one, two)
+        if reason:
+            blocked[reason] = None
+        else:
+            steps += meets
+    if steps:
+        return Plan(
+            rule="connect",
+            why="servers do not know each other at their present addresses",
+            stages=(tuple(steps),),
+            blocked=tuple(blocked),
+            phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+            again_after=0.1,
+        )
+    return Plan(rule="connect", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+
+
+def merge_limitation(one: Seen, two: Seen) -> str | None:
+    """Why two servers may not be introduced: one would delete keys the other does not have.
+
+    Of two who claim a slot the one with the lower epoch deletes its keys when they meet. That is
+    right for an old primary after a failover, and wrong when the winner never had the data. I3
+    """
+    both = one.slots & two.slots
+    if not both or not (one.is_primary and two.is_primary):
+        return None
+    winner, loser = (one, two) if one.config_epoch >= two.config_epoch else (two, one)
+    if loser.keys and not winner.keys:
+        return (
+            f"{winner.pod.name} (epoch {winner.config_epoch}, no keys) and {loser.pod.name} "
+            f"(epoch {loser.config_epoch}, {loser.keys} keys) both claim slots {both}: "
+            "introducing them would delete the keys"
+        )
+    return None
+
+
+def _belongs(situation: Situation, node: Seen) -> bool:
+    """Pods that stay, and leaving ones that still own or hold something."""
+    if not situation.leaving(node.pod):
+        return True
+    return bool(node.slots or (node.is_primary and node.keys) or situation.replicas_of(node.id))
+
+
+def _meets(one: Seen, two: Seen) -> list[Action]:
+    """The introductions a pair needs: one when strangers, else from whoever has it wrong."""
+    if one.peer(two.id) is None and two.peer(one.id) is None:
+        found: list[Action] = [Meet(node=at(one), peer=at(two))]
+        if one.ip != one.pod.ip:
+            found.append(Meet(node=at(two), peer=at(one)))
+        return found
+    return [
+        Meet(node=at(a), peer=at(b)) for a, b in ((one, two), (two, one)) if _has_it_wrong(a, b)
+    ]
+
+
+def _has_it_wrong(viewer: Seen, other: Seen) -> bool:
+    view = viewer.peer(other.id)
+    if view is None or view.ip != other.pod.ip or other.ip != other.pod.ip:
+        return True
+    return not view.connected or PeerFlag.NOADDR in view.flags

@@ -1,0 +1,101 @@
+"""Slots without an owner in a database that was whole once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...redis.slots import NO_SLOTS, SlotSet, even_shares
+from ..actions import Action, AssignSlots, at
+from ..advice import Loss, Phase, Plan
+from ..observed import Counted, NodeId, Seen
+from ..situation import Situation
+
+__all__ = ["cover"]
+
+
+def cover(situation: Situation) -> Plan | None:
+    """Give unowned slots back to whoever holds their keys; report those whose keys are gone.
+
+    With keys on one server the slots are its own again; with keys on several, the one that has
+    most of them, and the rescue rule brings the others' keys there. Slots nobody has a key for
+    were lost with their owner, or were empty: that cannot be told apart, so it is reported as
+    lost, and only a person's word gives them to an empty server. I3, CL-03, CL-21, CL-30
+    """
+    missing = situation.unclaimed
+    if not missing:
+        return None
+    unsure = _unsure(situation)
+    if unsure:
+        return Plan(
+            rule="cover",
+            blocked=(f"slots {missing} have no owner", *unsure),
+            count_on=tuple(node.pod.name for node in situation.uncounted),
+            phase=Phase.HEALING,
+            final=True,
+        )
+    steps = _to_their_holders(situation, missing)
+    if steps:
+        return Plan(
+            rule="cover",
+            why="slots without an owner go back to whoever holds their keys",
+            stages=(steps,),
+            phase=Phase.HEALING,
+        )
+    if not situation.observed.formed:
+        return None
+    if situation.wanted.accept_data_loss:
+        return _start_anew(situation, missing)
+    loss = Loss(slots=missing, why="no server owns them or holds a key of theirs")
+    return Plan(rule="cover", losses=(loss,), phase=Phase.HEALING)
+
+
+def _unsure(situation: Situation) -> list[str]:
+    reasons = [f"{node.pod.name} does not answer: {node.error}" for node in situation.unreachable]
+    reasons += [f"{pod} does not exist yet" for pod in situation.missing_pods]
+    reasons += [f"{node.pod.name} is still loading" for node in situation.seen if node.loading]
+    reasons += [f"keys on {n.pod.name} are not counted yet" for n in situation.uncounted]
+    if situation.twins:
+        reasons.append("two pods have one node id")
+    return reasons
+
+
+def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[Action, ...]:
+    most: dict[int, tuple[int, NodeId]] = {}
+    for node in situation.by_id.values():
+        if not node.is_primary or not isinstance(node.stranded, Counted):
+            continue
+        for slot, keys in node.stranded.by_slot:
+            if slot in missing:
+                most[slot] = max(most.get(slot, (0, node.id)), (keys, node.id))
+    shares: dict[NodeId, list[int]] = defaultdict(list)
+    for slot, (_, holder) in most.items():
+        shares[holder].append(slot)
+    return tuple(_assign(situation.by_id[node], SlotSet(s)) for node, s in sorted(shares.items()))
+
+
+def _start_anew(situation: Situation, missing: SlotSet) -> Plan:
+    """A person has accepted the loss: the share of each shard goes to its leader."""
+    steps: list[Action] = []
+    left = missing
+    for shard, share in enumerate(even_shares(situation.wanted.shards)):
+        leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
+        if leader is not None and leader.is_primary and share & left:
+            steps.append(_assign(leader, share & left))
+            left -= share
+    if not steps:
+        return Plan(
+            rule="cover",
+            blocked=(f"slots {missing} have no owner and no shard has a server to take them",),
+            phase=Phase.HEALING,
+        )
+    return Plan(
+        rule="cover",
+        why="the loss was accepted: empty servers get the slots",
+        stages=(tuple(steps),),
+        losses=(Loss(slots=missing, why="accepted: given to empty servers"),),
+        phase=Phase.HEALING,
+    )
+
+
+def _assign(node: Seen, slots: SlotSet) -> AssignSlots:
+    return AssignSlots(node=at(node), slots=slots or NO_SLOTS, expect_keys=node.keys)

@@ -1,0 +1,54 @@
+"""Slot owners that are gone with every copy of their data."""
+
+from __future__ import annotations
+
+from ..actions import Action, Forget, at
+from ..advice import Loss, Phase, Plan
+from ..observed import NodeId
+from ..situation import Situation
+
+__all__ = ["lost"]
+
+
+def lost(situation: Situation) -> Plan | None:
+    """Report slots whose owner left no copy; forget the owner only when a person accepted that.
+
+    Sure only when every pod exists, answers, and says who it is, and none of them follows the
+    owner. Until then the data may come back with a pod. I3, CL-21
+    """
+    if situation.strangers or situation.missing_pods or situation.twins:
+        return None
+    gone = [
+        claim
+        for claim in situation.claims
+        if situation.pod_of(claim.id) is None
+        and claim.id not in situation.twins
+        and not situation.replicas_of(claim.id)
+        and not _lives_elsewhere(situation, claim.id)
+    ]
+    if not gone:
+        return None
+    losses = tuple(
+        Loss(slots=claim.slots, why=f"{situation.name_of(claim.id)} and all its copies are gone")
+        for claim in gone
+    )
+    if not situation.wanted.accept_data_loss:
+        return Plan(rule="lost", losses=losses, phase=Phase.HEALING)
+    steps: tuple[Action, ...] = tuple(
+        Forget(node=at(node), id=claim.id)
+        for claim in gone
+        for node in situation.by_id.values()
+        if node.peer(claim.id) is not None
+    )
+    return Plan(
+        rule="lost",
+        why="the loss was accepted: owners that will not come back are forgotten",
+        stages=(steps,),
+        losses=losses,
+        phase=Phase.HEALING,
+    )
+
+
+def _lives_elsewhere(situation: Situation, node: NodeId) -> bool:
+    """Linked and healthy, only not in a pod of ours: not lost, but foreign."""
+    return any(view.healthy for view in situation.others.get(node, ()))
