@@ -34,7 +34,8 @@ def _merge_objects(
     directive = patch.get(_PATCH)
     if directive == "replace":
         rest = {name: value for name, value in patch.items() if name != _PATCH}
-        return _without_directives(rest)
+        kept: dict[str, Any] = _without_directives(rest)
+        return kept
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):

@@ -130,7 +130,7 @@ def _check_string(schema: dict[str, Any], value: str, path: str) -> Iterator[Cau
 
 @lru_cache(maxsize=4096)
 def go_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern written for Go's RE2, whose $ is the very end and which has POSIX classes."""
+    """Compile a pattern written for Go, where $ is the very end and POSIX classes are known."""
     for name, characters in _CLASSES.items():
         pattern = pattern.replace(name, characters)
     pattern = pattern.replace("\\z", "\\Z")
