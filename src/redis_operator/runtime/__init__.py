@@ -1,3 +1,28 @@
-"""The machinery of controllers: caches, queues, workers, election, and the life of a process."""
+"""The machinery of controllers: caches, queues, workers, election, and the life of a process.
+
+What an operator author imports is here; `docs/runtime.md` explains it with a whole operator.
+"""
 
 from __future__ import annotations
+
+from redis_operator.runtime.changes import Added, Change, Deleted, Updated
+from redis_operator.runtime.controller import Controller, Watch
+from redis_operator.runtime.informer import Informer
+from redis_operator.runtime.outcomes import Again, Done, Outcome, Retry, Stop
+from redis_operator.runtime.store import Reader
+
+__all__ = [
+    "Added",
+    "Again",
+    "Change",
+    "Controller",
+    "Deleted",
+    "Done",
+    "Informer",
+    "Outcome",
+    "Reader",
+    "Retry",
+    "Stop",
+    "Updated",
+    "Watch",
+]

@@ -61,7 +61,7 @@ class WorkQueue(Generic[K]):
     ) -> None:
         self._limiter: RateLimiter[K] = limiter if limiter is not None else ItemExponential()
         self._delays = delays
-        self._clock = clock if clock is not None else asyncio.get_running_loop().time
+        self._clock = clock if clock is not None else self._bind_clock
         self._ready: dict[K, tuple[int, int]] = {}  # key -> (-priority, order)
         self._order_heap: list[tuple[int, int, K]] = []
         self._waiting: dict[K, tuple[float, int]] = {}  # key -> (due, priority)
@@ -94,8 +94,8 @@ class WorkQueue(Generic[K]):
 
     def working_seconds(self) -> list[float]:
         """Return for how long each key being worked has been worked on."""
-        now = self._clock()
-        return [now - since for since in list(self._working.values())]
+        started = list(self._working.values())
+        return [self._clock() - since for since in started]
 
     def waiting(self) -> int:
         """Return how many keys wait for their delay to pass."""
@@ -200,12 +200,24 @@ class WorkQueue(Generic[K]):
     def shut_down(self) -> None:
         """Take no more keys; hand out those that are ready, drop those that wait."""
         self._stopping = True
+        self._drop_waiting()
+        self._tell_stopped()
+
+    def shut_down_now(self) -> None:
+        """Take no more keys and hand out none; keys being worked are still to be done."""
+        self._stopping = True
+        self._ready.clear()
+        self._added_at.clear()
+        self._order_heap.clear()
+        self._drop_waiting()
+        self._tell_stopped()
+
+    def _drop_waiting(self) -> None:
         self._waiting.clear()
         self._due_heap.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._tell_stopped()
 
     async def shut_down_and_drain(self) -> None:
         """Shut down, and return when every key was handed out and is done."""
@@ -214,6 +226,11 @@ class WorkQueue(Generic[K]):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._drained.append(waiter)
             await waiter
+
+    def _bind_clock(self) -> float:
+        """Use the time of the loop the queue is first used in; it may be made outside of one."""
+        self._clock = asyncio.get_running_loop().time
+        return self._clock()
 
     def _order_heap_has_ready(self) -> bool:
         heap = self._order_heap

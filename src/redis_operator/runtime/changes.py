@@ -1,0 +1,43 @@
+"""What happened to a cached object, as its handlers hear it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+__all__ = ["Added", "Change", "Deleted", "Handler", "Updated"]
+
+T = TypeVar("T")
+
+
+class Added(Struct, Generic[T], frozen=True):
+    """An object is in the cache now; `initial` if it was there before the handler listened."""
+
+    obj: T
+    initial: bool = False
+
+
+class Updated(Struct, Generic[T], frozen=True):
+    """An object changed; on a resync `old` and `new` are the same object."""
+
+    old: T
+    new: T
+
+
+class Deleted(Struct, Generic[T], frozen=True):
+    """An object is gone.
+
+    `assumed` if its deletion was not seen but concluded from its absence in a list: `obj` is then
+    the last state known, and may be old.
+    """
+
+    obj: T
+    assumed: bool = False
+
+
+Change: TypeAlias = Added[T] | Updated[T] | Deleted[T]
+
+Handler: TypeAlias = Callable[[Change[T]], None]
+"""Hears changes in order. It must not block and cannot await: it may only enqueue."""

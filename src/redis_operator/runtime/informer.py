@@ -1,0 +1,365 @@
+"""A cache of one kind that is kept up to date, and tells its handlers what changed.
+
+Guarantees:
+- The cache is changed first, then handlers are told, in order, each change once.
+- A re-list replaces the cache in one piece; objects that are gone are told as `Deleted(assumed)`.
+- An object deleted and created again under the same name is told as `Deleted` and `Added`, even
+  when only the last state was seen: the uid tells them apart.
+- A handler has synced when it was told everything the first list held; one that subscribes late
+  is told what is there at once.
+- A burst of events does not starve the loop: it yields every 256 of them.
+
+Assumptions: one event loop; handlers only enqueue (a handler that raises is logged, and told the
+next change all the same); cached objects are never changed.
+Errors: trouble with the server is logged, waited out and counted; `run` ends only by cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random as randomness
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.decode import Page
+from redis_operator.kube.meta import Key, is_at_least, key_of, meta_of
+from redis_operator.kube.scheme import Kind
+from redis_operator.runtime.changes import Added, Change, Deleted, Handler, Updated
+from redis_operator.runtime.store import Index, Reader, Store, by_namespace, by_owner
+from redis_operator.runtime.watch_states import (
+    Applied,
+    Event,
+    Progress,
+    Removed,
+    Replaced,
+    State,
+    Trouble,
+    Unlisted,
+)
+from redis_operator.runtime.watcher import OpenStream, Watcher
+
+__all__ = ["Informer", "Subscription"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_EVENTS_BETWEEN_YIELDS = 256
+_RESYNC_SPREAD = 0.1
+
+
+class Subscription(Generic[T]):
+    """One handler's place at an informer, and whether it has been told everything once."""
+
+    def __init__(self, handler: Handler[T], cancel: Callable[[Subscription[T]], None]) -> None:
+        self._handler = handler
+        self._cancel = cancel
+        self._synced = asyncio.Event()
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the handler was told everything the first list held. Never turns back."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return once `has_synced`."""
+        await self._synced.wait()
+
+    def cancel(self) -> None:
+        """Tell this handler nothing more."""
+        self._cancel(self)
+
+    def tell(self, change: Change[T]) -> None:
+        """Hand one change to the handler; what it raises is logged and goes no further."""
+        try:
+            self._handler(change)
+        except Exception:
+            _log.exception("a handler failed on %s; it is told the next change", type(change))
+
+    def latch(self) -> None:
+        """Note that the handler has been told everything."""
+        self._synced.set()
+
+
+class _Collection(Generic[T]):
+    """One collection of the API as the watcher wants it."""
+
+    def __init__(
+        self, client: Client, kind: Kind[T], namespace: str, labels: str, fields: str
+    ) -> None:
+        self._client = client
+        self._kind = kind
+        self._namespace = namespace
+        self._labels = labels
+        self._fields = fields
+
+    async def list_page(self, *, version: str, limit: int, continue_: str) -> Page[T]:
+        return await self._client.list_page(
+            self._kind,
+            namespace=self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            resource_version=version,
+            limit=limit,
+            continue_=continue_,
+        )
+
+    def watch(
+        self, *, version: str, initial_events: bool, server_timeout: int, idle: float
+    ) -> OpenStream[T]:
+        return self._client.watch(
+            self._kind,
+            namespace=self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            resource_version=version,
+            initial_events=initial_events,
+            server_timeout=server_timeout,
+            idle=idle,
+        )
+
+
+class Informer(Generic[T]):
+    """The cache of one kind in one namespace (or all), narrowed by selectors.
+
+    `cache` is what everyone reads. `transform` runs once before an object is stored, to drop what
+    nobody reads; it must keep the metadata. `resync` replays the cache to the handlers every so
+    many seconds, give or take a tenth, without asking the server.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, Index] | None = None,
+        transform: Callable[[T], T] | None = None,
+        resync: float = 0.0,
+        page_size: int = 500,
+        watch_list: bool = True,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.labels = labels
+        self.fields = fields
+        self._store: Store[T] = Store(
+            {"namespace": by_namespace, "owner": by_owner, **(indexes or {})}
+        )
+        self.cache: Reader[T] = self._store.reader
+        self._transform = transform
+        self._resync = resync
+        self._random = random
+        self._subscriptions: list[Subscription[T]] = []
+        self._version = ""
+        self._version_waiters: list[tuple[str, asyncio.Future[None]]] = []
+        self._synced = asyncio.Event()
+        self._since_yield = 0
+        self.last_error: Exception | None = None
+        self.failures = 0
+        source = _Collection(client, kind, namespace, labels, fields)
+        self._watcher = Watcher(source, random=random, page_size=page_size, watch_list=watch_list)
+
+    def __repr__(self) -> str:
+        place = f" in {self.namespace}" if self.namespace else ""
+        return f"<Informer of {self.kind.resource}{place}: {len(self.cache)} objects>"
+
+    @property
+    def version(self) -> str:
+        """The version the cache has reached, by changes and bookmarks; empty before the first."""
+        return self._version
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the cache and was told to every handler."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Return once `has_synced`."""
+        await self._synced.wait()
+
+    def add_index(self, name: str, index: Index) -> None:
+        """Make objects findable by another property."""
+        self._store.add_index(name, index)
+
+    def owned_by(self, uid: str) -> list[T]:
+        """Return the cached objects that name this uid as an owner."""
+        return self.cache.find("owner", uid)
+
+    def subscribe(self, handler: Handler[T]) -> Subscription[T]:
+        """Tell a handler every change from now on, and first what is already there."""
+        subscription = Subscription(handler, self._unsubscribe)
+        if self.has_synced or len(self.cache):
+            for obj in self.cache:
+                subscription.tell(Added(obj, initial=True))
+        if self.has_synced:
+            subscription.latch()
+        self._subscriptions.append(subscription)
+        return subscription
+
+    async def wait_for(self, version: str, *, timeout: float = 5.0) -> bool:
+        """Wait until the cache has reached a version; false when it did not in time.
+
+        A version that cannot be compared counts as reached: waiting for it could never end.
+        """
+        if self._has_reached(version):
+            return True
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter = (version, reached)
+        self._version_waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await reached
+        except TimeoutError:
+            return False
+        finally:
+            with suppress(ValueError):
+                self._version_waiters.remove(waiter)
+        return True
+
+    async def run(self) -> None:
+        """Keep the cache up to date until cancelled."""
+        resync = asyncio.create_task(self._replay_for_ever()) if self._resync > 0 else None
+        state: State = Unlisted()
+        try:
+            while True:
+                events, state = await self._watcher.step(state)
+                for event in events:
+                    await self._take(event)
+        finally:
+            if resync is not None:
+                resync.cancel()
+            await self._watcher.close()
+
+    # Taking events in
+
+    async def _take(self, event: Event[T]) -> None:
+        match event:
+            case Applied(obj):
+                await self._tell(self._subscriptions, self._put(obj))
+                self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
+            case Removed(obj):
+                await self._tell(self._subscriptions, self._remove(obj))
+                self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
+            case Progress(version):
+                self._reach(version)
+            case Replaced(objects, version):
+                await self._replace(objects, version)
+            case Trouble(error, wait):
+                self._note(error, wait)
+
+    async def _replace(self, objects: tuple[T, ...], version: str) -> None:
+        """Swap the whole cache, then tell; nobody ever sees half a list."""
+        initial = not self.has_synced
+        changes: list[Change[T]] = []
+        present = set()
+        for obj in objects:
+            present.add(key_of(obj))  # type: ignore[arg-type]
+            changes.extend(self._put(obj, initial=initial))
+        for key in self.cache.keys():  # noqa: SIM118 - a reader is no mapping
+            if key not in present:
+                old = self._store.remove(key)
+                if old is not None:
+                    changes.append(Deleted(old, assumed=True))
+        # Who subscribes while we tell was told the new cache already, and must not hear it twice.
+        subscriptions = list(self._subscriptions)
+        await self._tell(subscriptions, changes)
+        for subscription in self._subscriptions:
+            subscription.latch()
+        self.last_error = None
+        self._synced.set()
+        self._reach(version)
+
+    async def _tell(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
+        for change in changes:
+            for subscription in subscriptions:
+                subscription.tell(change)
+            self._since_yield += 1
+            if self._since_yield >= _EVENTS_BETWEEN_YIELDS:
+                self._since_yield = 0
+                await asyncio.sleep(0)
+
+    def _put(self, obj: T, *, initial: bool = False) -> list[Change[T]]:
+        obj = self._transformed(obj)
+        meta = meta_of(obj)  # type: ignore[arg-type]
+        if not meta.name:
+            _log.warning("%s without a name is left out of the cache", self.kind.kind)
+            return []
+        old = self._store.put(meta.key, obj)
+        if old is None:
+            return [Added(obj, initial=initial)]
+        before = meta_of(old)  # type: ignore[arg-type]
+        if before.uid and meta.uid and before.uid != meta.uid:
+            return [Deleted(old, assumed=True), Added(obj)]
+        if before.resource_version == meta.resource_version and meta.resource_version:
+            return []  # a re-list shows what we have: nothing happened
+        return [Updated(old, obj)]
+
+    def _remove(self, obj: T) -> list[Change[T]]:
+        key: Key = key_of(obj)  # type: ignore[arg-type]
+        old = self.cache.get(key)
+        if old is None:
+            return []
+        uid, cached = meta_of(obj).uid, meta_of(old).uid  # type: ignore[arg-type]
+        if uid and cached and uid != cached:
+            return []  # the one that went is not the one we have, which is newer
+        self._store.remove(key)
+        return [Deleted(self._transformed(obj))]
+
+    def _transformed(self, obj: T) -> T:
+        if self._transform is None:
+            return obj
+        try:
+            changed = self._transform(obj)
+            kept = _identity(changed) == _identity(obj)
+        except Exception:
+            _log.exception("the transform of %s failed; the object is kept whole", self.kind.kind)
+            return obj
+        if kept:
+            return changed
+        _log.error("the transform of %s changed metadata; the object is kept whole", self.kind.kind)
+        return obj
+
+    # Versions, resync, trouble
+
+    def _has_reached(self, version: str) -> bool:
+        return bool(self._version) and is_at_least(self._version, version) is not False
+
+    def _reach(self, version: str) -> None:
+        if not version:
+            return
+        if self._version and is_at_least(version, self._version) is False:
+            return
+        self._version = version
+        for waiter in list(self._version_waiters):
+            if self._has_reached(waiter[0]) and not waiter[1].done():
+                waiter[1].set_result(None)
+
+    async def _replay_for_ever(self) -> None:
+        while True:
+            spread = 1.0 + _RESYNC_SPREAD * (2.0 * self._random() - 1.0)
+            await asyncio.sleep(self._resync * spread)
+            changes: list[Change[T]] = [Updated(obj, obj) for obj in self.cache]
+            await self._tell(list(self._subscriptions), changes)
+
+    def _note(self, error: Exception, wait: float) -> None:
+        if wait <= 0:
+            _log.debug("%s: %s; going on at once", self.kind.resource, error)
+            return
+        self.failures += 1
+        self.last_error = error
+        _log.warning("%s: %s; trying again in %.1f s", self.kind.resource, error, wait)
+
+    def _unsubscribe(self, subscription: Subscription[T]) -> None:
+        with suppress(ValueError):
+            self._subscriptions.remove(subscription)
+
+
+def _identity(obj: object) -> tuple[object, ...]:
+    meta = meta_of(obj)  # type: ignore[arg-type]
+    return (meta.key, meta.uid, meta.resource_version, meta.owner_references, meta.labels)
