@@ -7,7 +7,17 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Ability", "Version", "abilities", "can", "parse_version"]
+__all__ = [
+    "OLDEST",
+    "Ability",
+    "Version",
+    "abilities",
+    "can",
+    "can_feed",
+    "parse_version",
+    "support_limitation",
+    "upgrade_limitation",
+]
 
 
 class Version(Struct, frozen=True, order=True):
@@ -110,3 +120,56 @@ def can(version: Version, ability: Ability) -> bool:
 def abilities(version: Version) -> frozenset[Ability]:
     """Everything this version can do."""
     return frozenset(ability for ability in Ability if can(version, ability))
+
+
+OLDEST = {"redis": (6, 2, 14), "valkey": (7, 2, 0)}
+"""Older ones are refused. Redis before 6.2.14 leaves clients paused after CLUSTER FAILOVER."""
+
+# Full syncs to an older replica that were seen to work; other such pairs were seen to fail.
+_FEEDS_OLDER = {("redis", (8, 0), (7, 4)), ("valkey", (9, 1), (8, 1))}
+_LAST_REDIS_THAT_FEEDS_VALKEY = (7, 2)
+_FIRST_REDIS_FED_BY_VALKEY = (7, 4)
+_FIRST_VALKEY_WITH_OWN_FILES = (9, 0)
+
+
+def can_feed(primary: Version, replica: Version) -> bool:
+    """Whether a replica of one version can full-sync from a primary of another."""
+    above, below = (primary.major, primary.minor), (replica.major, replica.minor)
+    if primary.engine == replica.engine:
+        return below >= above or (primary.engine, above, below) in _FEEDS_OLDER
+    if primary.engine == "redis":
+        return above <= _LAST_REDIS_THAT_FEEDS_VALKEY
+    return below >= _FIRST_REDIS_FED_BY_VALKEY
+
+
+def support_limitation(version: Version) -> str | None:
+    """Why this version is not run at all, or None. A bare `6.2` means its newest patch."""
+    oldest = OLDEST.get(version.engine)
+    if oldest is None:
+        return f"{version.engine} is no engine; use valkey or redis"
+    if (version.major, version.minor) < oldest[:2]:
+        return f"{version} is too old; the oldest that is run is {Version(version.engine, *oldest)}"
+    return None
+
+
+def upgrade_limitation(current: Version, wanted: Version) -> str | None:
+    """Why servers of one version cannot be replaced by another in place, or None.
+
+    Replicas go first, so the new version must read what the old one sends and what it left on disk;
+    the way back does not exist once a primary has changed.
+    """
+    if current.number[:2] == wanted.number[:2] and current.engine == wanted.engine:
+        return None
+    if current.engine == wanted.engine and wanted < current:
+        return (
+            f"{wanted} cannot read what {current} wrote; "
+            "restore a backup that was taken before, or copy the data into a new database"
+        )
+    if not can_feed(current, wanted):
+        return (
+            f"a replica of {wanted} cannot sync from {current}; copy the data into a new database"
+        )
+    own_files = (current.major, current.minor) >= _FIRST_VALKEY_WITH_OWN_FILES
+    if current.engine == "valkey" and wanted.engine == "redis" and own_files:
+        return f"{wanted} cannot read the files of {current}; copy the data into a new database"
+    return None

@@ -108,6 +108,7 @@ class Server:
         self.address = address
         self.directory = directory
         self.options = dict(options)
+        self.config_file: Path | None = None
         self.credentials: Credentials | None = None
         self._process: asyncio.subprocess.Process | None = None
 
@@ -124,7 +125,8 @@ class Server:
 
     def arguments(self) -> list[str]:
         """The command line. Options whose value has blanks are split, as a shell would."""
-        words = [self.binary.path, "--port", str(self.address.port), "--bind", self.address.host]
+        words = [self.binary.path, *([str(self.config_file)] if self.config_file else [])]
+        words += ["--port", str(self.address.port), "--bind", self.address.host]
         words += ["--dir", str(self.directory), "--daemonize", "no"]
         for name, value in self.options.items():
             words += [f"--{name}", *(value.split() or [""])]
@@ -217,26 +219,34 @@ class Servers:
         self._directory.cleanup()
 
     async def start(
-        self, count: int = 1, *, cluster: bool = True, options: Mapping[str, str] | None = None
+        self,
+        count: int = 1,
+        *,
+        cluster: bool = True,
+        options: Mapping[str, str] | None = None,
+        config: str = "",
     ) -> list[Server]:
-        """Start servers side by side, each with an address and a directory of its own."""
-        started = [self._make(cluster, options or {}) for _ in range(count)]
+        """Start servers side by side, each with an address and a directory of its own.
+
+        With `config`, that text is their file, and our own options do not override it.
+        """
+        defaults = {} if config else {"save": "", "appendonly": "no"}
+        if cluster:
+            defaults |= {"cluster-enabled": "yes", "cluster-node-timeout": "2000"}
+            defaults |= {"repl-diskless-sync-delay": "0"}
+        defaults |= self.options | dict(options or {})
+        started = [self._make(defaults, config) for _ in range(count)]
         await asyncio.gather(*(server.start() for server in started))
         return started
 
-    def _make(self, cluster: bool, options: Mapping[str, str]) -> Server:
+    def _make(self, options: Mapping[str, str], config: str) -> Server:
         host = free_host()
         directory = Path(self._directory.name) / f"{len(self.members)}"
         directory.mkdir()
-        defaults = {"save": "", "appendonly": "no", "repl-diskless-sync-delay": "0"}
-        if cluster:
-            defaults |= {
-                "cluster-enabled": "yes",
-                "cluster-announce-ip": host,
-                "cluster-node-timeout": "2000",
-            }
-        server = Server(
-            self.binary, Address(host, _PORT), directory, defaults | self.options | dict(options)
-        )
+        announced = {"cluster-announce-ip": host} if "cluster-enabled" in options else {}
+        server = Server(self.binary, Address(host, _PORT), directory, announced | dict(options))
+        if config:
+            server.config_file = directory / "server.conf"
+            server.config_file.write_text(config)
         self.members.append(server)
         return server

@@ -1,0 +1,198 @@
+"""The server's configuration: what may be set, how it takes effect, how it is written. Pure.
+
+Promise: whatever strings a directive is given, `parse(render(...))` gives back exactly these
+directives with exactly these words; no value can smuggle in another directive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TypeAlias
+
+from .directives import DANGEROUS, LIVE_SINCE, MANAGED, MEASURED, RESTART, WORDS_PER_LINE
+from .versions import Version
+
+__all__ = [
+    "Directive",
+    "Effect",
+    "effect",
+    "equivalent",
+    "is_known",
+    "limitation",
+    "parse",
+    "parse_bytes",
+    "render",
+    "words_of",
+]
+
+Directive: TypeAlias = tuple[str, str]
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_BYTES = re.compile(r"(\d{1,19})(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 10**3, "kb": 2**10, "m": 10**6, "mb": 2**20, "g": 10**9, "gb": 2**30}
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
+
+
+class Effect(Enum):
+    """How a changed directive reaches a running server."""
+
+    LIVE = "live"
+    RESTART = "restart"
+
+
+def limitation(name: str) -> str | None:
+    """Why a person may not set this directive, or None. Names are compared in lower case."""
+    low = name.lower()
+    if not _NAME.fullmatch(low):
+        return "is no directive name; names look like maxmemory-policy"
+    if low in DANGEROUS:
+        return f"is refused: {DANGEROUS[low]}"
+    if low in MANAGED:
+        instead = MANAGED[low]
+        return "is set by the operator" + (f"; use {instead}" if instead else "")
+    return None
+
+
+def is_known(name: str, version: Version) -> bool:
+    """Whether this version has the directive; True where its directives were never measured."""
+    known = MEASURED.get((version.engine, version.major, version.minor))
+    return known is None or name.lower() in known
+
+
+def effect(name: str, version: Version) -> Effect:
+    """Whether a running server of this version takes the directive."""
+    low = name.lower()
+    since = LIVE_SINCE.get((version.engine, low))
+    if since is not None and (version.major, version.minor) >= since:
+        return Effect.LIVE
+    return Effect.RESTART if low in RESTART else Effect.LIVE
+
+
+def words_of(name: str, value: str) -> list[list[str]]:
+    """The lines, each as words, that one directive takes in a file."""
+    per_line = WORDS_PER_LINE.get(name.lower())
+    if per_line is None:
+        return [[value]]
+    words = value.split()
+    if not words:
+        return [[""]]
+    if per_line == 0:
+        return [words]
+    return [words[start : start + per_line] for start in range(0, len(words), per_line)]
+
+
+def _quote(word: str) -> str:
+    out = []
+    for byte in word.encode("utf-8", "surrogateescape"):
+        char = chr(byte)
+        if char in '"\\':
+            out.append("\\" + char)
+        elif 0x20 <= byte < 0x7F:
+            out.append(char)
+        else:
+            out.append(f"\\x{byte:02x}")
+    return '"' + "".join(out) + '"'
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+
+
+def render(directives: Iterable[Directive]) -> str:
+    """A configuration file. Raises ValueError on a name that is none."""
+    lines = []
+    for name, value in directives:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no directive name")
+        for words in words_of(name, value):
+            shown = [word if _PLAIN.fullmatch(word) else _quote(word) for word in words]
+            lines.append(" ".join([name, *shown]))
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def parse(text: str) -> list[tuple[str, list[str]]]:
+    """Read a configuration file the way the server does: lines, then words with quotes."""
+    found = []
+    for raw in text.split("\n"):
+        line = raw.strip(" \t\r\n")
+        if line and not line.startswith("#"):
+            name, *words = _split(line)
+            found.append((name.lower(), words))
+    return found
+
+
+def _split(line: str) -> list[str]:
+    words: list[str] = []
+    position = 0
+    while position < len(line):
+        if line[position].isspace():
+            position += 1
+            continue
+        word, position = _word(line, position)
+        words.append(word)
+    return words
+
+
+def _word(line: str, position: int) -> tuple[str, int]:
+    """One word from `position` on, and where it ends."""
+    raw = bytearray()
+    quoted = False
+    while position < len(line):
+        char = line[position]
+        if quoted and char == "\\" and position + 1 < len(line):
+            piece, position = _escape(line, position)
+            raw += piece
+            continue
+        if char == '"':
+            quoted = not quoted
+        elif char.isspace() and not quoted:
+            break
+        else:
+            raw += char.encode("utf-8", "surrogateescape")
+        position += 1
+    return raw.decode("utf-8", "surrogateescape"), position
+
+
+def _escape(line: str, position: int) -> tuple[bytes, int]:
+    code = line[position + 2 : position + 4]
+    if line[position + 1] == "x" and re.fullmatch("[0-9a-fA-F]{2}", code):
+        return bytes([int(code, 16)]), position + 4
+    char = line[position + 1]
+    return _ESCAPES.get(char, char).encode("utf-8", "surrogateescape"), position + 2
+
+
+def parse_bytes(text: str) -> int | None:
+    """A memory size as servers read it: `64mb` is 64·2²⁰, `64m` is 64·10⁶. None: it is none."""
+    match = _BYTES.fullmatch(text.strip())
+    if match is None:
+        return None
+    return int(match.group(1)) * _UNITS[(match.group(2) or "b").lower()]
+
+
+def equivalent(name: str, wanted: str, actual: str) -> bool:
+    """Whether CONFIG GET's answer means what was asked for, however each is spelled."""
+    if wanted == actual:
+        return True
+    if name.lower() == "client-output-buffer-limit":
+        return _buffer_limits(wanted).items() <= _buffer_limits(actual).items()
+    left, right = wanted.split(), actual.split()
+    return len(left) == len(right) and all(map(_same_word, left, right))
+
+
+def _same_word(wanted: str, actual: str) -> bool:
+    if wanted.lower() == actual.lower():
+        return True
+    left, right = parse_bytes(wanted), parse_bytes(actual)
+    return left is not None and left == right
+
+
+def _buffer_limits(value: str) -> dict[str, tuple[str, ...]]:
+    words: Sequence[str] = value.split()
+    found = {}
+    for start in range(0, len(words) - 3, 4):
+        kind, *limits = words[start : start + 4]
+        sizes = (
+            str(size) if (size := parse_bytes(limit)) is not None else limit for limit in limits
+        )
+        found["replica" if kind == "slave" else kind] = tuple(sizes)
+    return found
