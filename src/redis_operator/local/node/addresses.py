@@ -1,0 +1,106 @@
+"""Loopback addresses for pods: each pod has one of its own, and a new pod gets another.
+
+Addresses are handed out round the range, so that one that was given back rests as long as can be:
+a client that still holds the address of a dead pod must not reach its successor by chance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from .errors import AddressError
+
+__all__ = ["AddressPool", "is_free", "listening_addresses"]
+
+
+class AddressPool:
+    """The addresses of one instance, out of one loopback network.
+
+    `state` remembers where the round stands, so that it goes on after a restart.
+    """
+
+    def __init__(
+        self,
+        network: str,
+        *,
+        state: Path | None = None,
+        is_free: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._network = ipaddress.IPv4Network(network)
+        if not self._network.is_loopback:
+            raise AddressError(
+                f"{network} is not a loopback network; choose one within 127.0.0.0/8"
+            )
+        self._state = state
+        self._is_free = is_free or globals()["is_free"]
+        self._leased: set[str] = set()
+        self._next = self._read()
+
+    def _read(self) -> int:
+        if self._state is None:
+            return 0
+        try:
+            return int(self._state.read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def adopt(self, addresses: Iterable[str]) -> None:
+        """Take note of addresses that pods found running hold already."""
+        self._leased.update(addresses)
+
+    def lease(self) -> str:
+        """Return a free address and keep it until it is released."""
+        size = self._network.num_addresses
+        for step in range(size):
+            position = (self._next + step) % size
+            address = str(self._network[position])
+            if position % 256 in (0, 255) or address in self._leased:
+                continue
+            if not self._is_free(address):
+                continue
+            self._leased.add(address)
+            self._remember(position + 1)
+            return address
+        raise AddressError(
+            f"no address of {self._network} is free: {len(self._leased)} are leased to pods and "
+            "others are taken by other programs; delete pods, or start with a wider range"
+        )
+
+    def _remember(self, position: int) -> None:
+        self._next = position % self._network.num_addresses
+        if self._state is not None:
+            with contextlib.suppress(OSError):  # a full disk costs the order, not the pod
+                self._state.write_text(str(self._next))
+
+    def release(self, address: str) -> None:
+        """Give an address back; safe to repeat."""
+        self._leased.discard(address)
+
+
+def listening_addresses() -> set[str]:
+    """Return the addresses of this machine on which some program listens."""
+    try:
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    except OSError:
+        return set()
+    found = set()
+    for line in lines:
+        fields = line.split()
+        if fields[3] == "0A":
+            number = int(fields[1].split(":")[0], 16)
+            found.add(str(ipaddress.IPv4Address(number.to_bytes(4, "little"))))
+    return found
+
+
+def is_free(address: str) -> bool:
+    """Tell whether an address can be bound and no program listens on it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return address not in listening_addresses()

@@ -1,0 +1,119 @@
+"""Where the mounts of a container come from and go to, in each of the three modes.
+
+Pure, but for `prepare_sub_path`. In the namespace modes a plan becomes bind mounts; in mapping mode
+the declared mount paths are replaced, wherever they are mentioned, by the folders behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .errors import ConfigError
+from .expansion import expand
+
+__all__ = ["Mode", "Mount", "PathMap", "mounts_of", "prepare_sub_path", "tree_of"]
+
+
+class Mode(StrEnum):
+    """How containers get their mount paths."""
+
+    NAMESPACE = "namespace"
+    USER_NAMESPACE = "user-namespace"
+    MAPPING = "mapping"
+
+    @property
+    def isolation(self) -> str:
+        """The keeper's word for it."""
+        return {"namespace": "mount", "user-namespace": "user", "mapping": "none"}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the machine, and the path under which a container sees it."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+def mounts_of(
+    container: Mapping[str, Any],
+    volumes: Mapping[str, Path],
+    *,
+    variables: Mapping[str, str],
+) -> list[Mount]:
+    """Return the mounts a container declares, outermost first."""
+    mounts = []
+    for declared in container.get("volumeMounts") or ():
+        folder = volumes.get(declared["name"])
+        if folder is None:
+            raise ConfigError(f"volume {declared['name']} is not among the pod's volumes")
+        sub_path = declared.get("subPath") or ""
+        if declared.get("subPathExpr"):
+            sub_path = expand(declared["subPathExpr"], variables)
+            if "$(" in sub_path:
+                raise ConfigError(f"subPathExpr {declared['subPathExpr']} uses unknown variables")
+        source = folder / sub_path if sub_path else folder
+        target = str(PurePosixPath("/") / declared["mountPath"])
+        mounts.append(Mount(source, target, bool(declared.get("readOnly"))))
+    return sorted(mounts, key=lambda mount: len(PurePosixPath(mount.target).parts))
+
+
+def prepare_sub_path(mount: Mount, volumes: Iterable[Path]) -> None:
+    """Create the folder of a sub path, and refuse one that leads out of its volume."""
+    volume = next((one for one in volumes if mount.source.is_relative_to(one)), None)
+    if volume is None or ".." in mount.source.parts:
+        raise ConfigError(f"sub path {mount.source} leads out of its volume")
+    if not mount.source.exists():
+        mount.source.mkdir(parents=True, exist_ok=True)
+    if not mount.source.resolve().is_relative_to(volume.resolve()):
+        raise ConfigError(f"sub path {mount.source} leads out of its volume by a link")
+
+
+def tree_of(
+    mounts: Sequence[Mount], *, stage: Path, hostname: str, working_dir: str, read_only: bool
+) -> dict[str, Any]:
+    """Return the mount tree in the form that `keeper.namespaces.enter` reads."""
+    return {
+        "stage": str(stage),
+        "hostname": hostname,
+        "fresh": ["tmp", "run"],
+        "folders": [working_dir] if working_dir != "/" else [],
+        "read_only": read_only,
+        "binds": [
+            {"source": str(mount.source), "target": mount.target, "read_only": mount.read_only}
+            for mount in mounts
+        ],
+    }
+
+
+class PathMap:
+    """Replaces mount paths by the folders behind them, in texts.
+
+    A path is replaced where it stands as a path of its own: `/data` in `--dir /data/x` and in
+    `dir="/data"`, but neither in `/database` nor in `/mnt/data`.
+    """
+
+    def __init__(self, mounts: Iterable[Mount]) -> None:
+        self._sources = {mount.target: str(mount.source) for mount in mounts if mount.target != "/"}
+        longest_first = sorted(self._sources, key=len, reverse=True)
+        choices = "|".join(re.escape(target) for target in longest_first)
+        self._pattern = re.compile(rf"(?<![\w./-])(?:{choices})(?![\w.-])") if choices else None
+
+    def text(self, text: str) -> str:
+        """Replace every mount path in a text."""
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: self._sources[match[0]], text)
+
+    def content(self, content: bytes) -> bytes:
+        """Replace every mount path in a file, unless it is not text."""
+        try:
+            return self.text(content.decode()).encode()
+        except UnicodeDecodeError:
+            return content
