@@ -1,0 +1,283 @@
+"""Runs the pure controllers on our own runtime: from a change to the key it concerns, plan, do.
+
+One table says which controller is asked about which key when which resource changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.meta import Key, Manifest
+from redis_operator.local.controllers import (
+    deployment,
+    disruption,
+    endpoints,
+    events,
+    job,
+    namespaces,
+    nodes,
+    replicaset,
+    scheduler,
+    statefulset,
+    volumes,
+)
+from redis_operator.local.controllers.caches import Caches
+from redis_operator.local.controllers.collector import Collector
+from redis_operator.local.controllers.execute import execute
+from redis_operator.local.controllers.view import Changes, View, controller_of
+from redis_operator.local.forwarder import Forwarder, wanted
+from redis_operator.runtime.changes import Added, Change, Deleted, Updated
+from redis_operator.runtime.controller import Controller, Watch
+from redis_operator.runtime.outcomes import Again, Done, Outcome
+from redis_operator.runtime.triggers import Trigger, itself
+
+__all__ = ["ControlLoops"]
+
+_Plan: TypeAlias = Callable[[View, str, str, datetime], Changes]
+_FORWARDING: Key = ("", "services")
+
+
+class ControlLoops:
+    """All controllers, the scheduler and the service forwarder of one control plane."""
+
+    def __init__(self, client: Client, *, authority: str) -> None:
+        self._caches = Caches(client)
+        self._authority = authority
+        self._forwarder = Forwarder()
+        self._collector = Collector(self._caches)
+        self._controllers = [self._collector.controller, *self._make()]
+
+    async def run(self) -> None:
+        """Run until cancelled; service addresses stop answering then."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._caches.run())
+                await self._caches.wait_synced()
+                for controller in self._controllers:
+                    group.create_task(controller.run())
+                self._controllers[-1].enqueue(_FORWARDING)
+        finally:
+            await self._forwarder.close()
+
+    # The table
+
+    def _make(self) -> list[Controller]:
+        owned, nearby = self._owned_by, self._in_namespace
+        return [
+            self._controller(
+                "statefulset",
+                statefulset.plan,
+                ("statefulsets", itself),
+                ("pods", owned("StatefulSet", orphans_to="statefulsets")),
+                ("controllerrevisions", owned("StatefulSet")),
+                ("persistentvolumeclaims", nearby("statefulsets", when=_is_deletion)),
+            ),
+            self._controller(
+                "deployment",
+                deployment.plan,
+                ("deployments", itself),
+                ("replicasets", owned("Deployment", orphans_to="deployments")),
+                ("pods", self._deployment_of),
+            ),
+            self._controller(
+                "replicaset",
+                replicaset.plan,
+                ("replicasets", itself),
+                ("pods", owned("ReplicaSet", orphans_to="replicasets")),
+            ),
+            self._controller("job", job.plan, ("jobs", itself), ("pods", owned("Job"))),
+            self._controller(
+                "endpoints",
+                endpoints.plan,
+                ("services", itself),
+                ("pods", self._services_of),
+                ("endpointslices", _by_service_name),
+                ("endpoints", itself),
+            ),
+            self._controller(
+                "disruption",
+                disruption.plan,
+                ("poddisruptionbudgets", itself),
+                ("pods", nearby("poddisruptionbudgets")),
+            ),
+            self._controller(
+                "claims",
+                volumes.plan_claim,
+                ("persistentvolumeclaims", itself),
+                ("persistentvolumes", self._claim_of),
+                ("pods", nearby("persistentvolumeclaims", when=_is_deletion)),
+                ("storageclasses", self._all("persistentvolumeclaims")),
+            ),
+            self._controller(
+                "volumes",
+                lambda view, _, name, now: volumes.plan_volume(view, name, now),
+                ("persistentvolumes", itself),
+                ("persistentvolumeclaims", self._volume_of),
+            ),
+            self._controller(
+                "namespaces",
+                lambda view, _, name, now: namespaces.plan_content(
+                    view, name, self._authority, now
+                ),
+                ("namespaces", itself),
+                ("serviceaccounts", _home),
+                ("configmaps", _home_of_authority),
+            ),
+            self._controller(
+                "nodes",
+                lambda view, _, name, now: nodes.plan(view, name, now),
+                ("nodes", itself),
+            ),
+            self._controller(
+                "scheduler",
+                scheduler.plan,
+                ("pods", self._unscheduled),
+                ("nodes", self._all_unscheduled),
+                ("persistentvolumeclaims", self._all_unscheduled),
+            ),
+            self._controller(
+                "events", lambda view, _ns, _name, now: events.plan(view, now), ("namespaces", _one)
+            ),
+            Controller(
+                "services",
+                self._forward,
+                [
+                    Watch(self._caches.informers["services"], lambda _: (_FORWARDING,)),
+                    Watch(self._caches.informers["endpointslices"], lambda _: (_FORWARDING,)),
+                ],
+            ),
+        ]
+
+    def _controller(
+        self, name: str, plan: _Plan, *watches: tuple[str, Trigger[Manifest]]
+    ) -> Controller:
+        async def reconcile(key: Key) -> Outcome:
+            changes = plan(self._caches, key[0], key[1], datetime.now(UTC))
+            outcome = await execute(self._caches, changes.steps)
+            if isinstance(outcome, Done) and changes.again_after is not None:
+                return Again(changes.again_after)
+            return outcome
+
+        sources = [Watch(self._caches.informers[r], trigger) for r, trigger in watches]
+        return Controller(name, reconcile, sources, workers=2)
+
+    async def _forward(self, _: Key) -> Outcome:
+        services, slices = self._caches.list("services"), self._caches.list("endpointslices")
+        failed = await self._forwarder.update(wanted(services, slices))
+        return Again(5.0) if failed else Done()
+
+    # From a change to keys
+
+    def _owned_by(self, kind: str, *, orphans_to: str = "") -> Trigger[Manifest]:
+        """Keys of the controlling owner; an orphan may be anyone's of its namespace to adopt."""
+
+        def keys(change: Change[Manifest]) -> Iterable[Key]:
+            for state in _states(change):
+                reference = controller_of(state)
+                namespace = state["metadata"]["namespace"]
+                if reference is not None and reference["kind"] == kind:
+                    yield (namespace, reference["name"])
+                elif reference is None and orphans_to:
+                    yield from self._keys(orphans_to, namespace)
+
+        return keys
+
+    def _in_namespace(
+        self, resource: str, *, when: Callable[[Change[Manifest]], bool] | None = None
+    ) -> Trigger[Manifest]:
+        def keys(change: Change[Manifest]) -> Iterable[Key]:
+            if when is None or when(change):
+                yield from self._keys(resource, _newest(change)["metadata"]["namespace"])
+
+        return keys
+
+    def _all(self, resource: str) -> Trigger[Manifest]:
+        return lambda _: self._caches.informers[resource].cache.keys()
+
+    def _keys(self, resource: str, namespace: str) -> Sequence[Key]:
+        return self._caches.informers[resource].cache.find_keys("namespace", namespace)
+
+    def _deployment_of(self, change: Change[Manifest]) -> Iterable[Key]:
+        """A Deployment that re-creates waits for the last old pod to go."""
+        if not isinstance(change, Deleted):
+            return
+        reference = controller_of(change.obj)
+        if reference is None or reference["kind"] != "ReplicaSet":
+            return
+        namespace = change.obj["metadata"]["namespace"]
+        owner = self._caches.get("replicasets", namespace, reference["name"])
+        above = controller_of(owner) if owner is not None else None
+        if above is not None:
+            yield (namespace, above["name"])
+
+    def _services_of(self, change: Change[Manifest]) -> Iterable[Key]:
+        for state in _states(change):
+            labels = state["metadata"].get("labels") or {}
+            for service in self._caches.list("services", state["metadata"]["namespace"]):
+                selector = service["spec"].get("selector")
+                if selector and selector.items() <= labels.items():
+                    yield (service["metadata"]["namespace"], service["metadata"]["name"])
+
+    def _claim_of(self, change: Change[Manifest]) -> Iterable[Key]:
+        reference = _newest(change)["spec"].get("claimRef")
+        if reference:
+            yield (reference["namespace"], reference["name"])
+
+    def _volume_of(self, change: Change[Manifest]) -> Iterable[Key]:
+        claim = _newest(change)
+        name = claim["spec"].get("volumeName") or f"pvc-{claim['metadata']['uid']}"
+        yield ("", name)
+
+    def _unscheduled(self, change: Change[Manifest]) -> Iterable[Key]:
+        if isinstance(change, Deleted):
+            return self._all_unscheduled(change)
+        pod = _newest(change)
+        return () if pod["spec"].get("nodeName") else itself(change)
+
+    def _all_unscheduled(self, _: Change[Manifest]) -> Iterable[Key]:
+        return [
+            (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            for pod in self._caches.list("pods")
+            if not pod["spec"].get("nodeName")
+        ]
+
+
+def _states(change: Change[Manifest]) -> tuple[Manifest, ...]:
+    match change:
+        case Added(obj, _) | Deleted(obj):
+            return (obj,)
+        case Updated(old, new):
+            return (old, new)
+
+
+def _newest(change: Change[Manifest]) -> Manifest:
+    return _states(change)[-1]
+
+
+def _is_deletion(change: Change[Any]) -> bool:
+    return isinstance(change, Deleted) or (
+        isinstance(change, Updated) and "deletionTimestamp" in change.new["metadata"]
+    )
+
+
+def _by_service_name(change: Change[Manifest]) -> Iterable[Key]:
+    metadata = _newest(change)["metadata"]
+    name = (metadata.get("labels") or {}).get("kubernetes.io/service-name")
+    return ((metadata["namespace"], name),) if name else ()
+
+
+def _home(change: Change[Manifest]) -> Iterable[Key]:
+    return (("", _newest(change)["metadata"]["namespace"]),)
+
+
+def _home_of_authority(change: Change[Manifest]) -> Iterable[Key]:
+    named = _newest(change)["metadata"]["name"] == namespaces.ROOT_CA
+    return _home(change) if named else ()
+
+
+def _one(_: Change[Manifest]) -> Iterable[Key]:
+    return (("", "all"),)
