@@ -1,0 +1,143 @@
+"""How an API server is reached and as whom: plain values, made from configuration files.
+
+Secrets inside are `Hidden` and print as `***`. Files are named here and read by who uses them,
+because tokens and certificates on disk are rotated while we run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+__all__ = [
+    "Access",
+    "Anonymous",
+    "Auth",
+    "BasicAuth",
+    "ExecAuth",
+    "FileOrBytes",
+    "Hidden",
+    "TokenAuth",
+    "TokenFileAuth",
+    "proxy_from_environment",
+]
+
+
+class Hidden(Struct, frozen=True):
+    """A secret that shows only when it is asked for by name."""
+
+    reveal: str
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+
+class FileOrBytes(Struct, frozen=True):
+    """PEM text given inline, or the file it is in; the file is read again when it changes."""
+
+    file: str = ""
+    inline: bytes = b""
+
+    def __bool__(self) -> bool:
+        return bool(self.file or self.inline)
+
+    def __repr__(self) -> str:
+        return f"FileOrBytes(file={self.file!r})" if self.file else "FileOrBytes(inline=***)"
+
+
+class Anonymous(Struct, frozen=True):
+    """No credential in headers; a client certificate may still say who we are."""
+
+
+class TokenAuth(Struct, frozen=True):
+    """A bearer token that does not change."""
+
+    token: Hidden
+
+
+class TokenFileAuth(Struct, frozen=True):
+    """A bearer token in a file that somebody else keeps fresh."""
+
+    file: str
+
+
+class BasicAuth(Struct, frozen=True):
+    """A user name and password."""
+
+    username: str
+    password: Hidden
+
+
+class ExecAuth(Struct, frozen=True):
+    """A program that prints a credential."""
+
+    command: str
+    api_version: str
+    args: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    install_hint: str = ""
+    needs_terminal: bool = False
+    cluster_info: bytes = b""
+    source: str = ""
+
+    def __repr__(self) -> str:
+        return f"ExecAuth(command={self.command!r}, source={self.source!r})"
+
+
+Auth: TypeAlias = Anonymous | TokenAuth | TokenFileAuth | BasicAuth | ExecAuth
+
+
+class Access(Struct, frozen=True):
+    """Everything needed to reach one API server as one user."""
+
+    server: str
+    namespace: str = "default"
+    ca: FileOrBytes = FileOrBytes()
+    insecure: bool = False
+    server_name: str = ""
+    proxy: str = ""
+    auth: Auth = Anonymous()
+    certificate: FileOrBytes = FileOrBytes()
+    key: FileOrBytes = FileOrBytes()
+    impersonate: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+
+def proxy_from_environment(server: str, environment: Mapping[str, str]) -> str:
+    """Return the proxy that `HTTPS_PROXY` and friends name for a server, or nothing.
+
+    `NO_PROXY` may list hosts, domains, addresses, networks and `*`. Loopback is never proxied.
+    """
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    name = f"{parts.scheme}_proxy"
+    proxy = environment.get(name.upper()) or environment.get(name) or ""
+    if not proxy or _is_loopback(host):
+        return ""
+    listed = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
+    skipped = any(_covers(entry.strip(), host) for entry in listed.split(",") if entry.strip())
+    return "" if skipped else proxy
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _covers(entry: str, host: str) -> bool:
+    if entry == "*":
+        return True
+    try:
+        return ip_address(host) in ip_network(entry, strict=False)
+    except ValueError:
+        domain = entry.lstrip("*.").lower().partition(":")[0]
+        lowered = host.lower()
+        return lowered == domain or lowered.endswith(f".{domain}")
