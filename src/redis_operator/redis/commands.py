@@ -78,6 +78,7 @@ __all__ = [
     "my_id",
     "ping",
     "replicate",
+    "reset_hard",
     "role",
     "script_load",
     "set_config_epoch",
@@ -265,6 +266,11 @@ def meet(ip: str, port: int, bus_port: int) -> Command[None]:
 def forget(node_id: str) -> Command[None]:
     """CLUSTER FORGET: must reach every node within the ban window of 60 s. I3, I11"""
     return Command(("CLUSTER", "FORGET", node_id), as_ok)
+
+
+def reset_hard() -> Command[None]:
+    """CLUSTER RESET HARD: a new identity for a server that holds no key; the caller saw that. I1"""
+    return Command(("CLUSTER", "RESET", "HARD"), as_ok)
 
 
 def replicate(primary_id: str) -> Command[None]:

@@ -1,0 +1,189 @@
+"""One local cluster on this machine: where its files are and which addresses are its own.
+
+Every instance has a number, and with it a loopback network nobody else uses: pods in the lower half
+of 127.N.0.0/16, services in the upper, the API server at its top. While an instance runs it holds
+the number by an abstract socket, so that two never share it whoever started them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "Instance",
+    "InstanceError",
+    "Settings",
+    "api_address",
+    "find",
+    "free_network",
+    "hold_network",
+    "home",
+    "known",
+    "pod_network",
+    "service_network",
+]
+
+_FIRST, _LAST = 20, 119
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
+
+
+class InstanceError(Exception):
+    """An instance cannot be used; the message says why and what to do."""
+
+
+class Settings(Struct, frozen=True, omit_defaults=True):
+    """What an instance was made with; kept beside its data."""
+
+    network: int
+    nodes: int = 1
+    zones: int = 1
+    mounts: str = ""  # how containers get their mount paths; empty: by what the machine allows
+    images: tuple[str, ...] = ()
+    operator: bool = True
+
+
+class Instance(Struct, frozen=True):
+    """A named local cluster and its folder."""
+
+    name: str
+    folder: Path
+
+    @property
+    def settings_file(self) -> Path:
+        """What it was made with."""
+        return self.folder / "instance.json"
+
+    @property
+    def database(self) -> Path:
+        """The API server's state."""
+        return self.folder / "state.db"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's kubeconfig."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def operator_kubeconfig(self) -> Path:
+        """The kubeconfig the operator process uses."""
+        return self.folder / "operator.kubeconfig"
+
+    @property
+    def logs(self) -> Path:
+        """The logs of its own processes."""
+        return self.folder / "logs"
+
+    @property
+    def pid_file(self) -> Path:
+        """The supervisor's pid and start time."""
+        return self.folder / "supervisor.pid"
+
+    @property
+    def node_folder(self) -> Path:
+        """Where the node agent keeps pods and volumes."""
+        return self.folder / "node"
+
+    @property
+    def ready_file(self) -> Path:
+        """Present while the control plane answers."""
+        return self.folder / "ready"
+
+    def settings(self) -> Settings | None:
+        """Return what the instance was made with, or None when it does not exist."""
+        try:
+            return msgspec.json.decode(self.settings_file.read_bytes(), type=Settings)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise InstanceError(
+                f"{self.settings_file} cannot be read: {error}. Mend it, or delete the folder "
+                f"{self.folder} with all data of this instance"
+            ) from error
+
+    def save(self, settings: Settings) -> None:
+        """Keep what the instance is made with."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.settings_file.write_bytes(msgspec.json.encode(settings))
+
+    def purge(self) -> None:
+        """Delete everything the instance has, volumes included."""
+        shutil.rmtree(self.folder, ignore_errors=False)
+
+
+def home() -> Path:
+    """Return the folder of all instances: $REDIS_OPERATOR_HOME, else below the user's data."""
+    chosen = os.environ.get("REDIS_OPERATOR_HOME")
+    if chosen:
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(data) / "redis-operator"
+
+
+def find(name: str) -> Instance:
+    """Return the instance of that name, whether it exists or not."""
+    if _NAME.fullmatch(name) is None:
+        raise InstanceError(
+            f"{name!r} cannot be an instance's name: use up to 32 small letters, digits and dashes"
+        )
+    return Instance(name, home() / name)
+
+
+def known() -> list[Instance]:
+    """Return the instances that exist here, by name."""
+    return [Instance(f.parent.name, f.parent) for f in sorted(home().glob("*/instance.json"))]
+
+
+def free_network() -> int:
+    """Return a network number that no instance here uses and nobody on this machine holds."""
+    used = {settings.network for i in known() if (settings := i.settings()) is not None}
+    for number in range(_FIRST, _LAST + 1):
+        if number in used:
+            continue
+        with suppress(InstanceError), hold_network(number):
+            return number
+    raise InstanceError(
+        f"all loopback networks from 127.{_FIRST} to 127.{_LAST} are in use; "
+        "stop an instance with `redis-operator down --name NAME --purge`"
+    )
+
+
+@contextmanager
+def hold_network(number: int) -> Iterator[None]:
+    """Hold a network for as long as the context lasts; the kernel lets go when the process ends."""
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        lock.bind(f"\0redis-operator-127.{number}")
+    except OSError as error:
+        lock.close()
+        raise InstanceError(
+            f"another local cluster on this machine uses the addresses 127.{number}.x.y; "
+            "stop it first, or choose another --name"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def pod_network(number: int) -> str:
+    """Return the network pods get their addresses from."""
+    return f"127.{number}.0.0/17"
+
+
+def service_network(number: int) -> str:
+    """Return the network services get their addresses from."""
+    return f"127.{number}.128.0/18"
+
+
+def api_address(number: int) -> tuple[str, int]:
+    """Return where the API server listens."""
+    return f"127.{number}.255.254", 6443

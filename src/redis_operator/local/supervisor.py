@@ -1,0 +1,139 @@
+"""Keeps the processes of one local cluster alive: the control plane and the operator, each alone.
+
+`redis-operator up` is this supervisor. A process that dies is started again, at once the first
+time and later after a growing pause. When told to stop it ends the operator first and the control
+plane last, since that one stops the pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from redis_operator.local.instance import Instance
+
+__all__ = ["Child", "is_running", "read_pid", "start_time", "stop", "supervise"]
+
+_LOG = logging.getLogger(__name__)
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _CALM_SECONDS = 0.1, 10.0, 60.0
+_STOP_SECONDS = 45.0
+
+
+class Child(Struct, frozen=True):
+    """A process to keep: its name (and log file's), and the words that start it."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+async def supervise(
+    instance: Instance, children: Sequence[Child], *, told: Callable[[str], None]
+) -> None:
+    """Keep the children alive until SIGTERM or SIGINT, then stop them, the last one last."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    instance.logs.mkdir(parents=True, exist_ok=True)
+    instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
+    keepers = [asyncio.create_task(_keep(instance, child, told)) for child in children]
+    try:
+        await stopping.wait()
+        told("stopping")
+    finally:
+        for keeper in keepers:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+        instance.pid_file.unlink(missing_ok=True)
+
+
+async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -> None:
+    """Start one child again whenever it ends; end it when cancelled."""
+    pause = _PAUSE_SECONDS
+    while True:
+        begun = time.monotonic()
+        with (instance.logs / f"{child.name}.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "redis_operator.cli.main", *child.arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        if time.monotonic() - begun > _CALM_SECONDS:
+            pause = _PAUSE_SECONDS
+        told(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask a process to end, and kill it when it does not."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        _LOG.warning("a process did not end in time and is killed", extra={"pid": process.pid})
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def start_time(pid: int) -> int:
+    """Return when a process began, in clock ticks since boot; 0 when there is none.
+
+    With the pid it names a process for good: pids are used again, this pair is not.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    fields = stat.rpartition(")")[2].split()
+    return 0 if fields[0] == "Z" else int(fields[19])
+
+
+def read_pid(instance: Instance) -> int | None:
+    """Return the pid of the instance's supervisor if that very process still runs."""
+    try:
+        pid, begun = (int(word) for word in instance.pid_file.read_text().split())
+    except (OSError, ValueError):
+        return None
+    return pid if begun and start_time(pid) == begun else None
+
+
+def is_running(instance: Instance) -> bool:
+    """Tell whether the instance's supervisor runs."""
+    return read_pid(instance) is not None
+
+
+def stop(instance: Instance, *, wait_seconds: float = 2 * _STOP_SECONDS + 5) -> bool:
+    """End the instance's supervisor and wait for it; tell whether it has ended."""
+    pid = read_pid(instance)
+    if pid is None:
+        return True
+    begun = start_time(pid)
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + wait_seconds
+    while time.monotonic() < deadline:
+        if start_time(pid) != begun:
+            return True
+        time.sleep(0.05)
+    return False
