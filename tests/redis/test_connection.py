@@ -256,7 +256,6 @@ async def test_a_plain_peer_is_no_tls_server() -> None:
     [
         ("FLUSHALL",),
         ("flushdb",),
-        ("CLUSTER", "RESET", "HARD"),
         ("cluster", "flushslots"),
         ("CLUSTER", "SAVECONFIG"),
         ("CONFIG", "REWRITE"),
