@@ -90,10 +90,9 @@ class DeletionPolicy(Enum):
 
 
 class UpdateStrategy(Enum):
-    """Who replaces pods whose template changed: the operator, or whoever deletes them."""
+    """How pods whose template changed are replaced: replicas first, then a planned switchover."""
 
     ROLLING = "Rolling"
-    ON_DELETE = "OnDelete"
 
 
 class ServiceType(Enum):
@@ -147,7 +146,7 @@ class Sentinel(_Part, frozen=True):
 class Storage(_Part, frozen=True):
     """A volume for each pod. Without it, data live in memory only."""
 
-    size: Quantity
+    size: str
     class_name: str | None = None
     retain: bool = False
 

@@ -1,0 +1,141 @@
+"""The CustomResourceDefinitions, made from the types. `tools/generate.py` writes them to files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from .redis import Redis
+from .schema import Schema, schema_of
+from .version import RedisVersion
+
+__all__ = ["GROUP", "VERSION", "crds", "redis_crd", "redis_version_crd", "to_yaml"]
+
+GROUP = "redisoperator.dev"
+VERSION = "v1"
+
+
+def _column(name: str, path: str, kind: str = "string", *, wide: str = "") -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
+    if wide:
+        column |= {"priority": 1, "description": wide}
+    return column
+
+
+def _crd(
+    struct: type[Struct], *, plural: str, scope: str, short: list[str], version: dict[str, Any]
+) -> Schema:
+    kind = struct.__name__
+    schema = schema_of(struct)
+    described: Schema = {
+        "type": "object",
+        "description": (struct.__doc__ or kind).split("\n", 1)[0],
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            **schema.pop("properties"),
+        },
+    }
+    if "x-kubernetes-validations" in schema:
+        described["x-kubernetes-validations"] = schema["x-kubernetes-validations"]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": short,
+                "categories": ["all", "redisoperator"]
+                if scope == "Namespaced"
+                else ["redisoperator"],
+            },
+            "scope": scope,
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    **version,
+                    "schema": {"openAPIV3Schema": described},
+                }
+            ],
+        },
+    }
+
+
+def redis_crd() -> Schema:
+    """The definition of `Redis`."""
+    return _crd(
+        Redis,
+        plural="redis",
+        scope="Namespaced",
+        short=["rd"],
+        version={
+            "additionalPrinterColumns": [
+                _column("Mode", ".spec.mode"),
+                _column("Engine", ".spec.engine"),
+                _column("Version", ".spec.version"),
+                _column("Shards", ".spec.shards", "integer"),
+                _column("Replicas", ".spec.replicas", "integer"),
+                _column("Ready", ".status.ready"),
+                _column("Phase", ".status.phase"),
+                _column("Age", ".metadata.creationTimestamp", "date"),
+                _column("Primary", ".status.primary", wide="Pods that are primaries"),
+                _column("Slots", ".status.slots", wide="Slots that are served, of all"),
+                _column("Memory", ".status.memory", wide="Memory that primaries use"),
+                _column("Message", ".status.message", wide="The state in one sentence"),
+            ],
+            "subresources": {
+                "status": {},
+                "scale": {
+                    "specReplicasPath": ".spec.shards",
+                    "statusReplicasPath": ".status.shardCount",
+                    "labelSelectorPath": ".status.selector",
+                },
+            },
+        },
+    )
+
+
+def redis_version_crd() -> Schema:
+    """The definition of `RedisVersion`."""
+    return _crd(
+        RedisVersion,
+        plural="redisversions",
+        scope="Cluster",
+        short=["rdv"],
+        version={
+            "additionalPrinterColumns": [
+                _column("Engine", ".spec.engine"),
+                _column("Version", ".spec.version"),
+                _column("Image", ".spec.image"),
+                _column("Deprecated", ".spec.deprecated", "boolean"),
+                _column("Age", ".metadata.creationTimestamp", "date"),
+            ]
+        },
+    )
+
+
+def crds() -> dict[str, Schema]:
+    """Every definition by the name of its file."""
+    return {"redis.yaml": redis_crd(), "redisversions.yaml": redis_version_crd()}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes equal parts out each time: anchors would be legal, and unreadable."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        return True
+
+
+def to_yaml(document: Any) -> str:
+    """A document as people like to read it: keys in our order, no anchors."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)

@@ -1,0 +1,234 @@
+"""What every field means and which values it takes: the words and limits of the CRDs.
+
+Keys are a type's name and a field's name as Python spells it. A test makes sure that none is
+missing and none is left over.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .quantity import QUANTITY_PATTERN
+
+__all__ = ["FIELDS", "LOCAL_NAME", "PLAIN_TEXT", "RESERVED_ENDING"]
+
+PLAIN_TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
+"""No control characters: nothing that could start a new line in a configuration file."""
+LOCAL_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+"""The name of an object in the same namespace; a slash is impossible."""
+RESERVED_ENDING: Final = (
+    r"-(nodes|primaries|replicas|ro|sentinel|stats|conn|auth|users|config|[0-9]+)$"
+)
+"""Endings that names of our own objects have; a database of such a name could meet another's."""
+_DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+_VERSION: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$"
+_IMAGE: Final = r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$"
+_WORD: Final = r"^[a-zA-Z0-9_.-]+$"
+
+
+def _f(description: str, **limits: Any) -> dict[str, Any]:
+    return {"description": description, **limits}
+
+
+def _secret(description: str) -> dict[str, Any]:
+    return _f(description, pattern=LOCAL_NAME, maxLength=253)
+
+
+_TEXTS: Final = {"maxProperties": 64, "values": {"maxLength": 4096, "pattern": PLAIN_TEXT}}
+_QUANTITIES: Final = {"maxProperties": 16, "values": {"pattern": QUANTITY_PATTERN, "maxLength": 40}}
+
+FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "Metadata.name": {"pattern": _DATABASE_NAME, "maxLength": 40},
+    # --- spec
+    "Redis.spec": _f("What is wanted."),
+    "Redis.status": _f("What was last seen and decided. Written by the operator alone."),
+    "RedisSpec.mode": _f(
+        "How the servers work together: Standalone is one server, Failover is a primary with "
+        "replicas watched by Sentinel, Cluster spreads the keys over shards."
+    ),
+    "RedisSpec.engine": _f("Which server runs."),
+    "RedisSpec.version": _f(
+        "Version of the engine: a RedisVersion of the cluster, or one that is built in. "
+        "Absent: the newest that is built in.",
+        pattern=_VERSION,
+        maxLength=11,
+    ),
+    "RedisSpec.image": _f(
+        "Image to run instead of the version's own. The version still says what it can do.",
+        pattern=_IMAGE,
+        maxLength=500,
+    ),
+    "RedisSpec.shards": _f(
+        "Number of shards in mode Cluster, from 3 to 1000. Change it to scale out or in.",
+        minimum=1,
+        maximum=1000,
+        unsaid=True,
+    ),
+    "RedisSpec.replicas": _f(
+        "Copies besides the primary: of each shard in mode Cluster, of the primary in mode "
+        "Failover. Absent: 1. Always 0 in mode Standalone.",
+        minimum=0,
+        maximum=10,
+        unsaid=True,
+    ),
+    "RedisSpec.sentinel": _f("The watchers of a database in mode Failover."),
+    "RedisSpec.storage": _f("A volume for each server. Absent: data live in memory only."),
+    "RedisSpec.durability": _f("How much a write must survive."),
+    "RedisSpec.resources": _f("Resources of each server. The memory limit decides maxmemory."),
+    "RedisSpec.config": _f(
+        "Directives of redis.conf or valkey.conf. Applied live where the engine allows it, by a "
+        "rolling restart where it does not. Those that the operator sets itself are refused.",
+        maxProperties=128,
+        values={"maxLength": 2048, "pattern": PLAIN_TEXT},
+        rules=[
+            (
+                "self.all(name, name.matches('^[a-z][a-z0-9_-]*$'))",
+                "names of directives are written in lower case, like maxmemory-policy",
+            )
+        ],
+    ),
+    "RedisSpec.auth": _f("Who may connect."),
+    "RedisSpec.tls": _f("Encryption of all connections."),
+    "RedisSpec.pod": _f("What is added to the pods that run servers."),
+    "RedisSpec.service": _f("How the Service for clients looks."),
+    "RedisSpec.monitoring": _f("What is made for Prometheus and Grafana."),
+    "RedisSpec.disruption_budget": _f("Limits on voluntary disruption, one for each shard."),
+    "RedisSpec.network_policy": _f("Who may reach the servers over the network."),
+    "RedisSpec.update": _f("How changes reach running servers."),
+    "RedisSpec.deletion": _f("What becomes of the data when the database is deleted."),
+    "RedisSpec.hibernate": _f("Run no pods; keep data, secrets and services."),
+    "RedisSpec.paused": _f("The operator looks and reports, but changes nothing."),
+    "RedisSpec.bootstrap": _f("Where the first data come from."),
+    "Sentinel.replicas": _f("Number of Sentinels, odd.", minimum=3, maximum=9),
+    "Sentinel.quorum": _f("How many must agree that the primary is down.", minimum=1, maximum=9),
+    "Sentinel.resources": _f("Resources of each Sentinel."),
+    "Storage.size": _f(
+        "Size of each volume. It can grow, never shrink.", pattern=QUANTITY_PATTERN, maxLength=40
+    ),
+    "Storage.class_name": _f(
+        "Storage class; absent: the cluster's default. It cannot be changed.",
+        pattern=LOCAL_NAME,
+        maxLength=253,
+    ),
+    "Storage.retain": _f("Keep volumes when their shard or replica is removed."),
+    "Durability.persistence": _f(
+        "What servers write to disk: aof, rdb, both or none. Absent: aof with storage, else none."
+    ),
+    "Durability.min_replicas_to_write": _f(
+        "Replicas that must be in sync for a write to be taken.", minimum=0, maximum=10
+    ),
+    "Durability.max_lag_seconds": _f(
+        "How old a replica's last sign may be to count as in sync.", minimum=1, maximum=3600
+    ),
+    "Resources.requests": _f("What a server is sure to get.", **_QUANTITIES),
+    "Resources.limits": _f("What a server may use at most.", **_QUANTITIES),
+    "Auth.secret_name": _secret(
+        "Secret in the same namespace whose key `password` is the password of the default user. "
+        "Absent: one is generated."
+    ),
+    "Auth.users": _f("More users for applications.", maxItems=64, listKey="name"),
+    "User.name": _f("Name of the user.", pattern=_WORD, maxLength=64),
+    "User.rules": _f("ACL rules, without passwords.", pattern=PLAIN_TEXT, maxLength=1024),
+    "User.password_secret": _f("Where the password is."),
+    "SecretKey.name": _secret("Name of a Secret in the same namespace."),
+    "SecretKey.key": _f("Key in the Secret.", pattern=_WORD, maxLength=253),
+    "Tls.secret_name": _secret("Secret with tls.crt, tls.key and ca.crt."),
+    "Tls.issuer_ref": _f("cert-manager issuer that signs the certificate."),
+    "Tls.self_signed": _f("Let the operator sign the certificate."),
+    "IssuerReference.name": _secret("Name of the issuer."),
+    "IssuerReference.kind": _f("Issuer or ClusterIssuer.", pattern=_WORD, maxLength=63),
+    "IssuerReference.group": _f("API group of the issuer.", pattern=LOCAL_NAME, maxLength=253),
+    "PodOptions.affinity": _f("Affinity, instead of the default that spreads each shard."),
+    "PodOptions.tolerations": _f("Tolerations.", maxItems=64),
+    "PodOptions.node_selector": _f("Labels that a node must have.", **_TEXTS),
+    "PodOptions.topology_spread_constraints": _f(
+        "Spread constraints, instead of the default over zones.", maxItems=16
+    ),
+    "PodOptions.annotations": _f("Annotations of the pods.", **_TEXTS),
+    "PodOptions.labels": _f("Labels of the pods, besides ours.", **_TEXTS),
+    "PodOptions.priority_class_name": _f("Priority class.", pattern=LOCAL_NAME, maxLength=253),
+    "PodOptions.service_account_name": _f(
+        "Service account to use instead of one without permissions.",
+        pattern=LOCAL_NAME,
+        maxLength=253,
+    ),
+    "PodOptions.security_context": _f("Security context of the pods, laid over the default."),
+    "PodOptions.sidecars": _f("Containers that run beside the server.", maxItems=16),
+    "PodOptions.init_containers": _f("Containers that run before the server.", maxItems=16),
+    "PodOptions.volumes": _f("Volumes for sidecars and init containers.", maxItems=32),
+    "PodOptions.env": _f("Environment of the server's container.", maxItems=64),
+    "ServiceOptions.type": _f("Type of the Service."),
+    "ServiceOptions.annotations": _f("Annotations of the Service.", **_TEXTS),
+    "Monitoring.exporter": _f("Run an exporter beside each server, and make a Service for it."),
+    "Monitoring.service_monitor": _f("Make a ServiceMonitor."),
+    "Monitoring.prometheus_rule": _f("Make alerting rules."),
+    "Monitoring.dashboard": _f("Make a Grafana dashboard."),
+    "DisruptionBudget.enabled": _f("Let a drain take only one server of a shard at a time."),
+    "NetworkPolicy.enabled": _f("Make a NetworkPolicy."),
+    "NetworkPolicy.clients": _f(
+        "Peers that may connect, as in a NetworkPolicy. None: every pod of the namespace.",
+        maxItems=64,
+    ),
+    "Update.strategy": _f("Rolling: replicas first, then a planned switchover, the primary last."),
+    "Update.paused": _f("Do not replace running pods for now."),
+    "Update.allow_data_loss": _f(
+        "Allow steps that lose data because a shard has neither a replica nor a disk."
+    ),
+    "Update.balance_primaries": _f("Move primaries apart over zones when all is calm."),
+    "Deletion.policy": _f("Delete removes volumes, Retain keeps them, Backup saves them first."),
+    "Bootstrap.from_backup": _f("Start with the content of a RedisBackup."),
+    "Bootstrap.from_redis": _f("Start as a copy of a running server."),
+    "BootstrapFromBackup.name": _secret("Name of a RedisBackup in the same namespace."),
+    "BootstrapFromRedis.host": _f("Where the server is.", pattern=_WORD, maxLength=253),
+    "BootstrapFromRedis.port": _f("Its port.", minimum=1, maximum=65535),
+    "BootstrapFromRedis.password_secret": _f("Its password."),
+    # --- status
+    "RedisStatus.observed_generation": _f("The generation of the spec that this status is about."),
+    "RedisStatus.phase": _f("The state in one word."),
+    "RedisStatus.message": _f("The state in one sentence."),
+    "RedisStatus.conditions": _f(
+        "Truths in the shape every Kubernetes tool reads.", listKey="type"
+    ),
+    "RedisStatus.plan": _f("What will be done next, and why."),
+    "RedisStatus.progress": _f("How far a running slot move has come."),
+    "RedisStatus.shards": _f("Each shard as last seen.", listKey="name"),
+    "RedisStatus.shard_count": _f("Shards that own slots."),
+    "RedisStatus.selector": _f("Label selector of the pods."),
+    "RedisStatus.ready": _f("Servers that are ready, of those wanted."),
+    "RedisStatus.primary": _f("Pods that are primaries."),
+    "RedisStatus.slots": _f("Slots that are served, of all."),
+    "RedisStatus.memory": _f("Memory that primaries use."),
+    "RedisStatus.version": _f("Version that all servers run."),
+    "RedisStatus.image": _f("Image that all servers run."),
+    "RedisStatus.binding": _f("Secret in the Service Binding layout."),
+    "Binding.name": _f("Name of the Secret."),
+    "Progress.slots_moved": _f("Slots moved so far."),
+    "Progress.slots_total": _f("Slots to move."),
+    "Progress.keys_moved": _f("Keys moved so far."),
+    "Progress.bytes_moved": _f("Bytes moved so far, where the engine tells."),
+    "Progress.seconds_left": _f("Estimate of the time left."),
+    "ShardStatus.name": _f("Name of the shard's StatefulSet."),
+    "ShardStatus.slots": _f("Slots it owns."),
+    "ShardStatus.primary": _f("Pod of its primary."),
+    "ShardStatus.replicas": _f("Its replicas."),
+    "ShardStatus.last_failover_time": _f("When its primary last changed."),
+    "ReplicaStatus.pod": _f("Name of the pod."),
+    "ReplicaStatus.lag_bytes": _f("How far it is behind its primary."),
+    "ReplicaStatus.link": _f("State of its link to the primary."),
+    "Condition.type": _f("What the condition is about."),
+    "Condition.status": _f("True, False or Unknown."),
+    "Condition.reason": _f("Why, in one word."),
+    "Condition.message": _f("Why, in a sentence."),
+    "Condition.last_transition_time": _f("When the status last changed."),
+    "Condition.observed_generation": _f("The generation that the condition is about."),
+    # --- RedisVersion
+    "RedisVersion.spec": _f("Which image runs which version."),
+    "RedisVersionSpec.engine": _f("Which server it is."),
+    "RedisVersionSpec.version": _f("Its version, like 9.1.", pattern=_VERSION, maxLength=11),
+    "RedisVersionSpec.image": _f("Image that runs it.", pattern=_IMAGE, maxLength=500),
+    "RedisVersionSpec.exporter_image": _f("Image of its exporter.", pattern=_IMAGE, maxLength=500),
+    "RedisVersionSpec.deprecated": _f("Databases on it are told to move on."),
+    "RedisVersionSpec.minimum_patch": _f(
+        "Oldest patch level that is safe.", pattern=_VERSION, maxLength=11
+    ),
+}

@@ -1,0 +1,108 @@
+"""What may not be asked of pods: anything that would leave the `restricted` pod security level.
+
+Whoever may write a `Redis` may add containers and volumes to its pods; that must never be a way to
+more rights than that person has (X-02). What Kubernetes itself checks is left to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from .redis import RedisSpec
+from .shape import Problem
+
+__all__ = ["OUR_CONTAINERS", "OUR_ENVIRONMENT", "OUR_LABELS", "pod_problems"]
+
+OUR_CONTAINERS: Final = ("server", "exporter")
+OUR_ENVIRONMENT: Final = ("POD_IP", "POD_NAME", "POD_UID", "DATABASE_UID", "SERVER")
+OUR_LABELS: Final = ("app.kubernetes.io/", "redisoperator.dev/")
+_OUR_VOLUMES: Final = ("data", "config", "users")
+_VOLUMES: Final = frozenset(
+    {"configMap", "secret", "emptyDir", "projected", "downwardAPI", "persistentVolumeClaim", "csi"}
+    | {"ephemeral"}
+)
+_LABEL: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z")
+
+
+def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
+    """Every problem of `spec.pod` and of `spec.networkPolicy`."""
+    pod = spec.pod
+    yield from _context(pod.security_context, "spec.pod.securityContext")
+    for place, containers in (("sidecars", pod.sidecars), ("initContainers", pod.init_containers)):
+        for index, container in enumerate(containers):
+            yield from _container(container, f"spec.pod.{place}[{index}]")
+    for index, volume in enumerate(pod.volumes):
+        yield from _volume(volume, f"spec.pod.volumes[{index}]")
+    yield from _labels(pod.labels)
+    for index, variable in enumerate(pod.env):
+        name = variable.get("name")
+        if not isinstance(name, str) or not name:
+            yield Problem(f"spec.pod.env[{index}].name", "is required")
+        elif name in OUR_ENVIRONMENT:
+            yield Problem(f"spec.pod.env[{index}].name", f"{name} is set by the operator")
+    yield from _clients(spec)
+
+
+def _context(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    for name in ("runAsUser", "runAsGroup", "fsGroup"):
+        value = context.get(name)
+        if name in context and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            yield Problem(f"{path}.{name}", "must be a number above 0: servers never run as root")
+    if context.get("runAsNonRoot") is False:
+        yield Problem(f"{path}.runAsNonRoot", "must be true: servers never run as root")
+    for name in ("privileged", "allowPrivilegeEscalation"):
+        if context.get(name):
+            yield Problem(f"{path}.{name}", "must be false")
+    capabilities = context.get("capabilities")
+    if isinstance(capabilities, Mapping) and capabilities.get("add"):
+        yield Problem(f"{path}.capabilities.add", "must be empty")
+    profile = context.get("seccompProfile")
+    if isinstance(profile, Mapping) and profile.get("type") == "Unconfined":
+        yield Problem(f"{path}.seccompProfile.type", "must be RuntimeDefault or Localhost")
+
+
+def _container(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    name = container.get("name")
+    if not isinstance(name, str) or not name:
+        yield Problem(f"{path}.name", "is required")
+    elif name in OUR_CONTAINERS:
+        yield Problem(f"{path}.name", f"{name} is the operator's own; choose another one")
+    if not isinstance(container.get("image"), str):
+        yield Problem(f"{path}.image", "is required")
+    context = container.get("securityContext")
+    if isinstance(context, Mapping):
+        yield from _context(context, f"{path}.securityContext")
+    ports = container.get("ports")
+    for index, port in enumerate(ports if isinstance(ports, list) else []):
+        if isinstance(port, Mapping) and port.get("hostPort"):
+            yield Problem(f"{path}.ports[{index}].hostPort", "must be absent")
+
+
+def _volume(volume: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    name = volume.get("name")
+    if not isinstance(name, str) or not name:
+        yield Problem(f"{path}.name", "is required")
+    elif name in _OUR_VOLUMES:
+        yield Problem(f"{path}.name", f"{name} is the operator's own; choose another one")
+    for source in volume:
+        if source != "name" and source not in _VOLUMES:
+            yield Problem(f"{path}.{source}", f"use one of {', '.join(sorted(_VOLUMES))}")
+
+
+def _labels(labels: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in labels.items():
+        if name.startswith(OUR_LABELS):
+            yield Problem(f"spec.pod.labels.{name}", "is set by the operator")
+        elif not _LABEL.match(value):
+            yield Problem(f"spec.pod.labels.{name}", "must be a label value, like green-1")
+
+
+def _clients(spec: RedisSpec) -> Iterator[Problem]:
+    for index, peer in enumerate(spec.network_policy.clients):
+        if not peer.keys() & {"podSelector", "namespaceSelector", "ipBlock"}:
+            yield Problem(
+                f"spec.networkPolicy.clients[{index}]",
+                "must name podSelector, namespaceSelector or ipBlock",
+            )

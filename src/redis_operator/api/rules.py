@@ -1,0 +1,129 @@
+"""What no single field can say: rules over several fields and over time, in CEL.
+
+The API server checks them at admission; `validation` checks the same in Python for objects that
+came past it. Each row names the type it is about, the field to point at, the rule and the sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from .describe import RESERVED_ENDING
+from .unbuilt import UNBUILT
+
+__all__ = ["RULES", "Rule", "rules_of"]
+
+
+class Rule(Struct, frozen=True):
+    """One rule on values of one type."""
+
+    type: str
+    field: str
+    rule: str
+    message: str
+
+    def schema(self) -> dict[str, Any]:
+        """The rule as `x-kubernetes-validations` spells it."""
+        entry = {"rule": self.rule, "message": self.message}
+        if self.field:
+            entry["fieldPath"] = f".{self.field}"
+        return entry
+
+
+def _spec(field: str, rule: str, message: str) -> Rule:
+    return Rule("RedisSpec", field, rule, message)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "Redis",
+        "metadata.name",
+        f"!self.metadata.name.matches('{RESERVED_ENDING}')",
+        "a database may not be called like an object of another one; choose a name without this "
+        "ending",
+    ),
+    *(_spec(row.path, row.rule, f"spec.{row.path}: {row.message}") for row in UNBUILT),
+    _spec(
+        "shards",
+        "self.mode != 'Cluster' || (has(self.shards) && self.shards >= 3)",
+        "spec.shards: mode Cluster needs at least 3 shards",
+    ),
+    _spec(
+        "shards",
+        "self.mode == 'Cluster' || !has(self.shards) || self.shards == 1",
+        "spec.shards: only mode Cluster has shards",
+    ),
+    _spec(
+        "replicas",
+        "self.mode != 'Standalone' || !has(self.replicas) || self.replicas == 0",
+        "spec.replicas: mode Standalone has no replicas; set it to 0 or use mode Failover",
+    ),
+    _spec(
+        "sentinel",
+        "self.mode == 'Failover' || !has(self.sentinel)",
+        "spec.sentinel: only mode Failover has Sentinels",
+    ),
+    _spec(
+        "durability",
+        "!has(self.durability) || !has(self.durability.minReplicasToWrite) || "
+        "self.durability.minReplicasToWrite <= (has(self.replicas) ? self.replicas : 1)",
+        "spec.durability.minReplicasToWrite: no write would ever be taken; "
+        "it may not be more than spec.replicas",
+    ),
+    _spec(
+        "durability",
+        "!has(self.durability) || !has(self.durability.persistence) || "
+        "self.durability.persistence == 'none' || has(self.storage)",
+        "spec.durability.persistence: writing to disk needs spec.storage",
+    ),
+    _spec(
+        "hibernate",
+        "!has(self.hibernate) || !self.hibernate || has(self.storage)",
+        "spec.hibernate: without spec.storage the data would be lost",
+    ),
+    _spec(
+        "storage",
+        "has(self.storage) == has(oldSelf.storage)",
+        "spec.storage: it cannot be added to or removed from a database that exists; "
+        "create another one and copy the data",
+    ),
+    Rule(
+        "Sentinel",
+        "replicas",
+        "self.replicas % 2 == 1",
+        "spec.sentinel.replicas: use an odd number",
+    ),
+    Rule(
+        "Sentinel",
+        "quorum",
+        "self.quorum <= self.replicas",
+        "spec.sentinel.quorum: may not be more than spec.sentinel.replicas",
+    ),
+    Rule(
+        "Storage",
+        "className",
+        "has(self.className) == has(oldSelf.className) && "
+        "(!has(self.className) || self.className == oldSelf.className)",
+        "spec.storage.className: the class of volumes that exist cannot be changed",
+    ),
+    Rule(
+        "Storage",
+        "size",
+        "!quantity(self.size).isLessThan(quantity(oldSelf.size))",
+        "spec.storage.size: volumes cannot shrink",
+    ),
+    Rule(
+        "Tls",
+        "",
+        "[has(self.secretName), has(self.issuerRef), has(self.selfSigned) && self.selfSigned]"
+        ".filter(way, way).size() == 1",
+        "spec.tls: use one of secretName, issuerRef and selfSigned",
+    ),
+)
+
+
+def rules_of(type_name: str) -> list[dict[str, Any]]:
+    """The rules on one type as the schema spells them."""
+    return [rule.schema() for rule in RULES if rule.type == type_name]

@@ -1,0 +1,65 @@
+"""Fields that the kind has and this release does not act on: refused, never silently ignored.
+
+One table. When a behaviour is built, its row goes, and with it the admission rule and the check.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+__all__ = ["UNBUILT", "Unbuilt", "unbuilt_in"]
+
+
+class Unbuilt(Struct, frozen=True):
+    """A field of the spec and the values of it that are fine; any other one is refused."""
+
+    path: str
+    fine: tuple[Any, ...]
+    message: str
+
+    @property
+    def rule(self) -> str:
+        """The same as a CEL rule on the spec."""
+        parts = self.path.split(".")
+        absent = [f"!has(self.{'.'.join(parts[: n + 1])})" for n in range(len(parts))]
+        equal = [f"self.{self.path} == {_literal(value)}" for value in self.fine if value != []]
+        if [] in self.fine:
+            equal.append(f"self.{self.path}.size() == 0")
+        return " || ".join([*absent, *equal])
+
+
+def _literal(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"'{value}'"
+
+
+_LATER = "not built in this release: "
+
+UNBUILT: Final[tuple[Unbuilt, ...]] = (
+    Unbuilt("mode", ("Cluster",), _LATER + "only mode Cluster runs; set spec.mode to Cluster"),
+    Unbuilt("tls", (), _LATER + "connections are not encrypted; remove spec.tls"),
+    Unbuilt("auth.users", ([],), _LATER + "more users; use the default user of spec.auth"),
+    Unbuilt("bootstrap.fromBackup", (), _LATER + "starting from a backup; remove it"),
+    Unbuilt("bootstrap.fromRedis", (), _LATER + "starting from a running server; remove it"),
+    Unbuilt(
+        "deletion.policy",
+        ("Delete", "Retain"),
+        _LATER + "backup before deletion; use Delete or Retain",
+    ),
+    Unbuilt("monitoring.serviceMonitor", (False,), _LATER + "ServiceMonitors; set it to false"),
+    Unbuilt("monitoring.prometheusRule", (False,), _LATER + "alerting rules; set it to false"),
+    Unbuilt("monitoring.dashboard", (False,), _LATER + "dashboards; set it to false"),
+)
+
+
+def unbuilt_in(spec: dict[str, Any]) -> list[Unbuilt]:
+    """The rows that a raw spec runs into."""
+    return [row for row in UNBUILT if _value(spec, row.path) not in (None, *row.fine)]
+
+
+def _value(spec: dict[str, Any], path: str) -> object:
+    value: object = spec
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

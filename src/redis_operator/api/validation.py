@@ -1,0 +1,217 @@
+"""From a raw object to a `Redis` value, or to everything that is wrong with it. Pure and total.
+
+Whatever an object contains, `load` answers: nothing a spec can hold stops the operator. The rules
+that CEL checks at admission are checked here again in Python, together with what CEL cannot know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from redis_operator.redis.config import is_known, limitation
+from redis_operator.redis.versions import parse_version, support_limitation
+
+from .describe import RESERVED_ENDING
+from .pod_rules import pod_problems
+from .quantity import parse_quantity
+from .redis import Mode, Persistence, Redis, RedisSpec
+from .schema import Schema, schema_of
+from .shape import Problem, shape_problems
+from .unbuilt import unbuilt_in
+
+__all__ = ["MINIMUM_MEMORY", "Problem", "change_problems", "load", "problems"]
+
+MINIMUM_MEMORY = 96 * 2**20
+"""A server needs this much before it holds any data; less and it could only be killed."""
+
+
+_ENDING = re.compile(RESERVED_ENDING.removesuffix("$") + r"\Z")
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Schema:
+    return schema_of(Redis)
+
+
+def load(raw: dict[str, Any]) -> Redis | tuple[Problem, ...]:
+    """The database that an object describes, or every problem it has, in order of their paths."""
+    found = sorted(set(_shape(raw)))
+    if found:
+        return tuple(found)
+    try:
+        redis = msgspec.convert(_with_defaults(raw), Redis, strict=True)
+    except msgspec.ValidationError as error:
+        return (Problem("spec", f"cannot be read: {error}"),)
+    found = sorted(set(problems(redis, raw)))
+    return tuple(found) if found else redis
+
+
+def _shape(raw: dict[str, Any]) -> Iterator[Problem]:
+    properties = _schema()["properties"]
+    metadata, spec = raw.get("metadata"), raw.get("spec")
+    if not isinstance(spec, dict):
+        yield Problem("spec", "is required")
+        return
+    yield from shape_problems(properties["metadata"], metadata or {}, "metadata")
+    yield from shape_problems(properties["spec"], spec, "spec")
+
+
+def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
+    """The object without what is null, and with the default that depends on the mode."""
+    spec = _without_null(raw["spec"])
+    if spec.get("mode") == Mode.STANDALONE.value:
+        spec.setdefault("replicas", 0)
+    status = raw.get("status")
+    kept = {"metadata": _without_null(raw.get("metadata") or {}), "spec": spec}
+    if isinstance(status, dict) and not any(
+        shape_problems(_schema()["properties"]["status"], status, "")
+    ):
+        kept["status"] = _without_null(status)
+    return kept
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_null(member) for name, member in value.items() if member is not None}
+    return value
+
+
+def problems(redis: Redis, raw: dict[str, Any]) -> Iterator[Problem]:
+    """Every problem of a well-formed object by itself; `raw` tells what was said at all."""
+    yield from _name_problems(redis)
+    for row in unbuilt_in(raw["spec"]):
+        yield Problem(f"spec.{row.path}", row.message)
+    for check in _CHECKS:
+        yield from check(redis.spec)
+    yield from pod_problems(redis.spec)
+
+
+def _name_problems(redis: Redis) -> Iterator[Problem]:
+    if _ENDING.search(redis.metadata.name):
+        yield Problem(
+            "metadata.name",
+            "a database may not be called like an object of another one; "
+            "choose a name without this ending",
+        )
+
+
+def _topology(spec: RedisSpec) -> Iterator[Problem]:
+    if spec.mode is Mode.CLUSTER and spec.shards < 3:
+        yield Problem("spec.shards", "mode Cluster needs at least 3 shards")
+    if spec.mode is not Mode.CLUSTER and spec.shards != 1:
+        yield Problem("spec.shards", "only mode Cluster has shards")
+    if spec.mode is Mode.STANDALONE and spec.replicas != 0:
+        yield Problem("spec.replicas", "mode Standalone has no replicas; use mode Failover")
+    sentinel = spec.sentinel
+    if sentinel is not None and spec.mode is not Mode.FAILOVER:
+        yield Problem("spec.sentinel", "only mode Failover has Sentinels")
+    if sentinel is not None and sentinel.replicas % 2 == 0:
+        yield Problem("spec.sentinel.replicas", "use an odd number")
+    if sentinel is not None and sentinel.quorum > sentinel.replicas:
+        yield Problem("spec.sentinel.quorum", "may not be more than spec.sentinel.replicas")
+
+
+def _durability(spec: RedisSpec) -> Iterator[Problem]:
+    if spec.durability.min_replicas_to_write > spec.replicas:
+        yield Problem(
+            "spec.durability.minReplicasToWrite",
+            "no write would ever be taken; it may not be more than spec.replicas",
+        )
+    if spec.persistence is not Persistence.NONE and spec.storage is None:
+        yield Problem("spec.durability.persistence", "writing to disk needs spec.storage")
+    if spec.hibernate and spec.storage is None:
+        yield Problem("spec.hibernate", "without spec.storage the data would be lost")
+    if spec.storage is not None and not parse_quantity(spec.storage.size):
+        yield Problem("spec.storage.size", "must be a size above zero, like 10Gi")
+
+
+def _tls(spec: RedisSpec) -> Iterator[Problem]:
+    if spec.tls is None:
+        return
+    ways = [bool(spec.tls.secret_name), spec.tls.issuer_ref is not None, spec.tls.self_signed]
+    if sum(ways) != 1:
+        yield Problem("spec.tls", "use one of secretName, issuerRef and selfSigned")
+
+
+def _version(spec: RedisSpec) -> Iterator[Problem]:
+    if not spec.version:
+        return
+    version = parse_version(spec.engine.value, spec.version)
+    if version is None:
+        yield Problem("spec.version", "must look like 9.1")
+        return
+    reason = support_limitation(version)
+    if reason is not None:
+        yield Problem("spec.version", reason)
+
+
+def _config(spec: RedisSpec) -> Iterator[Problem]:
+    version = parse_version(spec.engine.value, spec.version) if spec.version else None
+    for name in spec.config:
+        reason = limitation(name)
+        if reason is None and name != name.lower():
+            reason = "names of directives are written in lower case"
+        if reason is None and version is not None and not is_known(name, version):
+            reason = f"is no directive of {spec.engine.value} {spec.version}"
+        if reason is not None:
+            yield Problem(f"spec.config.{name}", reason)
+
+
+def _resources(spec: RedisSpec) -> Iterator[Problem]:
+    limits, requests = spec.resources.limits, spec.resources.requests
+    for name, asked in requests.items():
+        low, high = parse_quantity(asked), parse_quantity(limits.get(name, asked))
+        if low is not None and high is not None and low > high:
+            yield Problem(f"spec.resources.requests.{name}", "is more than the limit")
+    for place, amounts in (("limits", limits), ("requests", requests)):
+        for name in amounts:
+            if (
+                "/" not in name
+                and name not in _RESOURCE_NAMES
+                and not name.startswith("hugepages-")
+            ):
+                yield Problem(
+                    f"spec.resources.{place}.{name}", "use cpu, memory or ephemeral-storage"
+                )
+    memory = parse_quantity(limits.get("memory", ""))
+    if memory is not None and memory < MINIMUM_MEMORY:
+        yield Problem(
+            "spec.resources.limits.memory",
+            f"must be at least {MINIMUM_MEMORY // 2**20}Mi: less leaves no room for data",
+        )
+
+
+_RESOURCE_NAMES = frozenset({"cpu", "memory", "ephemeral-storage"})
+_CHECKS: tuple[Callable[[RedisSpec], Iterator[Problem]], ...] = (
+    _topology,
+    _durability,
+    _tls,
+    _version,
+    _config,
+    _resources,
+)
+
+
+def change_problems(old: RedisSpec, new: RedisSpec) -> tuple[Problem, ...]:
+    """Why one spec cannot follow another. Same as the CEL rules that look at the old object."""
+    return tuple(sorted(_changes(old, new)))
+
+
+def _changes(old: RedisSpec, new: RedisSpec) -> Iterator[Problem]:
+    if (old.storage is None) != (new.storage is None):
+        yield Problem("spec.storage", "cannot be added to or removed from a database that exists")
+    if old.storage is None or new.storage is None:
+        return
+    if old.storage.class_name != new.storage.class_name:
+        yield Problem("spec.storage.className", "the class of existing volumes cannot be changed")
+    before, after = (
+        parse_quantity(size) or Fraction(0) for size in (old.storage.size, new.storage.size)
+    )
+    if after < before:
+        yield Problem("spec.storage.size", f"volumes cannot shrink; it was {old.storage.size}")

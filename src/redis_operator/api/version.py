@@ -1,0 +1,79 @@
+"""`RedisVersion`, a catalog entry: which image runs a version, and the entries built in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from .metadata import Metadata
+from .redis import Engine, RedisSpec
+
+__all__ = ["CATALOG", "RedisVersion", "RedisVersionSpec", "find_version"]
+
+
+class RedisVersionSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One version of one engine."""
+
+    engine: Engine
+    version: str
+    image: str
+    exporter_image: str = ""
+    deprecated: bool = False
+    minimum_patch: str = ""
+
+
+class RedisVersion(Struct, frozen=True, rename="camel"):
+    """One version as an object of the cluster."""
+
+    spec: RedisVersionSpec
+    metadata: Metadata = field(default_factory=Metadata)
+    api_version: str = "redisoperator.dev/v1"
+    kind: str = "RedisVersion"
+
+
+_EXPORTER = "oliver006/redis_exporter:v1.74.0"
+
+
+def _entry(engine: Engine, version: str, minimum: str = "") -> RedisVersionSpec:
+    image = "valkey/valkey" if engine is Engine.VALKEY else "redis"
+    return RedisVersionSpec(engine, version, f"{image}:{version}", _EXPORTER, minimum_patch=minimum)
+
+
+CATALOG: tuple[RedisVersionSpec, ...] = (
+    _entry(Engine.VALKEY, "9.1"),
+    _entry(Engine.VALKEY, "9.0"),
+    _entry(Engine.VALKEY, "8.1", "8.1.1"),
+    _entry(Engine.VALKEY, "8.0"),
+    _entry(Engine.VALKEY, "7.2"),
+    _entry(Engine.REDIS, "8.6"),
+    _entry(Engine.REDIS, "8.4"),
+    _entry(Engine.REDIS, "8.2"),
+    _entry(Engine.REDIS, "8.0"),
+    _entry(Engine.REDIS, "7.4"),
+    _entry(Engine.REDIS, "7.2"),
+    _entry(Engine.REDIS, "7.0"),
+    _entry(Engine.REDIS, "6.2", "6.2.14"),
+)
+"""What is known without any RedisVersion object; the first of an engine is its default."""
+
+
+def find_version(
+    spec: RedisSpec, entries: Iterable[RedisVersionSpec] = ()
+) -> RedisVersionSpec | str:
+    """The entry a database runs on, or the reason why there is none.
+
+    `entries` are the cluster's own and win over the built-in ones. An image of the spec's own needs
+    no entry, but its version must be said: what the server can do depends on it.
+    """
+    known = [entry for entry in (*entries, *CATALOG) if entry.engine is spec.engine]
+    found = next((e for e in known if not spec.version or e.version == spec.version), None)
+    if found is not None:
+        return found
+    if spec.image:
+        return RedisVersionSpec(spec.engine, spec.version, spec.image, _EXPORTER)
+    names = ", ".join(dict.fromkeys(entry.version for entry in known))
+    return (
+        f"no RedisVersion describes {spec.engine.value} {spec.version}; "
+        f"use one of {names}, create a RedisVersion, or name spec.image"
+    )

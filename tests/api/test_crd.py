@@ -1,0 +1,98 @@
+"""The CRDs: made from the types, checked in, structural, and complete."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from redis_operator.api import metadata, redis, version
+from redis_operator.api.crd import crds, redis_crd
+from redis_operator.api.describe import FIELDS, PLAIN_TEXT
+
+ROOT = Path(__file__).parents[2]
+FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def structs() -> Iterator[type[msgspec.Struct]]:
+    for module in (redis, version, metadata):
+        for name in module.__all__:
+            member = getattr(module, name)
+            if isinstance(member, type) and issubclass(member, msgspec.Struct):
+                yield member
+
+
+def test_generated_files_are_fresh() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "tools" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    stale = [str(p) for p, text in module.generated().items() if p.read_text() != text]
+    assert stale == [], "run `make generate`"
+
+
+def test_every_field_is_described_and_nothing_else_is() -> None:
+    known = {f"{s.__name__}.{f.name}" for s in structs() for f in msgspec.structs.fields(s)}
+    bare = {
+        f"{kind}.{name}" for kind in ("Redis", "RedisVersion") for name in ("api_version", "kind")
+    }
+    bare |= {f"{kind}.metadata" for kind in ("Redis", "RedisVersion")}
+    bare |= {name for name in known if name.startswith("Metadata.")} - {"Metadata.name"}
+    assert known - bare == set(FIELDS)
+
+
+def walk(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, below in schema.get("properties", {}).items():
+        yield from walk(below, f"{path}.{name}")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from walk(schema["additionalProperties"], f"{path}.*")
+    if "items" in schema:
+        yield from walk(schema["items"], f"{path}[]")
+
+
+@pytest.mark.parametrize("name", sorted(crds()))
+def test_schemas_are_structural(name: str) -> None:
+    [entry] = crds()[name]["spec"]["versions"]
+    for path, schema in walk(entry["schema"]["openAPIV3Schema"], ""):
+        typed = "type" in schema or schema.get("x-kubernetes-int-or-string") is True
+        assert typed, path
+        assert not ("properties" in schema and "additionalProperties" in schema), path
+        assert schema.get("default", 0) is not None, path
+
+
+def test_every_string_of_the_spec_is_bounded_and_free_of_control_characters() -> None:
+    [entry] = redis_crd()["spec"]["versions"]
+    spec = entry["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for path, schema in walk(spec, "spec"):
+        if schema.get("type") == "string" or schema.get("x-kubernetes-int-or-string"):
+            assert "enum" in schema or ("pattern" in schema and "maxLength" in schema), path
+    assert spec["properties"]["config"]["additionalProperties"]["pattern"] == PLAIN_TEXT
+
+
+def test_columns_are_those_that_people_were_promised() -> None:
+    [entry] = redis_crd()["spec"]["versions"]
+    columns = entry["additionalPrinterColumns"]
+    usual = [column["name"].upper() for column in columns if not column.get("priority")]
+    wide = [column["name"].upper() for column in columns if column.get("priority")]
+    assert usual == ["MODE", "ENGINE", "VERSION", "SHARDS", "REPLICAS", "READY", "PHASE", "AGE"]
+    assert wide == ["PRIMARY", "SLOTS", "MEMORY", "MESSAGE"]
+
+
+def test_column_and_scale_paths_lead_to_fields() -> None:
+    for crd in crds().values():
+        [entry] = crd["spec"]["versions"]
+        schema = entry["schema"]["openAPIV3Schema"]
+        paths = [column["jsonPath"] for column in entry["additionalPrinterColumns"]]
+        paths += entry.get("subresources", {}).get("scale", {}).values()
+        for path in paths:
+            found = schema
+            for name in path.strip(".").split("."):
+                if name in ("metadata", "creationTimestamp"):
+                    break
+                found = found["properties"][name]
