@@ -1,0 +1,275 @@
+"""The cluster bus of the simulation: pings and what they carry, suspicion, claims and epochs.
+
+Follows the engine's laws where they decide about data: the highest epoch owns a slot; whoever
+loses a slot deletes its keys, or follows the winner when it was the last slot; unknown senders are
+answered and not believed; a server is known by its address only as long as the answer bears the
+expected name. Messages arrive at once or not at all; time passes between ticks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...redis.slots import SlotSet
+from .state import Handshake, Record, Server
+
+if TYPE_CHECKING:
+    from .world import SimulatedCluster
+
+__all__ = [
+    "become_replica",
+    "believe_slots",
+    "broadcast",
+    "meet_all",
+    "ping_all",
+    "shake_hands",
+    "suspect",
+]
+
+_BIT_OF_A_TIMEOUT = 2.0
+
+
+def ping_all(world: SimulatedCluster, server: Server) -> None:
+    """One round of pings to everybody in the book."""
+    for record in server.others():
+        if record.id in server.table:
+            _ping(world, server, record)
+
+
+def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
+    if record.noaddr:
+        record.connected = False
+        return
+    other = world.reach(server, record.ip)
+    if other is None:
+        record.connected = world.is_silent(server, record.ip) and record.connected
+        if record.ping_since is None:
+            record.ping_since = world.now
+        return
+    _receive(world, other, server)
+    if other.id != record.id:
+        # The answer bears another name: the address is somebody else's now.
+        record.noaddr = True
+        record.connected = False
+        record.ping_since = record.ping_since if record.ping_since is not None else world.now
+        return
+    record.connected = True
+    record.ping_since = None
+    record.pfail = False
+    _clear_failure(world, server, record)
+    _receive(world, server, other)
+
+
+def _clear_failure(world: SimulatedCluster, server: Server, record: Record) -> None:
+    if not record.fail:
+        return
+    grace = server.node_timeout * _BIT_OF_A_TIMEOUT
+    if not record.votes or world.now - record.failed_at > grace:
+        record.fail = False
+
+
+def _receive(world: SimulatedCluster, server: Server, sender: Server) -> None:
+    """What a server makes of a header and gossip that reached it."""
+    record = server.table.get(sender.id)
+    if record is None:
+        return
+    if record.ip != sender.ip or record.noaddr:
+        record.ip = sender.ip
+        record.noaddr = False
+        record.ping_since = None
+    _note_header(server, record, sender)
+    if sender.is_primary:
+        _note_claims(world, server, record, sender)
+        _part_epochs(server, record)
+    _note_gossip(world, server, sender)
+
+
+def _note_header(server: Server, record: Record, sender: Server) -> None:
+    server.current_epoch = max(server.current_epoch, sender.current_epoch)
+    if sender.is_primary:
+        record.replica_of = None
+        record.epoch = max(record.epoch, sender.me.epoch)
+        return
+    if record.replica_of is None and record.slots:
+        record.slots = 0  # it turned into a replica: it claims nothing any more
+    record.replica_of = sender.me.replica_of
+
+
+def _note_claims(world: SimulatedCluster, server: Server, record: Record, sender: Server) -> None:
+    claimed, epoch = sender.me.slots, sender.me.epoch
+    if claimed != record.slots:
+        believe_slots(world, server, record, claimed, epoch)
+    _send_update(world, server, sender, claimed)
+
+
+def _send_update(world: SimulatedCluster, server: Server, sender: Server, claimed: int) -> None:
+    """Tell a sender that claims old slots who has them by now."""
+    for record in list(server.table.values()):
+        if record.id == sender.id or not record.slots & claimed or record.epoch <= sender.me.epoch:
+            continue
+        known = sender.table.get(record.id)
+        if known is None or known.epoch > record.epoch:
+            continue
+        known.epoch = record.epoch
+        if known.id != sender.id:
+            known.replica_of = None
+        believe_slots(world, sender, known, record.slots, record.epoch)
+
+
+def believe_slots(
+    world: SimulatedCluster, server: Server, owner: Record, claimed: int, epoch: int
+) -> None:
+    """Give a claimant the slots it may have by its epoch; lose keys or freedom as the law says."""
+    me = server.me
+    followed = me if me.replica_of is None else server.table.get(me.replica_of)
+    open_here = SlotSet(server.importing).bits
+    taken = claimed & ~owner.slots & ~open_here
+    for record in server.table.values():
+        if record.id != owner.id and record.slots & taken and record.epoch >= epoch:
+            taken &= ~record.slots
+    if not taken:
+        return
+    lost_by_followed = followed.slots & taken if followed is not None else 0
+    dirty = me.slots & taken if owner.id != server.id else 0
+    for record in server.table.values():
+        if record.id != owner.id:
+            record.slots &= ~taken
+    owner.slots |= taken
+    for slot in [s for s, peer in server.migrating.items() if peer == owner.id]:
+        if owner.slots >> slot & 1:
+            del server.migrating[slot]
+    if lost_by_followed and followed is not None and not followed.slots and owner.id != server.id:
+        moves_along = server.config["cluster-allow-replica-migration"] == "yes"
+        if moves_along or claimed == lost_by_followed:
+            become_replica(world, server, owner.id)
+            return
+    _drop_keys(server, dirty)
+
+
+def _drop_keys(server: Server, bits: int) -> None:
+    """A primary that lost slots deletes their keys: why claims are weapons."""
+    if not bits or not server.is_primary:
+        return
+    for slot in [slot for slot in server.keys if bits >> slot & 1]:
+        del server.keys[slot]
+
+
+def become_replica(world: SimulatedCluster, server: Server, primary: str) -> None:
+    """Follow a primary; the data is replaced when the link is up."""
+    server.me.slots = 0
+    server.me.replica_of = primary
+    server.importing.clear()
+    server.migrating.clear()
+    server.link_up = False
+    server.link_down_since = world.now
+    server.sync_done_at = None
+    server.election_at = None
+
+
+def _part_epochs(server: Server, record: Record) -> None:
+    """Two primaries with one epoch: the one with the smaller name takes the next."""
+    me = server.me
+    if not server.is_primary or not record.is_primary or record.epoch != me.epoch:
+        return
+    if server.id < record.id:
+        server.current_epoch += 1
+        me.epoch = server.current_epoch
+
+
+def _note_gossip(world: SimulatedCluster, server: Server, sender: Server) -> None:
+    judge = server.table[sender.id].votes
+    for told in sender.table.values():
+        if told.id in (server.id, sender.id):
+            continue
+        known = server.table.get(told.id)
+        if known is None:
+            banned = server.banned.get(told.id, 0.0) > world.now
+            if not banned and not told.noaddr and not told.fail:
+                shake_hands(world, server, told.ip, meet=False)
+            continue
+        if judge:
+            if told.pfail or told.fail:
+                known.reports[sender.id] = world.now
+            else:
+                known.reports.pop(sender.id, None)
+        lost = known.pfail or known.fail or known.noaddr
+        well = told.connected and not (told.pfail or told.fail or told.noaddr)
+        if lost and well and told.ip != known.ip:
+            known.ip = told.ip
+            known.noaddr = False
+            known.ping_since = None
+
+
+def shake_hands(world: SimulatedCluster, server: Server, ip: str, *, meet: bool) -> None:
+    """Remember an address to be asked for its name."""
+    if ip == server.ip or not ip:
+        return
+    if ip not in server.handshakes:
+        server.handshakes[ip] = Handshake(world.new_id("h"), world.now, meet)
+    elif meet:
+        server.handshakes[ip].meet = True
+
+
+def meet_all(world: SimulatedCluster, server: Server) -> None:
+    """Carry on handshakes; give up those that never answered."""
+    for ip, shake in list(server.handshakes.items()):
+        other = world.reach(server, ip)
+        if other is None:
+            if world.now - shake.started > max(server.node_timeout, 1.0):
+                del server.handshakes[ip]
+            continue
+        del server.handshakes[ip]
+        if other.id == server.id:
+            continue
+        if shake.meet:
+            _introduce(world, other, server)
+        known = server.table.get(other.id)
+        if known is None:
+            server.table[other.id] = Record(id=other.id, ip=ip)
+        else:
+            known.ip, known.noaddr, known.ping_since = ip, False, None
+        _receive(world, server, other)
+
+
+def _introduce(world: SimulatedCluster, server: Server, sender: Server) -> None:
+    """A MEET arrives: learn the sender, and one's own address from where it was sent to."""
+    server.me.ip = server.ip
+    if sender.id not in server.table:
+        shake_hands(world, server, sender.ip, meet=False)
+    else:
+        _receive(world, server, sender)
+
+
+def suspect(world: SimulatedCluster, server: Server) -> None:
+    """Turn long silence into suspicion, and a majority's suspicion into failure."""
+    now, patience = world.now, server.node_timeout
+    voters = [record.id for record in server.table.values() if record.votes]
+    needed = len(voters) // 2 + 1
+    for record in server.others():
+        if record.ping_since is not None and now - record.ping_since > patience:
+            record.pfail = True
+        if not record.pfail or record.fail:
+            continue
+        fresh = [w for w, at in record.reports.items() if now - at <= 2 * patience and w in voters]
+        count = len(fresh) + (1 if server.me.votes else 0)
+        if count >= needed:
+            record.fail, record.failed_at = True, now
+            _tell_failure(world, server, record.id)
+
+
+def _tell_failure(world: SimulatedCluster, server: Server, failed: str) -> None:
+    for record in server.others():
+        other = world.reach(server, record.ip)
+        if other is None or other.id != record.id or server.id not in other.table:
+            continue
+        known = other.table.get(failed)
+        if known is not None and not known.fail:
+            known.fail, known.failed_at = True, world.now
+
+
+def broadcast(world: SimulatedCluster, server: Server) -> None:
+    """Send one's header to everybody now, as after a promotion."""
+    for record in server.others():
+        other = world.reach(server, record.ip)
+        if other is not None and other.id == record.id:
+            _receive(world, other, server)

@@ -1,0 +1,159 @@
+"""Replication of the simulation: links by address, partial and full syncs, offsets, promotions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .bus import broadcast
+from .state import Record, Server
+
+if TYPE_CHECKING:
+    from .world import SimulatedCluster
+
+__all__ = ["consider_election", "elect", "promote", "pull", "take_over"]
+
+
+def pull(world: SimulatedCluster, server: Server) -> None:
+    """One turn of a replica: find its primary, catch up, or copy everything."""
+    record = server.primary_record()
+    if record is None:
+        server.sync_done_at = None
+        _lose_link(world, server)
+        return
+    source = None if record.noaddr else world.reach(server, record.ip)
+    if source is None or not _will_feed(world, source, server):
+        server.sync_done_at = None
+        _lose_link(world, server)
+        return
+    if source.replication_id in (server.replication_id, server.replication_id2) and (
+        server.offset <= source.offset or server.link_up
+    ):
+        _copy(server, source)
+        return
+    if source.replication_id2 == server.replication_id and server.offset <= source.offset:
+        _copy(server, source)
+        return
+    _full_sync(world, server, source)
+
+
+def _will_feed(world: SimulatedCluster, source: Server, server: Server) -> bool:
+    """Credentials of another database are refused; so is a replica that has nothing itself."""
+    del world
+    return source.database == server.database and (source.is_primary or source.link_up)
+
+
+def _lose_link(world: SimulatedCluster, server: Server) -> None:
+    if server.link_up:
+        server.link_up = False
+        server.link_down_since = world.now
+
+
+def _full_sync(world: SimulatedCluster, server: Server, source: Server) -> None:
+    server.link_up = False
+    if server.sync_done_at is None:
+        server.sync_done_at = world.now + world.sync_seconds
+    if world.now >= server.sync_done_at:
+        server.sync_done_at = None
+        _copy(server, source)
+
+
+def _copy(server: Server, source: Server) -> None:
+    server.link_up = True
+    server.sync_done_at = None
+    server.replication_id = source.replication_id
+    server.replication_id2 = ""
+    if server.offset != source.offset or server.keys != source.keys:
+        server.keys = source.copy_keys()
+    server.offset = source.offset
+
+
+def consider_election(world: SimulatedCluster, server: Server) -> None:
+    """What a replica does by itself when its primary failed: wait by rank, then ask for votes."""
+    record = server.primary_record()
+    if record is None or not record.fail or not record.slots or server.link_up:
+        server.election_at = None
+        return
+    if server.election_at is None:
+        delay = 0.5 + 0.5 * world.random.random() + _rank(world, server)
+        server.election_at = world.now + delay
+        return
+    if world.now >= server.election_at:
+        server.election_at = None
+        elect(world, server, force=False)
+
+
+def _rank(world: SimulatedCluster, server: Server) -> int:
+    """How many siblings are ahead, as far as they can be asked."""
+    ahead = 0
+    for record in server.others():
+        if record.replica_of == server.me.replica_of:
+            other = world.reach(server, record.ip)
+            ahead += other is not None and other.offset > server.offset
+    return ahead
+
+
+def elect(world: SimulatedCluster, server: Server, *, force: bool) -> bool:
+    """Ask every voter; a majority promotes. With `force` the primary need not have failed."""
+    record = server.primary_record()
+    if record is None:
+        return False
+    server.current_epoch += 1
+    epoch = server.current_epoch
+    voters = [r for r in server.table.values() if r.votes]
+    votes = sum(1 for voter in voters if _votes_for(world, voter, server, record, force=force))
+    if votes < len(voters) // 2 + 1:
+        return False
+    promote(world, server, epoch)
+    return True
+
+
+def _votes_for(
+    world: SimulatedCluster, line: Record, server: Server, primary: Record, *, force: bool
+) -> bool:
+    epoch = server.current_epoch
+    voter = world.reach(server, line.ip)
+    if voter is None or voter.id != line.id or not voter.me.votes:
+        return False
+    view = voter.table.get(server.id)
+    if view is None or world.reach(voter, view.ip) is not server:
+        return False  # it does not know the candidate, or cannot answer it
+    if epoch < voter.current_epoch or voter.last_vote_epoch >= epoch:
+        return False
+    voter.current_epoch = max(voter.current_epoch, epoch)
+    subject = voter.table.get(primary.id)
+    if subject is None or not (subject.fail or force):
+        return False
+    last = voter.voted_about.get(primary.id, -1e9)
+    if world.now - last < 2 * voter.node_timeout:
+        return False
+    claimed = primary.slots
+    if any(r.slots & claimed and r.epoch > primary.epoch for r in voter.table.values()):
+        return False
+    voter.last_vote_epoch = epoch
+    voter.voted_about[primary.id] = world.now
+    return True
+
+
+def promote(world: SimulatedCluster, server: Server, epoch: int) -> None:
+    """Become primary of all slots the old one had, under a new epoch, and tell everybody."""
+    record = server.primary_record()
+    assert record is not None
+    me = server.me
+    me.replica_of = None
+    me.epoch = epoch
+    me.slots |= record.slots
+    record.slots = 0
+    server.replication_id2 = server.replication_id
+    server.replication_id = world.new_id("r")
+    server.link_up = False
+    server.sync_done_at = None
+    server.election_at = None
+    server.elected_at = world.now
+    broadcast(world, server)
+
+
+def take_over(world: SimulatedCluster, server: Server) -> None:
+    """Promote without asking anybody: the next epoch is simply taken."""
+    highest = max(record.epoch for record in server.table.values())
+    server.current_epoch = max(server.current_epoch, highest) + 1
+    promote(world, server, server.current_epoch)

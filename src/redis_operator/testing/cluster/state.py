@@ -1,0 +1,142 @@
+"""What one simulated server holds: its book of nodes, its keys, its place in replication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...redis.slots import SlotSet
+
+__all__ = ["DEFAULTS", "Handshake", "Record", "Server", "SlotKeys"]
+
+SlotKeys = dict[int, dict[str, str]]
+
+DEFAULTS = {
+    "cluster-node-timeout": "5000",
+    "repl-diskless-sync-delay": "0",
+    "cluster-allow-replica-migration": "no",
+    "cluster-require-full-coverage": "no",
+    "maxmemory": "0",
+    "maxmemory-policy": "noeviction",
+    "appendonly": "no",
+}
+
+
+@dataclass(slots=True)
+class Record:
+    """A line in a server's book: what it believes of a node, itself included."""
+
+    id: str
+    ip: str
+    replica_of: str | None = None
+    epoch: int = 0
+    slots: int = 0  # one bit per slot
+    pfail: bool = False
+    fail: bool = False
+    noaddr: bool = False
+    connected: bool = True
+    ping_since: float | None = None  # when the oldest unanswered ping was sent
+    failed_at: float = 0.0
+    reports: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether the node is a primary in this book."""
+        return self.replica_of is None
+
+    @property
+    def votes(self) -> bool:
+        """Whether it is a primary with slots."""
+        return self.replica_of is None and self.slots != 0
+
+
+@dataclass(slots=True)
+class Handshake:
+    """A node that was met by address and has not told its name yet."""
+
+    fake_id: str
+    started: float
+    meet: bool
+
+
+@dataclass
+class Server:
+    """A process with its files. `alive` is the process; the rest but the links survives on disk."""
+
+    name: str
+    id: str
+    ip: str
+    database: str = ""  # servers of one database share credentials
+    persistent: bool = True
+    guarded: bool = True  # boots without the identity of a primary when its data is gone
+    engine: str = "valkey"
+    version: str = "9.1.2"
+    alive: bool = True
+    stopped: bool = False  # alive but frozen: neither answers nor refuses
+    table: dict[str, Record] = field(default_factory=dict)
+    current_epoch: int = 0
+    last_vote_epoch: int = 0
+    voted_about: dict[str, float] = field(default_factory=dict)
+    handshakes: dict[str, Handshake] = field(default_factory=dict)
+    banned: dict[str, float] = field(default_factory=dict)
+    importing: dict[int, str] = field(default_factory=dict)
+    migrating: dict[int, str] = field(default_factory=dict)
+    keys: SlotKeys = field(default_factory=dict)
+    replication_id: str = ""
+    replication_id2: str = ""
+    offset: int = 0
+    link_up: bool = False
+    link_down_since: float = 0.0
+    sync_done_at: float | None = None  # a full sync is under way until then
+    election_at: float | None = None
+    elected_at: float = -1e9
+    paused_until: float = 0.0
+    loading_until: float = 0.0
+    started_at: float = 0.0
+    fail_since: float = 0.0  # when it last saw too few voters, or started
+    config: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+    used_memory: int = 1 << 20
+
+    def __post_init__(self) -> None:
+        self.table.setdefault(self.id, Record(id=self.id, ip=self.ip))
+
+    @property
+    def me(self) -> Record:
+        """Its own line."""
+        return self.table[self.id]
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it takes writes."""
+        return self.me.replica_of is None
+
+    @property
+    def node_timeout(self) -> float:
+        """In seconds."""
+        return int(self.config["cluster-node-timeout"]) / 1000
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots it owns by its own book."""
+        return SlotSet.from_bits(self.me.slots)
+
+    @property
+    def key_count(self) -> int:
+        """DBSIZE."""
+        return sum(len(keys) for keys in self.keys.values())
+
+    def answers(self, now: float) -> bool:
+        """Whether it takes part in anything at all."""
+        return self.alive and not self.stopped and now >= self.loading_until
+
+    def others(self) -> list[Record]:
+        """Everybody else in its book."""
+        return [record for record in self.table.values() if record.id != self.id]
+
+    def primary_record(self) -> Record | None:
+        """The line of the primary it follows."""
+        primary = self.me.replica_of
+        return self.table.get(primary) if primary is not None else None
+
+    def copy_keys(self) -> SlotKeys:
+        """A copy of the data, as a full sync or a disk makes it."""
+        return {slot: dict(keys) for slot, keys in self.keys.items() if keys}
