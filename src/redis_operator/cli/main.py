@@ -1,0 +1,27 @@
+"""The entry point. The operator itself starts without the libraries that only people need."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run what the first word says: `run` is the operator, everything else is for people."""
+    if sys.argv[1:2] == ["run"]:
+        from redis_operator.operator.main import main as run_operator  # noqa: PLC0415
+
+        sys.exit(run_operator(sys.argv[2:]))
+    try:
+        from redis_operator.cli.app import app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"redis-operator: {error.name} is not installed. Install the command line with "
+            "`pip install 'redis-operator[local]'`"
+        )
+    app(prog_name="redis-operator")
+
+
+if __name__ == "__main__":
+    main()
