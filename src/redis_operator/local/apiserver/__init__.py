@@ -1,0 +1,1 @@
+"""A Kubernetes API server in one process: its semantics over a small store, without sockets."""

@@ -1,0 +1,204 @@
+"""Request bodies and answers: which formats are read and written, and how strictly.
+
+Bodies come as JSON, as YAML, or as the protobuf that typed clients send. Whatever cannot be read
+is refused before anything else looks at it: too big, too deep, not text, not an object.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+from redis_operator.kube.request import Response
+
+from .calls import Call
+from .entries import Object, encode
+from .protobuf import PROTOBUF, decode_protobuf
+from .resources import Resource
+from .status import StatusError, bad_request, not_acceptable, too_large, unsupported_media_type
+
+__all__ = ["LIMIT", "Wanted", "answer", "read_body", "read_patch", "wanted"]
+
+LIMIT = 3 * 1024 * 1024
+_JSON = "application/json"
+_YAML = "application/yaml"
+_DEPTH = 1000
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What the client wants to be answered with."""
+
+    view: str = ""  # "", Table or PartialObjectMetadata
+    version: str = "v1"
+    yaml: bool = False
+
+
+def wanted(accept: str) -> Wanted:
+    """Choose what to answer with from an Accept header: the first we can write."""
+    if not accept:
+        return Wanted()
+    for part in accept.split(","):
+        media, *rest = (piece.strip() for piece in part.split(";"))
+        options = dict(piece.partition("=")[::2] for piece in rest)
+        if media in {_JSON, "*/*", "application/*", _YAML}:
+            view = options.get("as", "")
+            if view and options.get("g") != "meta.k8s.io":
+                continue
+            view = {"PartialObjectMetadataList": "PartialObjectMetadata"}.get(view, view)
+            if view not in {"", "Table", "PartialObjectMetadata"}:
+                continue
+            return Wanted(view=view, version=options.get("v", "v1"), yaml=media == _YAML)
+    raise not_acceptable()
+
+
+def answer(status: int, body: bytes, call: Call | None = None) -> Response:
+    """Return a whole answer in JSON, or in YAML for those who ask for it, with warnings."""
+    headers = {"content-type": _JSON, "cache-control": "no-cache, private"}
+    if call is not None:
+        if wanted(call.headers.get("accept", "")).yaml:
+            body = yaml.safe_dump(msgspec.json.decode(body)).encode()
+            headers["content-type"] = _YAML
+        if call.warnings:
+            headers["warning"] = ", ".join(f"299 - {_quoted(text)}" for text in call.warnings)
+    return Response(status=status, headers=headers, body=body)
+
+
+def answer_object(status: int, value: Object, call: Call | None = None) -> Response:
+    """Return an answer that is one object."""
+    return answer(status, encode(value), call)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _media(call: Call) -> str:
+    return call.headers.get("content-type", _JSON).split(";")[0].strip().lower() or _JSON
+
+
+def check_size(body: bytes) -> None:
+    """Refuse what is bigger than an object may be."""
+    if len(body) > LIMIT:
+        raise too_large(LIMIT)
+
+
+def read_body(call: Call, resource: Resource | None = None) -> tuple[Object, list[str]]:
+    """Return the object in a body, and the fields given twice in it."""
+    body = call.request.body
+    check_size(body)
+    media = _media(call)
+    duplicates: list[str] = []
+    if media == PROTOBUF:
+        return decode_protobuf(body), duplicates
+    if media == _JSON:
+        value = _read_json(body, duplicates)
+    elif media in {_YAML, "text/yaml", "application/x-yaml"}:
+        value = read_yaml(body)
+    else:
+        raise unsupported_media_type((_JSON, _YAML, PROTOBUF))
+    if not isinstance(value, dict):
+        kind = resource.kind if resource else "Object"
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal"
+            f" {_go_type(value)} into Go value of type struct {{ APIVersion string; Kind {kind} }}"
+        )
+    return value, duplicates
+
+
+def _go_type(value: Any) -> str:
+    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+
+
+def _read_json(body: bytes, duplicates: list[str]) -> Any:
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in items:
+            if key in found:
+                duplicates.append(key)
+            found[key] = value
+        return found
+
+    try:
+        return json.loads(body.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse)
+    except RecursionError as error:
+        text = "couldn't get version/kind; json parse error: exceeded max depth"
+        raise bad_request(text) from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"invalid character '{text[0]}' looking for beginning of value")
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: a date is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith("timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_yaml(body: bytes) -> Any:
+    """Return what a YAML (or JSON) text holds."""
+    if body.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(body)
+        except RecursionError as error:
+            raise bad_request("error decoding YAML: exceeded max depth") from error
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # flow-style YAML begins like JSON
+    try:
+        text = body.decode("utf-8")
+        if b"*" in body and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text)):
+            # an alias makes a small text a huge object, and nobody sends them
+            raise bad_request("error decoding YAML: aliases are not allowed in a request body")
+        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+    return _json_keys(value)
+
+
+def _json_keys(value: Any, depth: int = 0) -> Any:
+    if depth > _DEPTH:
+        raise bad_request("error decoding YAML: exceeded max depth")
+    if isinstance(value, dict):
+        return {_key(key): _json_keys(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_keys(item, depth + 1) for item in value]
+    return value
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return key if isinstance(key, str) else str(key)
+
+
+def read_patch(call: Call, accepted: tuple[str, ...]) -> tuple[str, Any]:
+    """Return the type and content of a patch."""
+    check_size(call.request.body)
+    media = _media(call)
+    if media not in accepted:
+        raise unsupported_media_type(accepted)
+    if media.endswith("yaml"):
+        return media, read_yaml(call.request.body)
+    try:
+        return media, msgspec.json.decode(call.request.body)
+    except RecursionError as error:
+        raise bad_request("error decoding patch: exceeded max depth") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+
+
+def refusal(error: StatusError) -> Response:
+    """Return a refusal as an answer."""
+    headers = {"content-type": _JSON, "cache-control": "no-cache, private"}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    return Response(status=error.code, headers=headers, body=encode(error.body()))

@@ -1,0 +1,71 @@
+"""Everything an API server needs to run on this machine, put together: files, TLS, sockets."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from .authenticate import Authenticator
+from .certificates import Authority, kubeconfig, server_context, write_private
+from .entries import FieldIndex
+from .http import HttpServer
+from .server import ApiServer, Settings
+from .sqlite import SqliteJournal, open_store
+from .webhooks import WebhookCaller
+
+__all__ = ["Daemon"]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Daemon:
+    """An API server on a data directory. `start`, then `stop`."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        settings: Settings | None = None,
+    ) -> None:
+        data.mkdir(parents=True, exist_ok=True)
+        self._host = host
+        self._port = port
+        self._pki = data / "pki"
+        self.authority = Authority(self._pki)
+        self._journal = SqliteJournal(data / "state.db")
+        chosen = settings or Settings(root_ca=self.authority.certificate.decode())
+        store = open_store(self._journal, FieldIndex().read)
+        self.server = ApiServer(store, clock=_now, settings=chosen, token_key=self._token_key())
+        self.webhooks = WebhookCaller()
+        self.http = HttpServer(
+            self.server, Authenticator(self.server.tokens), perform=self.webhooks
+        )
+
+    def _token_key(self) -> bytes:
+        path = self._pki / "tokens.key"
+        if not path.exists():
+            write_private(path, secrets.token_bytes(32))
+        return path.read_bytes()
+
+    async def start(self) -> str:
+        """Serve; return the URL."""
+        context = server_context(self.authority, self._pki, self._host)
+        port = await self.http.start(self._host, self._port, context)
+        self.url = f"https://{self._host}:{port}"
+        return self.url
+
+    def kubeconfig(self) -> str:
+        """Return the kubeconfig of the admin."""
+        admin = self.authority.client("kubernetes-admin", ("system:masters",), file="admin")
+        return kubeconfig(self.authority, self.url, admin)
+
+    async def stop(self) -> None:
+        """Stop serving and fold everything into the files."""
+        await self.http.stop()
+        await self.webhooks.close()
+        self._journal.close()

@@ -1,0 +1,239 @@
+"""How objects go: finalizers, grace, propagation, preconditions, and who loses its owner.
+
+`decide` is pure: from an object and the options of a deletion to what becomes of it. The same
+decision serves a client's DELETE, a deleted collection, and a namespace or CRD being emptied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from .causes import Cause
+from .entries import Object
+from .metadata import timestamp
+from .resources import Resource
+from .status import StatusError, conflict, invalid
+
+__all__ = [
+    "Keep",
+    "Mark",
+    "Options",
+    "OwnerState",
+    "Remove",
+    "Sever",
+    "check_preconditions",
+    "decide",
+    "is_finished",
+    "judge_owners",
+    "read_options",
+]
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+class Options(Struct, frozen=True):
+    """What a client asks of a deletion."""
+
+    grace: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    version: str = ""
+
+
+class Mark(Struct, frozen=True):
+    """The object stays, being deleted, until its finalizers or its grace are gone."""
+
+    value: Object
+
+
+class Remove(Struct, frozen=True):
+    """The object goes now."""
+
+    value: Object
+
+
+class Keep(Struct, frozen=True):
+    """Nothing changes: the object is being deleted already."""
+
+    value: Object
+
+
+Decision: TypeAlias = Mark | Remove | Keep
+
+
+def read_options(body: Object, query: dict[str, str]) -> tuple[Options, str]:
+    """Return the options of a deletion from its body, or else its query, and its dryRun."""
+    if not body:
+        body = dict(query)
+        if query.get("gracePeriodSeconds", "").lstrip("-").isdigit():
+            body["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+        if "orphanDependents" in query:
+            body["orphanDependents"] = query["orphanDependents"] == "true"
+        body["dryRun"] = [query["dryRun"]] if query.get("dryRun") else []
+    propagation = body.get("propagationPolicy") or ""
+    orphan = body.get("orphanDependents")
+    if orphan is not None and propagation:
+        raise _bad_option(
+            "propagationPolicy",
+            "Invalid value",
+            propagation,
+            "orphanDependents and deletionPropagation cannot be both set",
+        )
+    if propagation not in {"", "Foreground", "Background", "Orphan"}:
+        raise _bad_option(
+            "propagationPolicy",
+            "Unsupported value",
+            propagation,
+            'supported values: "Foreground", "Background", "Orphan", "nil"',
+        )
+    if orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
+    conditions = body.get("preconditions") or {}
+    dry = body.get("dryRun") or []
+    options = Options(
+        grace=body.get("gracePeriodSeconds"),
+        propagation=propagation,
+        uid=conditions.get("uid") or "",
+        version=conditions.get("resourceVersion") or "",
+    )
+    return options, dry[0] if dry else ""
+
+
+def _bad_option(field: str, title: str, value: str, text: str) -> StatusError:
+    reason = "FieldValueNotSupported" if title.startswith("Unsupported") else "FieldValueInvalid"
+    cause = Cause(field, reason, f'{title}: "{value}": {text}')
+    return invalid("meta.k8s.io", "DeleteOptions", "", [cause])
+
+
+def check_preconditions(resource: Resource, value: Object, options: Options) -> None:
+    """Refuse to delete an object other than the one that was meant."""
+    metadata = value["metadata"]
+    if options.uid and options.uid != metadata["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {options.uid}, UID in object meta:"
+            f" {metadata['uid']}"
+        )
+        raise conflict(resource.group, resource.plural, metadata["name"], why)
+    if options.version and options.version != metadata["resourceVersion"]:
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {options.version},"
+            f" ResourceVersion in object meta: {metadata['resourceVersion']}"
+        )
+        raise conflict(resource.group, resource.plural, metadata["name"], why)
+
+
+def decide(resource: Resource, value: Object, options: Options, now: datetime) -> Decision:
+    """Return what becomes of an object that is asked to go; changes the object."""
+    metadata = value["metadata"]
+    was_deleting = metadata.get("deletionTimestamp") is not None
+    changed = _set_propagation(metadata, options.propagation)
+    grace = _grace(resource, value, options)
+    has_finalizers = bool(metadata.get("finalizers")) or _namespace_finalizers(resource, value)
+    if grace == 0 and not has_finalizers:
+        if not was_deleting:
+            _stamp(metadata, now, 0)
+        return Remove(value)
+    if was_deleting:
+        before = metadata.get("deletionGracePeriodSeconds") or 0
+        if grace < before:
+            start = _instant(metadata["deletionTimestamp"]) - timedelta(seconds=before)
+            _stamp(metadata, start, grace)
+            return Mark(value)
+        return Mark(value) if changed else Keep(value)
+    _stamp(metadata, now, grace)
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    if resource.key == "namespaces":
+        value["status"] = (value.get("status") or {}) | {"phase": "Terminating"}
+    return Mark(value)
+
+
+def _stamp(metadata: dict[str, Any], start: datetime, grace: int) -> None:
+    metadata["deletionTimestamp"] = timestamp(start + timedelta(seconds=grace))
+    metadata["deletionGracePeriodSeconds"] = grace
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _namespace_finalizers(resource: Resource, value: Object) -> bool:
+    return resource.key == "namespaces" and bool((value.get("spec") or {}).get("finalizers"))
+
+
+def _grace(resource: Resource, value: Object, options: Options) -> int:
+    if resource.key != "pods":
+        return 0
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    wanted: int = spec.get("terminationGracePeriodSeconds", 30)
+    if options.grace is not None:
+        wanted = options.grace
+    if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
+        return 0
+    return max(wanted, 1) if wanted < 0 else wanted
+
+
+def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:
+    if not propagation:
+        return False
+    before = list(metadata.get("finalizers") or ())
+    kept = [name for name in before if name not in {ORPHAN, FOREGROUND}]
+    if propagation == "Orphan":
+        kept.append(ORPHAN)
+    elif propagation == "Foreground":
+        kept.append(FOREGROUND)
+    if kept:
+        metadata["finalizers"] = kept
+    else:
+        metadata.pop("finalizers", None)
+    return sorted(kept) != sorted(before)
+
+
+def is_finished(value: Object) -> bool:
+    """Tell whether an object being deleted has nothing left to wait for."""
+    metadata = value["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if value.get("kind") == "Namespace" and (value.get("spec") or {}).get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+class OwnerState(Struct, frozen=True):
+    """What is known of one owner: there at all, and waiting for its dependents to go."""
+
+    uid: str
+    exists: bool
+    waits: bool = False
+    orphans: bool = False
+
+
+class Sever(Struct, frozen=True):
+    """Take these owners off the object; others still want it."""
+
+    uids: tuple[str, ...]
+
+
+def judge_owners(
+    references: Sequence[dict[str, Any]], state: Callable[[dict[str, Any]], OwnerState]
+) -> str | Sever | None:
+    """Decide what becomes of a dependent: the propagation it is deleted with, cut ties, or nothing.
+
+    An object lives while one owner that exists wants it. An owner that waits for its dependents
+    (a foreground deletion) wants it gone; one that lets go of them (orphan) cuts the tie first.
+    """
+    if not references:
+        return None
+    states = [state(reference) for reference in references]
+    solid = [one for one in states if one.exists and not one.waits]
+    gone = tuple(one.uid for one in states if not one.exists)
+    waiting = tuple(one.uid for one in states if one.exists and one.waits)
+    if solid:
+        loose = gone + waiting
+        return Sever(loose) if loose else None
+    return "Foreground" if waiting else "Background"

@@ -1,0 +1,170 @@
+"""The four kinds of patch, as one value that makes a wanted object from a live one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from msgspec import Struct
+
+from redis_operator.kube.request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+
+from .apply import ApplyConflict, ApplyError, apply
+from .bodies import read_patch
+from .calls import Call
+from .causes import forbidden, required
+from .entries import Object
+from .kinds import schema_for
+from .metadata import check_shape
+from .ownership import ignored_by
+from .patch import PatchError, json_patch, merge_patch, strategic_merge
+from .status import StatusError, bad_request, invalid
+from .unknown import report, strict_text, unknown_fields
+
+__all__ = ["CUSTOM_PATCHES", "PATCHES", "Patched", "patch_of"]
+
+CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+class Patched(Struct, frozen=True):
+    """A decoded patch."""
+
+    media: str
+    intent: Any
+
+    @property
+    def is_apply(self) -> bool:
+        """Tell whether this is a server-side apply."""
+        return self.media == APPLY_PATCH
+
+    def on(self, call: Call, live: Object | None, *, now: str) -> Object:
+        """Return what the object becomes; `live` is free to be changed."""
+        if self.is_apply:
+            return _applied(call, live, copy.deepcopy(self.intent), now)
+        schema = schema_for(call.resource)
+        try:
+            match self.media:
+                case "application/json-patch+json":
+                    result = json_patch(live, self.intent)
+                case "application/merge-patch+json":
+                    result = merge_patch(live, self.intent)
+                case _:
+                    result = strategic_merge(schema, live, self.intent)
+        except PatchError as error:
+            raise _unpatched(error) from error
+        return _whole(call, result)
+
+
+def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
+    """Read the patch of a request."""
+    media, intent = read_patch(call, accepted)
+    if media != APPLY_PATCH:
+        if call.options.get("force"):
+            cause = forbidden("force", "may not be specified for non-apply patch")
+            raise invalid("meta.k8s.io", "PatchOptions", "", [cause])
+        if media != JSON_PATCH and not isinstance(intent, dict):
+            raise bad_request("error decoding patch: the patch must be a JSON object")
+        return Patched(media, intent)
+    if not call.options.get("fieldManager"):
+        cause = required("fieldManager", "is required for apply patch")
+        raise invalid("meta.k8s.io", "PatchOptions", "", [cause])
+    if not isinstance(intent, dict):
+        raise bad_request("error decoding YAML: the patch must be an object")
+    _check_intent(call, intent)
+    return Patched(media, intent)
+
+
+def _check_intent(call: Call, intent: Object) -> None:
+    resource = call.resource
+    if intent.get("apiVersion") != resource.api_version or intent.get("kind") != resource.kind:
+        raise bad_request(
+            f"Incorrect version specified in apply patch. Specified patch version: "
+            f"{intent.get('apiVersion')}, expected: {resource.api_version}"
+        )
+    check_shape(resource.kind, resource.version, intent)
+    metadata = intent["metadata"]
+    if metadata.get("name", call.name) != call.name:
+        raise bad_request(
+            f"name in patch ({metadata['name']}) does not match the name on the URL ({call.name})"
+        )
+    metadata["name"] = call.name
+    if resource.namespaced:
+        if metadata.get("namespace", call.namespace) != call.namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the"
+                " request"
+            )
+        metadata["namespace"] = call.namespace
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+
+
+def _applied(call: Call, live: Object | None, intent: Object, now: str) -> Object:
+    resource = call.resource
+    try:
+        return apply(
+            schema_for(resource),
+            live,
+            intent,
+            manager=call.manager,
+            force=call.flag("force"),
+            version=resource.api_version,
+            subresource=call.subresource,
+            now=now,
+            reset=ignored_by(resource, call.subresource),
+        )
+    except ApplyConflict as error:
+        raise _contested(error) from error
+    except ApplyError as error:
+        raise StatusError(error.status, error.reason, error.message) from error
+
+
+def _contested(error: ApplyConflict) -> StatusError:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": cause.message, "field": cause.field}
+        for cause in error.causes
+    ]
+    return StatusError(409, "Conflict", error.message, details={"causes": causes})
+
+
+def _whole(call: Call, result: Any) -> Object:
+    if not isinstance(result, dict):
+        raise bad_request("the patch leaves no object")
+    found = unknown_fields(call, result)
+    kind = call.resource.kind
+    refusal = StatusError(
+        422,
+        "Invalid",
+        f' "" is invalid: patch: Invalid value: "{call.request.body.decode("utf-8", "replace")}": '
+        f"{strict_text(found)}",
+        details={
+            "causes": [
+                {
+                    "reason": "FieldValueInvalid",
+                    "message": f"Invalid value: {strict_text(found)}",
+                    "field": "patch",
+                }
+            ]
+        },
+    )
+    report(call, found, refusal)
+    if result.get("kind") != kind or result.get("apiVersion") != call.resource.api_version:
+        raise bad_request("a patch may not change kind or apiVersion")
+    if result["metadata"].get("name") != call.name:
+        raise bad_request(
+            f"the name of the object ({result['metadata'].get('name', '')}) does not match the"
+            f" name on the URL ({call.name})"
+        )
+    return result
+
+
+def _unpatched(error: PatchError) -> StatusError:
+    if error.status != 422:
+        return StatusError(error.status, error.reason, error.message)
+    return StatusError(
+        422,
+        "Invalid",
+        "the server rejected our request due to an error in our request",
+        details={"causes": [{"reason": "UnexpectedServerResponse", "message": error.message}]},
+    )

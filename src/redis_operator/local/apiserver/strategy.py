@@ -1,0 +1,159 @@
+"""What each kind does of its own on a write: what clients may not set, and what is a new intent.
+
+Pure. `prepare_create` and `prepare_update` change the new object in place, before admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .entries import Object
+from .resources import Resource
+
+__all__ = ["prepare_create", "prepare_status", "prepare_update"]
+
+_COUNTS_GENERATION = {
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("batch", "Job"),
+    ("policy", "PodDisruptionBudget"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("", "Pod"),
+}
+_KEEPS_STATUS = {("", "Node")}
+"""Kinds whose creator may give a status."""
+
+_FIRST_STATUS: dict[tuple[str, str], Callable[[Object], Object]] = {
+    ("", "Namespace"): lambda _: {"phase": "Active"},
+    ("", "PersistentVolume"): lambda _: {"phase": "Pending"},
+    ("", "PersistentVolumeClaim"): lambda _: {"phase": "Pending"},
+    ("", "Service"): lambda _: {"loadBalancer": {}},
+    ("", "Pod"): lambda pod: {"phase": "Pending", "qosClass": qos_class(pod)},
+    ("apps", "Deployment"): lambda _: {},
+    ("apps", "ReplicaSet"): lambda _: {"replicas": 0},
+    ("apps", "StatefulSet"): lambda _: {"replicas": 0, "availableReplicas": 0},
+    ("batch", "Job"): lambda _: {},
+    ("", "ResourceQuota"): lambda _: {},
+    ("policy", "PodDisruptionBudget"): lambda _: {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+}
+
+_STATUS_KEEPS_LABELS = {
+    ("apps", "Deployment"),
+}
+
+
+def counts_generation(resource: Resource) -> bool:
+    """Tell whether objects of a resource carry a generation."""
+    return resource.custom is not None or (resource.group, resource.kind) in _COUNTS_GENERATION
+
+
+def prepare_create(resource: Resource, new: Object) -> None:
+    """Take away what a creator may not set, and give the first status and generation."""
+    kind = resource.group, resource.kind
+    if resource.status and kind not in _KEEPS_STATUS:
+        new.pop("status", None)
+        first = _FIRST_STATUS.get(kind)
+        if first is not None:
+            new["status"] = first(new)
+    metadata = new["metadata"]
+    if resource.key == "namespaces":
+        finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata["name"]
+    if counts_generation(resource):
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+
+
+def prepare_update(resource: Resource, new: Object, old: Object) -> None:
+    """Keep what this path may not change, and count the generation when the intent changed."""
+    if resource.status:
+        _keep(new, old, "status")
+    generation = old["metadata"].get("generation")
+    if not counts_generation(resource):
+        if generation is None:
+            new["metadata"].pop("generation", None)
+        else:
+            new["metadata"]["generation"] = generation
+        return
+    changed = _intent(resource, new) != _intent(resource, old)
+    new["metadata"]["generation"] = (generation or 0) + changed
+
+
+def _intent(resource: Resource, value: Object) -> Object:
+    left = {key: part for key, part in value.items() if key not in {"metadata", "apiVersion"}}
+    if resource.status or resource.custom is None:
+        left.pop("status", None)
+    return left
+
+
+def prepare_status(resource: Resource, new: Object, old: Object) -> None:
+    """Let a write to the status subresource change the status, and little else."""
+    status = new.get("status")
+    if resource.custom is not None:
+        managed = new["metadata"].get("managedFields")
+        for key in [key for key in new if key not in {"kind", "apiVersion"}]:
+            del new[key]
+        new.update({key: part for key, part in old.items() if key not in {"kind", "apiVersion"}})
+        new["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        if status is None:
+            new.pop("status", None)
+        else:
+            new["status"] = status
+        return
+    for key in set(new) | set(old):
+        if key not in {"metadata", "status", "kind", "apiVersion"}:
+            _keep(new, old, key)
+    metadata, before = new["metadata"], old["metadata"]
+    for key in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        _keep(metadata, before, key)
+    if resource.key == "pods":
+        _keep(metadata, before, "ownerReferences")
+    if (resource.group, resource.kind) in _STATUS_KEEPS_LABELS:
+        _keep(metadata, before, "labels")
+
+
+def _keep(new: dict[str, Any], old: dict[str, Any], key: str) -> None:
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
+
+
+_COUNTED = {"cpu", "memory"}
+
+
+def qos_class(pod: Object) -> str:
+    """Return how well the pod's resources are guaranteed."""
+    spec = pod.get("spec") or {}
+    guaranteed = True
+    anything = False
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        resources = container.get("resources") or {}
+        limits, requests = (
+            {name: item for name, item in (resources.get(part) or {}).items() if name in _COUNTED}
+            for part in ("limits", "requests")
+        )
+        anything = anything or bool(limits or requests)
+        if set(limits) != _COUNTED or any(
+            requests.get(name, limit) != limit for name, limit in limits.items()
+        ):
+            guaranteed = False
+    if not anything:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
