@@ -26,7 +26,7 @@ from redis_operator.local.apiserver.causes import (
 )
 from redis_operator.local.apiserver.schema_formats import has_format, is_known_format
 
-__all__ = ["ABSENT", "correlated_items", "go_pattern", "map_key", "validate"]
+__all__ = ["ABSENT", "correlated_items", "go_pattern", "map_key", "same", "validate"]
 
 ABSENT: Any = object()
 """Stands for no old counterpart, which differs from a counterpart that is null."""
@@ -36,6 +36,8 @@ _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", 
 
 def validate(schema: dict[str, Any], value: Any, old: Any = ABSENT) -> list[Cause]:
     """Find everything in a value that its schema does not allow and that was not so before."""
+    if old is None:
+        old = ABSENT
     causes = list(_check(schema, value, "", old))
     lists = list(_check_lists(schema, value, ""))
     if lists and (old is ABSENT or not any(_check_lists(schema, old, ""))):
@@ -44,7 +46,7 @@ def validate(schema: dict[str, Any], value: Any, old: Any = ABSENT) -> list[Caus
 
 
 def _check(schema: dict[str, Any], value: Any, path: str, old: Any) -> Iterator[Cause]:
-    if old is not ABSENT and _same(value, old):
+    if old is not ABSENT and same(value, old):
         return
     yield from _check_type(schema, value, path)
     if value is None:
@@ -62,12 +64,12 @@ def _check(schema: dict[str, Any], value: Any, path: str, old: Any) -> Iterator[
         yield from _check_object(schema, value, path, old)
 
 
-def _same(left: Any, right: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
     """Compare as JSON does: true is not 1."""
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(same, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
@@ -106,7 +108,7 @@ def _field(path: str) -> str:
 
 def _check_enum(schema: dict[str, Any], value: Any, path: str) -> Iterator[Cause]:
     choices = schema.get("enum")
-    if not choices or any(_same(value, choice) for choice in choices):
+    if not choices or any(same(value, choice) for choice in choices):
         return
     names = [choice if isinstance(choice, str) else go_value(choice) for choice in choices]
     yield not_supported(_field(path), value, names)
