@@ -58,13 +58,12 @@ def intent_body(
         for name, value in (intent.get("metadata") or {}).items()
         if name not in _NEVER_SENT
     }
+    rest: Manifest = {name: value for name, value in intent.items() if name != "status"}
+    if subresource == "status":
+        metadata = {name: metadata[name] for name in ("namespace", "name") if name in metadata}
+        rest = {"status": intent.get("status", {})}
     if resource_version:
         metadata["resourceVersion"] = resource_version
-    if subresource == "status":
-        metadata = {n: v for n, v in metadata.items() if n in {"name", "namespace"} or v is None}
-        rest = {"status": intent.get("status", {})}
-    else:
-        rest = {n: v for n, v in intent.items() if n != "status"}
     return {**rest, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
 
 

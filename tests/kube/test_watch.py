@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from redis_operator.kube.errors import (
+    Expired,
+    GarbledLine,
+    ServerError,
+    TooManyRequests,
+    UndecodableObject,
+)
+from redis_operator.kube.meta import Projected
+from redis_operator.kube.objects import PODS
+from redis_operator.kube.scheme import Kind
+from redis_operator.kube.watch import Bookmark, Change, ChangeType, decode_line
+
+
+class Strict(Projected, frozen=True):
+    spec: int
+
+
+STRICT = Kind("g", "v1", "Strict", "stricts", True, Strict)
+
+
+def line(kind: str, value: object) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": value})
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize("spaces", [b"", b" "], ids=["tight", "spaced"])
+def test_changes_carry_the_object_however_the_line_is_written(kind: str, spaces: bytes) -> None:
+    text = line(kind, {"metadata": {"name": "a", "uid": "u"}}).replace(b":", b":" + spaces)
+    event = decode_line(PODS, text)
+    assert isinstance(event, Change)
+    assert event.type is ChangeType(kind)
+    assert (event.object.metadata.name, event.object.metadata.uid) == ("a", "u")
+
+
+def test_plain_kinds_get_the_whole_object() -> None:
+    event = decode_line(PODS.plain(), line("ADDED", {"kind": "Pod", "x": [1, None]}))
+    assert event == Change(ChangeType.ADDED, {"kind": "Pod", "x": [1, None]})
+
+
+def test_a_bookmark_says_how_far_the_stream_is() -> None:
+    value = {"kind": "Strict", "metadata": {"resourceVersion": "12", "creationTimestamp": None}}
+    assert decode_line(STRICT, line("BOOKMARK", value)) == Bookmark("12")
+
+
+def test_the_last_initial_event_is_told_by_its_bookmark() -> None:
+    value = {
+        "metadata": {
+            "resourceVersion": "12",
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        }
+    }
+    assert decode_line(STRICT, line("BOOKMARK", value)) == Bookmark("12", initial_events_end=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        ({"code": 410, "reason": "Expired", "message": "too old"}, Expired),
+        ({"code": 429, "reason": "TooManyRequests", "message": "slow"}, TooManyRequests),
+        ({"code": 500, "reason": "InternalError", "message": "oops"}, ServerError),
+    ],
+    ids=["expired", "busy", "internal"],
+)
+def test_an_error_event_raises_the_servers_error(
+    status: dict[str, object], kind: type[Exception]
+) -> None:
+    with pytest.raises(kind, match=r"watch of /api/v1/pods"):
+        decode_line(PODS, line("ERROR", status), path="/api/v1/pods")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage",
+        b"{}",
+        b'{"type": "ADDED"}',
+        b'{"type":"ADDED","object":{"metadata":',
+        b'{"type": "MOVED", "object": {}}',
+        b'{"type": 1, "object": {}}',
+        b"\xff\xfe\x00",
+        b'{"type":"ERROR","object":[1]}',
+        b"<html>502</html>",
+    ],
+    ids=str,
+)
+def test_a_garbage_line_is_a_typed_error_that_shows_its_beginning(garbage: bytes) -> None:
+    with pytest.raises(GarbledLine) as caught:
+        decode_line(PODS, garbage, path="/api/v1/pods")
+    assert caught.value.path == "/api/v1/pods"
+    assert "/api/v1/pods" in str(caught.value)
+    assert caught.value.excerpt
+
+
+def test_an_object_that_does_not_fit_is_named() -> None:
+    text = line("ADDED", {"metadata": {"name": "b", "namespace": "a"}, "spec": "x"})
+    with pytest.raises(UndecodableObject, match=r"Strict a/b: .*spec"):
+        decode_line(STRICT, text)
+
+
+def test_an_object_whose_metadata_is_wrong_is_a_typed_error() -> None:
+    with pytest.raises(UndecodableObject, match=r"Pod.*metadata"):
+        decode_line(PODS, line("ADDED", {"metadata": {"name": 5}}))
+
+
+def test_an_object_without_uid_is_still_delivered() -> None:
+    event = decode_line(PODS, line("ADDED", {"metadata": {"name": "a"}}))
+    assert isinstance(event, Change)
+    assert event.object.metadata.uid == ""
