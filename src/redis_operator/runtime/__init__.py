@@ -8,6 +8,8 @@ from __future__ import annotations
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.controller import Controller, Watch
 from redis_operator.runtime.informer import Informer
+from redis_operator.runtime.lease import LeaseSettings, default_identity
+from redis_operator.runtime.manager import Manager
 from redis_operator.runtime.outcomes import Again, Done, Outcome, Retry, Stop
 from redis_operator.runtime.store import Reader
 
@@ -19,10 +21,13 @@ __all__ = [
     "Deleted",
     "Done",
     "Informer",
+    "LeaseSettings",
+    "Manager",
     "Outcome",
     "Reader",
     "Retry",
     "Stop",
     "Updated",
     "Watch",
+    "default_identity",
 ]

@@ -1,0 +1,340 @@
+"""The life of an operator's process: what starts before what, and what stops after what.
+
+Start: health and metrics → webhooks (before caches: a conversion webhook that is not served yet
+would block the very lists that fill them) → caches, until synced → tasks that need no leader →
+warm-up (controllers collect keys) → election → controllers and tasks that need the leader.
+
+Stop, within `stop_grace` seconds: readiness turns → tasks and warm-up → controllers (running
+reconciles may end) → caches → webhooks → health and metrics → the lease is given back → events.
+
+A lost lease skips all grace: the process must end at once, and not write. A second signal ends it
+without any of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.scheme import Kind
+from redis_operator.kube.transport import Transport
+from redis_operator.runtime.controller import CachesNotSynced, Controller
+from redis_operator.runtime.election import (
+    ElectionThread,
+    FencedTransport,
+    LeadershipLost,
+    Watchdog,
+)
+from redis_operator.runtime.events import Recorder
+from redis_operator.runtime.informer import Informer
+from redis_operator.runtime.lease import LeaseSettings
+from redis_operator.runtime.logs import fields
+from redis_operator.runtime.metrics import MeasuredTransport, Metrics
+from redis_operator.runtime.server import HealthServer
+
+__all__ = ["Manager", "Server"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+_RELEASE_SECONDS = 5.0
+_CANCEL_SECONDS = 5.0
+
+
+class Server(Protocol):
+    """Something that is served while the process lives, such as webhooks."""
+
+    async def start(self) -> None:
+        """Begin to serve."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        ...
+
+
+class Manager:
+    """Holds the parts of one operator process and runs them in order.
+
+    `client` is for everyone's reads and, once a lease is set, fences writes by it: use
+    `manager.client`, not the one passed in. `connect` opens the election's own connection.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        name: str = "operator",
+        lease: LeaseSettings | None = None,
+        connect: Callable[[], Transport] | None = None,
+        health: HealthServer | None = None,
+        metrics: Metrics | None = None,
+        webhooks: Iterable[Server] = (),
+        stop_grace: float = 30.0,
+        cache_timeout: float = 120.0,
+        stuck_after: float | None = None,
+        exit_now: Callable[[int], object] = os._exit,
+    ) -> None:
+        if lease is not None and connect is None:
+            raise ValueError("an election needs its own connection: pass connect=")
+        self.name = name
+        self.controllers: list[Controller] = []
+        self.informers: dict[tuple[object, ...], Informer[Any]] = {}
+        self.metrics = metrics if metrics is not None else Metrics()
+        self.metrics.watch_manager(self)
+        self.election: ElectionThread | None = None
+        measured = MeasuredTransport(client.transport, self.metrics)
+        transport: Transport = measured
+        if lease is not None and connect is not None:
+            self.election = ElectionThread(lease, connect)
+            transport = FencedTransport(measured, self.election)
+            self.metrics.leading.labels(lease.name).set(0)
+        self.client = Client(transport, field_manager=client.field_manager, timeout=client.timeout)
+        self.recorder = Recorder(
+            Client(measured, field_manager=client.field_manager, timeout=client.timeout),
+            component=name,
+        )
+        self.health = health
+        self._webhooks = list(webhooks)
+        self._stop_grace = stop_grace
+        self._cache_timeout = cache_timeout
+        self._watchdog = Watchdog(stuck_after) if stuck_after is not None else None
+        self._exit_now = exit_now
+        self._extra: list[tuple[str, Callable[[], Awaitable[None]], bool]] = []
+        self._groups: dict[str, set[asyncio.Task[None]]] = {}
+        self._not_ready: str | None = "starting"
+        self._stopping = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._signals = 0
+        self.on_synced: list[Callable[[], None]] = []
+
+    def informer(
+        self, kind: Kind[T], *, namespace: str = "", labels: str = "", fields: str = "", **more: Any
+    ) -> Informer[T]:
+        """Return the shared cache of a kind; the same kind and selectors share one."""
+        place = (kind, namespace, labels, fields)
+        known = self.informers.get(place)
+        if known is None:
+            known = Informer(
+                self.client, kind, namespace=namespace, labels=labels, fields=fields, **more
+            )
+            self.informers[place] = known
+        elif more:
+            raise ValueError(f"{known!r} exists already: give its options where it is first made")
+        return known
+
+    def add(self, controller: Controller) -> None:
+        """Run a controller; its informers become ours."""
+        if any(other.name == controller.name for other in self.controllers):
+            raise ValueError(f"two controllers are named {controller.name!r}: metrics would mix")
+        self.controllers.append(controller)
+        for watch in controller.watches:
+            if watch.informer not in self.informers.values():
+                self.informers[(id(watch.informer),)] = watch.informer
+
+    def add_task(
+        self, name: str, task: Callable[[], Awaitable[None]], *, needs_leader: bool = False
+    ) -> None:
+        """Run something beside the controllers, on every replica or only on the one that leads."""
+        self._extra.append((name, task, needs_leader))
+
+    def limitation(self) -> str | None:
+        """Return why this process should not be sent work, or nothing when it is ready."""
+        return self._not_ready
+
+    def request_stop(self) -> None:
+        """Begin to stop, as after a first signal."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run until stopped, by a signal or otherwise.
+
+        Errors: `LeadershipLost`; `CachesNotSynced`; whatever ended a part that must not end.
+        """
+        self._install_signals()
+        start = asyncio.create_task(self._start(), name="start")
+        stop = asyncio.create_task(self._stopping.wait(), name="stop")
+        try:
+            await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if start.done() and not start.cancelled() and start.exception() is not None:
+                self._fail(start.exception())
+            await stop
+        finally:
+            for task in (start, stop):
+                task.cancel()
+            await asyncio.gather(start, stop, return_exceptions=True)
+            await self._stop()
+            self._remove_signals()
+        if self._failure is not None:
+            raise self._failure
+
+    # Starting
+
+    async def _start(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.start()
+        self._spawn("machinery", "loop lag", self.metrics.measure_lag())
+        self._spawn("events", "events", self.recorder.run())
+        await self._start_servers()
+        await self._start_caches()
+        for name, task, needs_leader in self._extra:
+            if not needs_leader:
+                self._spawn("others", name, task())
+        for controller in self.controllers:
+            if not controller.needs_leader:
+                self._spawn("controllers", controller.name, controller.run())
+        await self._warm_up()
+        self._not_ready = None
+        await self._lead()
+        for name, task, needs_leader in self._extra:
+            if needs_leader:
+                self._spawn("leader", name, task())
+        for controller in self.controllers:
+            if controller.needs_leader:
+                self._spawn("controllers", controller.name, controller.run())
+        _log.info("started", extra=fields(manager=self.name))
+
+    async def _start_servers(self) -> None:
+        if self.health is not None:
+            self.health.add_readiness("manager", self.limitation)
+            self.health.add_health("loop", lambda: None)
+            await self.health.start()
+        for server in self._webhooks:
+            await server.start()
+
+    async def _start_caches(self) -> None:
+        for informer in self.informers.values():
+            self._spawn("caches", f"cache of {informer.kind.resource}", informer.run())
+        try:
+            async with asyncio.timeout(self._cache_timeout):
+                for informer in self.informers.values():
+                    await informer.wait_synced()
+        except TimeoutError:
+            raise CachesNotSynced(self._unsynced()) from None
+        for callback in self.on_synced:
+            callback()
+        _log.info("caches synced", extra=fields(caches=len(self.informers)))
+
+    async def _warm_up(self) -> None:
+        for controller in self.controllers:
+            controller.listen()
+        for controller in self.controllers:
+            await controller.wait_synced(timeout=self._cache_timeout)
+
+    async def _lead(self) -> None:
+        election = self.election
+        if election is None:
+            return
+        election.start()
+        await election.wait_leading()
+        self.metrics.leading.labels(election.settings.name).set(1)
+        self._spawn("machinery", "leadership", self._follow_leadership(election))
+
+    async def _follow_leadership(self, election: ElectionThread) -> None:
+        await election.lost.wait()
+        self.metrics.leading.labels(election.settings.name).set(0)
+        raise LeadershipLost(
+            f"the lease {election.settings.namespace}/{election.settings.name} was lost; "
+            f"{election.holder or 'nobody'} was seen to hold it last"
+        )
+
+    def _unsynced(self) -> str:
+        missing = [
+            f"{informer.kind.resource} ({informer.last_error or 'no answer yet'})"
+            for informer in self.informers.values()
+            if not informer.has_synced
+        ]
+        return f"no first list within {self._cache_timeout:g} s of: {', '.join(missing)}"
+
+    # Stopping
+
+    async def _stop(self) -> None:
+        self._not_ready = "stopping"
+        is_lost = isinstance(self._failure, LeadershipLost)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (0.0 if is_lost else self._stop_grace)
+        _log.info("stopping", extra=fields(manager=self.name, stage="tasks"))
+        await self._cancel("others")
+        _log.info("stopping", extra=fields(manager=self.name, stage="controllers"))
+        await asyncio.gather(
+            *(controller.stop(grace=deadline - loop.time()) for controller in self.controllers)
+        )
+        await self._cancel("leader")
+        await self._cancel("controllers")
+        _log.info("stopping", extra=fields(manager=self.name, stage="caches"))
+        await self._cancel("caches")
+        _log.info("stopping", extra=fields(manager=self.name, stage="webhooks"))
+        for server in self._webhooks:
+            await server.stop()
+        _log.info("stopping", extra=fields(manager=self.name, stage="server"))
+        if self.health is not None:
+            await self.health.stop()
+        _log.info("stopping", extra=fields(manager=self.name, stage="election"))
+        await self._cancel("machinery")
+        if self.election is not None:
+            await self.election.stop(timeout=0.0 if is_lost else _RELEASE_SECONDS)
+            self.metrics.leading.labels(self.election.settings.name).set(0)
+        _log.info("stopping", extra=fields(manager=self.name, stage="events"))
+        await self.recorder.drain(timeout=0.0 if is_lost else 1.0)
+        await self._cancel("events")
+        if self._watchdog is not None:
+            self._watchdog.stop()
+
+    async def _cancel(self, group: str) -> None:
+        tasks = self._groups.pop(group, set())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, stubborn = await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)
+            for task in stubborn:
+                _log.error("a task does not stop", extra=fields(task=task.get_name()))
+
+    def _spawn(self, group: str, name: str, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(_awaited(work))
+        task.set_name(name)
+        self._groups.setdefault(group, set()).add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._fail(task.exception())
+
+    def _fail(self, error: BaseException | None) -> None:
+        if self._failure is None:
+            self._failure = error
+            _log.error("stopping because of an error", extra=fields(error=error))
+        self._stopping.set()
+
+    # Signals
+
+    def _install_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Only the main thread may; elsewhere whoever started us stops us.
+            with suppress(RuntimeError, ValueError, NotImplementedError):
+                loop.add_signal_handler(number, self.signalled)
+
+    def _remove_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(RuntimeError, ValueError, NotImplementedError):
+                loop.remove_signal_handler(number)
+
+    def signalled(self) -> None:
+        """Take a signal: the first asks for a graceful stop, the second ends the process."""
+        self._signals += 1
+        if self._signals > 1:
+            _log.error("second signal: ending at once")
+            self._exit_now(1)
+            return
+        self.request_stop()
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
