@@ -7,8 +7,8 @@ told when custom kinds change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -167,6 +167,18 @@ def parse_plain(group: str, version: str, body: bytes) -> tuple[Resource, ...]:
     )
 
 
+_Fits: TypeAlias = Callable[[Resource, str], bool]
+
+
+def _is_kind(resource: Resource, name: str) -> bool:
+    return resource.kind == name
+
+
+def _is_called(resource: Resource, name: str) -> bool:
+    names = (resource.plural, resource.singular, *resource.short_names)
+    return resource.kind == name or name.lower() in names
+
+
 class RestMapper:
     """Finds kinds by name, asking the server only for what it does not know yet.
 
@@ -191,16 +203,16 @@ class RestMapper:
 
         Errors: `NoSuchKind`.
         """
-        return await self._find(group, version, kind)
+        return await self._find(group, version, kind, _is_kind)
 
     async def kind_of(self, api_version: str, kind: str) -> Kind[Any]:
         """Return the kind an object's `apiVersion` and `kind` name."""
         group, version = split_api_version(api_version)
-        return await self._find(group, version, kind)
+        return await self._find(group, version, kind, _is_kind)
 
     async def resource_for(self, name: str, group: str = "", version: str = "") -> Kind[Any]:
         """Return a kind by its resource's plural, singular or short name, as people type it."""
-        return await self._find(group, version, name)
+        return await self._find(group, version, name, _is_called)
 
     async def groups(self) -> list[Group]:
         """Return all that the server serves, read anew."""
@@ -217,17 +229,17 @@ class RestMapper:
         """Take note that a custom kind was added, changed or removed."""
         self.forget(definition.spec.group)
 
-    async def _find(self, group: str, version: str, name: str) -> Kind[Any]:
-        found = self._known(group, version, name)
+    async def _find(self, group: str, version: str, name: str, fits: _Fits) -> Kind[Any]:
+        found = self._known(group, version, name, fits)
         if found is not None:
             return found
         key = (group, version, name)
         async with self._turn:
-            found = self._known(group, version, name)
+            found = self._known(group, version, name, fits)
             now = asyncio.get_running_loop().time()
             if found is None and now >= self._missed.get(key, 0.0):
                 await self._load(group)
-                found = self._known(group, version, name)
+                found = self._known(group, version, name, fits)
                 self._remember_miss(key, now, missed=found is None)
         if found is None:
             wanted = f"{name} in {'/'.join(part for part in (group, version) if part) or 'v1'}"
@@ -241,16 +253,10 @@ class RestMapper:
         if missed:
             self._missed[key] = now + self._patience
 
-    def _known(self, group: str, version: str, name: str) -> Kind[Any] | None:
+    def _known(self, group: str, version: str, name: str, fits: _Fits) -> Kind[Any] | None:
         known = self._groups.get(group)
-        if known is None:
-            return None
-        lowered = name.lower()
-        for resource in known.resources():
-            if version and resource.version != version:
-                continue
-            names = (resource.plural, resource.singular, *resource.short_names)
-            if resource.kind == name or lowered in names:
+        for resource in known.resources() if known else ():
+            if fits(resource, name) and version in {"", resource.version}:
                 return self._kind(resource)
         return None
 

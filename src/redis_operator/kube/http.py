@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlsplit
 
@@ -200,7 +201,7 @@ class HttpTransport:
             return await session.request(
                 request.method,
                 _url(self.access.server, request),
-                data=request.body or None,
+                data=_payload(request.body),
                 headers=headers,
                 ssl=context,
                 server_hostname=self.access.server_name or None,
@@ -339,6 +340,11 @@ def _url(server: str, request: Request) -> URL:
     )
     text = f"{server}{request.path}"
     return URL(f"{text}?{parameters}" if parameters else text, encoded=True)
+
+
+def _payload(body: bytes) -> bytes | BytesIO | None:
+    """Return a body as it is sent: a large one in pieces, so that the loop is not held up."""
+    return BytesIO(body) if len(body) > _READ_BUFFER else body or None
 
 
 def _bare(proxy: str) -> str:

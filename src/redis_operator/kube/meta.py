@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 __all__ = [
     "Condition",
+    "HasMetadata",
     "Key",
     "ListMeta",
     "Manifest",
