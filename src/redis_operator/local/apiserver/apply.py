@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from redis_operator.local.apiserver.builtin_meta import OBJECT_META
+from redis_operator.local.apiserver.builtin_schemas import definition
 from redis_operator.local.apiserver.causes import Cause
 from redis_operator.local.apiserver.fields import (
     FieldSet,
@@ -48,6 +48,7 @@ __all__ = ["ApplyConflict", "ApplyError", "apply", "track"]
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANNOTATION_LIMIT = 256 * 1024
 # What the server itself keeps up to date has no manager.
 _UNMANAGED = from_paths(
@@ -96,7 +97,7 @@ def _typed_root(schema: dict[str, Any]) -> dict[str, Any]:
     """Give metadata its real schema; a CRD leaves it open."""
     properties = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     properties |= schema.get("properties", {})
-    return {**schema, "properties": {**properties, "metadata": OBJECT_META}}
+    return {**schema, "properties": {**properties, "metadata": definition(_OBJECT_META)}}
 
 
 def _bare(document: dict[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,15 @@ def parse_quantity(text: str) -> Fraction | None:
         return None
     number, suffix = Fraction(match[1].rstrip(".") or "0"), match[2] or ""
     if suffix in _BINARY:
-        return number * 1024 ** _BINARY[suffix]
+        return number * int(1024 ** _BINARY[suffix])
     if suffix in _DECIMAL:
-        return number * Fraction(10) ** _DECIMAL[suffix]
-    return number * Fraction(10) ** int(suffix[1:])
+        return number * _power(_DECIMAL[suffix])
+    return number * _power(int(suffix[1:]))
+
+
+def _power(exponent: int) -> Fraction:
+    whole = int(10 ** abs(exponent))
+    return Fraction(whole) if exponent >= 0 else Fraction(1, whole)
 
 
 @lru_cache(maxsize=2048)
@@ -61,7 +66,7 @@ def _binary(value: Fraction) -> str | None:
 
 def _decimal(value: Fraction) -> str:
     for suffix, power in sorted(_DECIMAL.items(), key=lambda item: -item[1]):
-        scaled = value / Fraction(10) ** power
+        scaled = value / _power(power)
         if scaled.denominator == 1:
             return f"{scaled}{suffix}"
     return str(value)
@@ -69,7 +74,7 @@ def _decimal(value: Fraction) -> str:
 
 def _exponent(value: Fraction) -> str:
     for power in range(18, -10, -3):
-        scaled = value / Fraction(10) ** power
+        scaled = value / _power(power)
         if scaled.denominator == 1:
             return f"{scaled}e{power}" if power else str(scaled)
     return str(value)

@@ -7,6 +7,7 @@ maps with one hidden key, so that equality works on them.
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -154,7 +155,7 @@ def _format_text(template: str, arguments: list[Any]) -> str:
             return "%"
         value = queue.pop(0)
         if match[2] in "fe":
-            return f"%{match[1]}{match[2]}" % value
+            return str(f"%{match[1] or ''}{match[2]}" % value)
         if match[2] in "xXob" and isinstance(value, int):
             return format(value, match[2])
         return _text(value)
@@ -171,7 +172,7 @@ def _text(value: Any) -> str:
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(a <= b for a, b in zip(items, items[1:], strict=False))
+    return all(a <= b for a, b in itertools.pairwise(items))
 
 
 def _optional(container: Any, key: Any) -> Any:

@@ -13,29 +13,11 @@ from redis_operator.local.apiserver.schema_formats import parse_duration
 __all__ = ["escaped", "to_cel"]
 
 _KEYWORDS = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
+    re.findall(
+        r"\w+",
+        "true false null in as break const continue else for function if import let loop package "
+        "namespace return var void while",
+    )
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}

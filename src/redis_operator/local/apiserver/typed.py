@@ -345,14 +345,13 @@ def _without(schema: dict[str, Any], value: Any, node: FieldSet) -> Any:
 def zero(schema: dict[str, Any]) -> dict[str, Any]:
     """Make the object that a built-in kind is before anything is set: its structs are there."""
     result: dict[str, Any] = {}
-    required = schema.get("required", ())
     for name, sub in schema.get("properties", {}).items():
         default = sub.get("default", _ABSENT)
         if default == {} and "properties" in sub:
             result[name] = zero(sub)
         elif default is not _ABSENT and default in ("", 0, False):
             result[name] = default
-        elif name in required and "items" in sub:
+        elif sub.get("x-write-null"):
             result[name] = None
     return result
 

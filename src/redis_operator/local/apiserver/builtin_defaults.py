@@ -1,0 +1,313 @@
+"""What Go code fills in when it reads an object of a built-in kind.
+
+One walk along the schema brings an object into the form that Go would write: nulls and empty
+optional fields go, structs appear, amounts are written canonically, and each definition gets the
+defaults listed here. What needs thought is a function, named in `_SPECIAL`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from redis_operator.local.apiserver.quantities import canonical_quantity
+
+__all__ = ["fill", "writable"]
+
+_CORE = "io.k8s.api.core.v1."
+_APPS = "io.k8s.api.apps.v1."
+_HOOKS = "io.k8s.api.admissionregistration.v1."
+_CRDS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_RBAC = "rbac.authorization.k8s.io"
+
+_HTTP: dict[str, Any] = {"path": "/", "scheme": "HTTP"}
+_MODE: dict[str, Any] = {"defaultMode": 420}
+_WEBHOOK: dict[str, Any] = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "timeoutSeconds": 10,
+}
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    _CORE + "PodSpec": {
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    },
+    _CORE + "Container": {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    },
+    _CORE + "EphemeralContainer": {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    },
+    _CORE + "Probe": {
+        "failureThreshold": 3,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "timeoutSeconds": 1,
+    },
+    _CORE + "HTTPGetAction": _HTTP,
+    _CORE + "GRPCAction": {"service": ""},
+    _CORE + "ObjectFieldSelector": {"apiVersion": "v1"},
+    _CORE + "SecretVolumeSource": _MODE,
+    _CORE + "ConfigMapVolumeSource": _MODE,
+    _CORE + "DownwardAPIVolumeSource": _MODE,
+    _CORE + "ProjectedVolumeSource": _MODE,
+    _CORE + "ServiceAccountTokenProjection": {"expirationSeconds": 3600},
+    _CORE + "HostPathVolumeSource": {"type": ""},
+    _CORE + "ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
+    _CORE + "ClientIPConfig": {"timeoutSeconds": 10800},
+    _CORE + "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
+    _CORE + "PersistentVolumeClaimStatus": {"phase": "Pending"},
+    _CORE + "PersistentVolumeSpec": {
+        "persistentVolumeReclaimPolicy": "Retain",
+        "volumeMode": "Filesystem",
+    },
+    _CORE + "PersistentVolumeStatus": {"phase": "Pending"},
+    _CORE + "NamespaceStatus": {"phase": "Active"},
+    _CORE + "PodStatus": {"phase": "Pending"},
+    _CORE + "EndpointPort": {"protocol": "TCP"},
+    _CORE + "Secret": {"type": "Opaque"},
+    _APPS + "StatefulSetSpec": {
+        "persistentVolumeClaimRetentionPolicy": {},
+        "podManagementPolicy": "OrderedReady",
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+    },
+    _APPS + "StatefulSetPersistentVolumeClaimRetentionPolicy": {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    },
+    _APPS + "StatefulSetUpdateStrategy": {"type": "RollingUpdate"},
+    _APPS + "RollingUpdateStatefulSetStrategy": {"partition": 0},
+    _APPS + "DeploymentSpec": {
+        "progressDeadlineSeconds": 600,
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+    },
+    _APPS + "DeploymentStrategy": {"type": "RollingUpdate"},
+    _APPS + "RollingUpdateDeployment": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    _APPS + "ReplicaSetSpec": {"replicas": 1},
+    "io.k8s.api.batch.v1.JobSpec": {
+        "completionMode": "NonIndexed",
+        "manualSelector": False,
+        "parallelism": 1,
+        "suspend": False,
+    },
+    "io.k8s.api.discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
+    "io.k8s.api.storage.v1.StorageClass": {
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    },
+    "io.k8s.api.networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
+    "io.k8s.api.rbac.v1.RoleRef": {"apiGroup": _RBAC},
+    _HOOKS + "MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
+    _HOOKS + "ValidatingWebhook": _WEBHOOK,
+    _HOOKS + "ServiceReference": {"port": 443},
+    _HOOKS + "RuleWithOperations": {"scope": "*"},
+    _CRDS + "ServiceReference": {"port": 443},
+    _CRDS + "CustomResourceDefinitionSpec": {"conversion": {}},
+    _CRDS + "CustomResourceConversion": {"strategy": "None"},
+}
+
+
+def _pull_policy(container: dict[str, Any]) -> None:
+    if container.get("imagePullPolicy"):
+        return
+    image = container.get("image", "")
+    tail = image.rpartition("/")[2]
+    is_pinned = "@" in image or (":" in tail and not tail.endswith(":latest"))
+    container["imagePullPolicy"] = "IfNotPresent" if is_pinned else "Always"
+
+
+def _pod_spec(spec: dict[str, Any]) -> None:
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if not spec.get("hostNetwork"):
+        return
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        for port in container.get("ports", ()):
+            port.setdefault("hostPort", port.get("containerPort"))
+
+
+def _pod(pod: dict[str, Any]) -> None:
+    """A pod, unlike a template, asks for what it is limited to, and gets service variables."""
+    spec = pod["spec"]
+    spec.setdefault("enableServiceLinks", True)
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        for name, amount in (resources.get("limits") or {}).items():
+            resources.setdefault("requests", {}).setdefault(name, amount)
+
+
+def _volume(volume: dict[str, Any]) -> None:
+    if set(volume) == {"name"}:
+        volume["emptyDir"] = {}
+
+
+def _service_spec(spec: dict[str, Any]) -> None:
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    else:
+        config = spec.setdefault("sessionAffinityConfig", {})
+        config.setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
+    for port in spec.get("ports", ()):
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port")
+    if spec["type"] in {"NodePort", "LoadBalancer"}:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def _stateful_set_strategy(strategy: dict[str, Any]) -> None:
+    if strategy["type"] == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+
+
+def _deployment_strategy(strategy: dict[str, Any]) -> None:
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxSurge", "25%")
+        rolling.setdefault("maxUnavailable", "25%")
+
+
+def _stateful_set_spec(spec: dict[str, Any]) -> None:
+    for template in spec.get("volumeClaimTemplates", ()):
+        template.setdefault("apiVersion", "v1")
+        template.setdefault("kind", "PersistentVolumeClaim")
+
+
+def _job_spec(spec: dict[str, Any]) -> None:
+    if "completions" not in spec and spec["parallelism"] == 1:
+        spec["completions"] = 1
+    if "backoffLimitPerIndex" not in spec:
+        spec.setdefault("backoffLimit", 6)
+    spec.setdefault("backoffLimit", 2**31 - 1)
+    rule = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    spec.setdefault("podReplacementPolicy", rule)
+
+
+def _secret(secret: dict[str, Any]) -> None:
+    for name, text in (secret.pop("stringData", None) or {}).items():
+        encoded = base64.b64encode(text.encode()).decode()
+        secret.setdefault("data", {})[name] = encoded
+
+
+def _namespace(namespace: dict[str, Any]) -> None:
+    name = namespace.get("metadata", {}).get("name")
+    if name:
+        labels = namespace["metadata"].setdefault("labels", {})
+        labels.setdefault("kubernetes.io/metadata.name", name)
+
+
+def _network_policy_spec(spec: dict[str, Any]) -> None:
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _subject(subject: dict[str, Any]) -> None:
+    if subject.get("kind") in {"User", "Group"}:
+        subject.setdefault("apiGroup", _RBAC)
+
+
+def _definition_spec(spec: dict[str, Any]) -> None:
+    names = spec.get("names", {})
+    if names.get("kind"):
+        names.setdefault("singular", names["kind"].lower())
+        names.setdefault("listKind", f"{names['kind']}List")
+
+
+_SPECIAL: dict[str, Callable[[dict[str, Any]], None]] = {
+    _CORE + "Container": _pull_policy,
+    _CORE + "EphemeralContainer": _pull_policy,
+    _CORE + "PodSpec": _pod_spec,
+    _CORE + "Pod": _pod,
+    _CORE + "Volume": _volume,
+    _CORE + "ServiceSpec": _service_spec,
+    _CORE + "Secret": _secret,
+    _CORE + "Namespace": _namespace,
+    _APPS + "StatefulSetUpdateStrategy": _stateful_set_strategy,
+    _APPS + "DeploymentStrategy": _deployment_strategy,
+    _APPS + "StatefulSetSpec": _stateful_set_spec,
+    "io.k8s.api.batch.v1.JobSpec": _job_spec,
+    "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy_spec,
+    "io.k8s.api.rbac.v1.Subject": _subject,
+    _CRDS + "CustomResourceDefinitionSpec": _definition_spec,
+}
+_EMPTY: tuple[Any, ...] = ("", 0, [], {}, None)
+
+
+def _is_unset(schema: dict[str, Any]) -> bool:
+    """Tell whether an empty value in this field is the same as none, as it is in Go's own types."""
+    return "default" in schema or bool(schema.get("x-omit-empty"))
+
+
+def _is_struct(schema: dict[str, Any]) -> bool:
+    return schema.get("default") == {} and "properties" in schema
+
+
+def fill(schema: dict[str, Any], value: Any) -> Any:
+    """Bring a value into the form Go would write, defaults included; objects change in place."""
+    if schema.get("x-quantity"):
+        return canonical_quantity(str(value)) if isinstance(value, str | int | float) else value
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return value
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        value[:] = [fill(items, item) for item in value]
+    elif isinstance(value, dict):
+        _fill_object(schema, value)
+    return value
+
+
+def _fill_object(schema: dict[str, Any], value: dict[str, Any]) -> None:
+    properties: dict[str, Any] = schema.get("properties", {})
+    writable(schema, value)
+    name = schema.get("x-definition", "")
+    for field, default in _DEFAULTS.get(name, {}).items():
+        if value.get(field) in (None, "") and (field not in value or _is_unset(properties[field])):
+            value[field] = dict(default) if isinstance(default, dict) else default
+    rest = schema.get("additionalProperties")
+    for field, item in value.items():
+        sub = properties.get(field, rest)
+        if isinstance(sub, dict) and item is not None:
+            value[field] = fill(sub, item)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        special(value)
+
+
+def writable(schema: dict[str, Any], value: dict[str, Any]) -> None:
+    """Drop nulls and empty optional fields of an object; add the fields Go always writes."""
+    for field, sub in schema.get("properties", {}).items():
+        item = value.get(field)
+        if item is None:
+            _absent(field, sub, value)
+        elif sub.get("x-omit-empty") and item in _EMPTY and not _is_struct(sub):
+            del value[field]
+        elif sub.get("x-write-null") and item in ([], {}):
+            value[field] = None
+        elif "default" in sub and sub["default"] not in _EMPTY and item == "":
+            value[field] = sub["default"]
+
+
+def _absent(field: str, schema: dict[str, Any], value: dict[str, Any]) -> None:
+    if schema.get("x-write-null"):
+        value[field] = None
+    elif "default" in schema and not isinstance(schema["default"], dict):
+        value[field] = schema["default"]
+    elif _is_struct(schema):
+        value[field] = {}
+    else:
+        value.pop(field, None)
