@@ -22,7 +22,9 @@ def connect(situation: Situation) -> Plan | None:
     members = [node for node in situation.by_id.values() if _belongs(situation, node)]
     steps: list[Action] = []
     blocked: dict[str, None] = {}
+    meeting = 0
     for one, two in combinations(members, 2):
+        meeting += _is_meeting(one, two) or _is_meeting(two, one)
         meets = _meets(one, two)
         if not meets:
             continue
@@ -40,7 +42,17 @@ def connect(situation: Situation) -> Plan | None:
             phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
             again_after=0.1,
         )
-    return Plan(rule="connect", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+    if meeting:
+        blocked[f"{meeting} pairs of servers are being introduced"] = None
+    if not blocked:
+        return None
+    again = 0.05 if meeting else None
+    return Plan(
+        rule="connect",
+        blocked=tuple(blocked),
+        phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+        again_after=again,
+    )
 
 
 def merge_limitation(one: Seen, two: Seen) -> str | None:
@@ -70,7 +82,12 @@ def _belongs(situation: Situation, node: Seen) -> bool:
 
 
 def _meets(one: Seen, two: Seen) -> list[Action]:
-    """The introductions a pair needs: one when strangers, else from whoever has it wrong."""
+    """The introductions a pair needs: one when strangers, else from whoever has it wrong.
+
+    While two shake hands they are left alone: a second MEET would begin the handshake anew.
+    """
+    if _is_meeting(one, two) or _is_meeting(two, one):
+        return []
     if one.peer(two.id) is None and two.peer(one.id) is None:
         found: list[Action] = [Meet(node=at(one), peer=at(two))]
         if one.ip != one.pod.ip:
@@ -85,4 +102,10 @@ def _has_it_wrong(viewer: Seen, other: Seen) -> bool:
     view = viewer.peer(other.id)
     if view is None or view.ip != other.pod.ip or other.ip != other.pod.ip:
         return True
-    return not view.connected or PeerFlag.NOADDR in view.flags
+    return PeerFlag.NOADDR in view.flags  # a link that is merely down the engine opens again
+
+
+def _is_meeting(viewer: Seen, other: Seen) -> bool:
+    return any(
+        peer.ip == other.pod.ip and PeerFlag.HANDSHAKE in peer.flags for peer in viewer.peers
+    )
