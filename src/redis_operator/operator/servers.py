@@ -55,12 +55,19 @@ class Servers:
         self._links = links
         self._targets = targets  # by pod name
 
+    async def open(self, pod: str, uid: str) -> Connection:
+        """Return a connection to the server of exactly this pod, whoever it says it is."""
+        target = self._targets.get(pod)
+        if target is None or target.uid != uid:
+            raise Refused(f"{pod} is not the pod it was: it was re-created")
+        return await self._links.open(target, timeout=_TIMEOUT)
+
     async def reach(self, at: At) -> Connection:
         """Return a connection to a server whose id was just checked. I11"""
         target = self._targets.get(at.pod)
-        if target is None or target.uid != at.uid or target.address.host != at.ip:
-            raise Refused(f"{at.pod} is not the pod it was: it was re-created or moved")
-        connection = await self._links.open(target, timeout=_TIMEOUT)
+        if target is not None and target.address.host != at.ip:
+            raise Refused(f"{at.pod} is not where it was: it moved to {target.address.host}")
+        connection = await self.open(at.pod, at.uid)
         found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
         if found != at.id:
             raise Refused(f"{at.pod} is node {found[:8]} now, not {at.id[:8]}")

@@ -1,0 +1,136 @@
+"""From cached Kubernetes objects to what planning sees of pods, workloads and volumes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from redis_operator.api.quantity import parse_quantity
+from redis_operator.kube.objects import (
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    StatefulSet,
+    StorageClass,
+)
+from redis_operator.manifests import names
+from redis_operator.planning import observed as seen
+
+__all__ = ["RESTART_ANNOTATION", "SERVER", "has_ended", "pod_seen", "volume_seen", "workload_seen"]
+
+SERVER: Final = "redis"  # the container that runs the server
+RESTART_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
+_ZONE: Final = "topology.kubernetes.io/zone"
+_REVISION: Final = "controller-revision-hash"
+_DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
+
+
+def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | None:
+    """Return a pod as planning sees it; None when it is not called like one of the database's."""
+    place = names.place_of(database, pod.metadata.name)
+    if place is None:
+        return None
+    node = nodes.get(pod.spec.node_name)
+    born = pod.metadata.creation_timestamp
+    return seen.Pod(
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        shard=place.shard,
+        ordinal=place.ordinal,
+        ip=pod.status.pod_ip,
+        phase=_phase(pod),
+        ready=_condition(pod, "Ready"),
+        revision=pod.metadata.label(_REVISION),
+        node=pod.spec.node_name,
+        zone=node.metadata.label(_ZONE) if node is not None else "",
+        deleting=pod.metadata.is_deleting,
+        restarts=sum(c.restart_count for c in pod.status.container_statuses or ()),
+        role_label=pod.metadata.label(names.ROLE_LABEL),
+        waiting=_waiting(pod),
+        since=born.timestamp() if born is not None else 0.0,
+        restarted_at=pod.metadata.annotation(RESTART_ANNOTATION),
+        draining=node is not None and _is_drained(node),
+    )
+
+
+def _phase(pod: Pod) -> seen.PodPhase:
+    try:
+        return seen.PodPhase(pod.status.phase or "Pending")
+    except ValueError:
+        return seen.PodPhase.UNKNOWN
+
+
+def _condition(pod: Pod, kind: str) -> bool:
+    return any(c.type == kind and c.is_true for c in pod.status.conditions or ())
+
+
+def _waiting(pod: Pod) -> str:
+    """Return in words why a pod does not run."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"{condition.reason}: {condition.message}"
+    for status in (
+        *(pod.status.init_container_statuses or ()),
+        *(pod.status.container_statuses or ()),
+    ):
+        waiting = status.state.waiting
+        if waiting is not None and waiting.reason not in (
+            "ContainerCreating",
+            "PodInitializing",
+            "",
+        ):
+            said = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+            return f"{said} (container {status.name})"
+    return ""
+
+
+def _is_drained(node: Node) -> bool:
+    return node.spec.unschedulable or any(t.key in _DRAINED for t in node.spec.taints or ())
+
+
+def has_ended(pod: Pod) -> bool:
+    """Tell whether the kubelet says that the server's container does not run."""
+    for status in pod.status.container_statuses or ():
+        if status.name == SERVER:
+            ended = status.state.terminated is not None
+            between = status.state.waiting is not None and status.last_state.terminated is not None
+            return ended or between
+    return False
+
+
+def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
+    """Return a shard's StatefulSet as planning sees it."""
+    shard = found.metadata.label(names.SHARD_LABEL)
+    if not shard.isdigit() or found.metadata.name != names.shard(database, int(shard)):
+        return None
+    current = found.status.observed_generation >= found.metadata.generation
+    return seen.Workload(
+        shard=int(shard),
+        name=found.metadata.name,
+        uid=found.metadata.uid,
+        pods=found.spec.replicas or 0,
+        revision=found.status.update_revision if current else "",
+        stamp=found.metadata.annotation(names.INTENT_ANNOTATION),
+        deleting=found.metadata.is_deleting,
+    )
+
+
+def volume_seen(
+    database: str, claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass]
+) -> seen.Volume | None:
+    """Return a pod's claim as planning sees it."""
+    pod = claim.metadata.name.removeprefix("data-")
+    if names.place_of(database, pod) is None:
+        return None
+    asked = (claim.spec.resources.requests or {}).get("storage", 0)
+    given = (claim.status.capacity or {}).get("storage", 0)
+    found = classes.get(claim.spec.storage_class_name or "")
+    return seen.Volume(
+        name=claim.metadata.name,
+        pod=pod,
+        uid=claim.metadata.uid,
+        requested=int(parse_quantity(asked) or 0),
+        capacity=int(parse_quantity(given) or 0),
+        expandable=found is not None and bool(found.allow_volume_expansion),
+        deleting=claim.metadata.is_deleting,
+    )

@@ -1,0 +1,148 @@
+"""Doing actions on Kubernetes objects: a live look first, then a write that carries the uid.
+
+What is destructive reads the object from the API itself, never from a cache: a cache that travels
+in time must not be able to delete the pod of another day. K-07, K-11
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import ApiError, Conflict, KubeError, NotFound
+from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from redis_operator.kube.patches import JsonPatch, MergePatch
+from redis_operator.manifests import names
+from redis_operator.manifests.names import ROLE_LABEL
+from redis_operator.operator.errors import Failed, Refused
+from redis_operator.operator.servers import Servers
+from redis_operator.planning.actions import (
+    DeletePod,
+    DeleteWorkload,
+    GrowVolume,
+    LabelRole,
+    ScaleWorkload,
+)
+from redis_operator.planning.observed import Role
+from redis_operator.redis import commands
+from redis_operator.redis.errors import RedisError
+from redis_operator.redis.replies import PrimaryRole
+
+__all__ = ["ClusterObjects"]
+
+_TIMEOUT = 10.0
+
+
+class ClusterObjects:
+    """The Kubernetes objects of one database."""
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, servers: Servers, *, keep_claims: bool
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._servers = servers
+        self._keep_claims = keep_claims
+
+    async def label_role(self, action: LabelRole) -> None:
+        """Set the label by which Services find the pod, if it still is that pod."""
+        change = {"metadata": {"uid": action.uid, "labels": {ROLE_LABEL: action.role.value}}}
+        key = (self._namespace, action.pod)
+        try:
+            await self._client.patch(PODS, key, MergePatch(change), timeout=_TIMEOUT)
+        except (NotFound, Conflict) as error:
+            raise Refused(f"{action.pod} is not the pod it was: {error}") from error
+        except KubeError as error:
+            raise Failed(str(error)) from error
+
+    async def delete_pod(self, action: DeletePod) -> None:
+        """Delete a pod whose server, if it answers, is still what the plan took it for."""
+        key = (self._namespace, action.pod)
+        try:
+            pod = await self._client.get(PODS, key, timeout=_TIMEOUT)
+            if pod.metadata.uid != action.uid:
+                raise Refused(f"{action.pod} was re-created meanwhile")
+            if pod.metadata.is_deleting:
+                return
+            await self._check_server(action)
+            await self._client.delete(PODS, key, uid=action.uid, timeout=_TIMEOUT)
+        except NotFound:
+            return
+        except Conflict as error:
+            raise Refused(f"{action.pod} changed meanwhile: {error}") from error
+        except KubeError as error:
+            raise Failed(str(error)) from error
+
+    async def _check_server(self, action: DeletePod) -> None:
+        if action.expect_id is None and action.expect_role is None:
+            return
+        try:
+            connection = await self._servers.open(action.pod, action.uid)
+            found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
+            role = await connection.run(commands.role(), timeout=_TIMEOUT)
+        except RedisError:
+            return  # it does not answer: the plan knew that, or it died since and goes anyway
+        if action.expect_id is not None and found != action.expect_id:
+            raise Refused(f"{action.pod} is another node by now")
+        is_primary = isinstance(role, PrimaryRole)
+        if action.expect_role is Role.REPLICA and is_primary:
+            raise Refused(f"{action.pod} became a primary meanwhile")
+
+    async def scale(self, action: ScaleWorkload) -> None:
+        """Set how many pods a shard has, if it still has as many as the plan saw."""
+        name = names.shard(self._name, action.shard)
+        operations: list[dict[str, Any]] = [
+            {"op": "test", "path": "/metadata/uid", "value": action.uid},
+            {"op": "test", "path": "/spec/replicas", "value": action.from_pods},
+            {"op": "replace", "path": "/spec/replicas", "value": action.to_pods},
+        ]
+        try:
+            await self._client.patch(
+                STATEFUL_SETS, (self._namespace, name), JsonPatch(operations), timeout=_TIMEOUT
+            )
+        except NotFound as error:
+            raise Refused(f"StatefulSet {name} is gone") from error
+        except ApiError as error:
+            raise Refused(f"StatefulSet {name} changed meanwhile: {error}") from error
+
+    async def delete_workload(self, action: DeleteWorkload) -> None:
+        """Remove a shard that left: its StatefulSet, then its claims unless they are kept."""
+        name = names.shard(self._name, action.shard)
+        key = (self._namespace, name)
+        try:
+            found = await self._client.get(STATEFUL_SETS, key, timeout=_TIMEOUT)
+            if found.metadata.uid != action.uid:
+                raise Refused(f"StatefulSet {name} was re-created meanwhile")
+            pods = found.spec.replicas or 0
+            await self._client.delete(STATEFUL_SETS, key, uid=action.uid, timeout=_TIMEOUT)
+            if not self._keep_claims:
+                await self._delete_claims(action.shard, pods)
+        except NotFound:
+            return
+        except KubeError as error:
+            raise Failed(str(error)) from error
+
+    async def _delete_claims(self, shard: int, pods: int) -> None:
+        for ordinal in range(pods):
+            key = (self._namespace, names.claim(self._name, shard, ordinal))
+            try:
+                await self._client.delete(PERSISTENT_VOLUME_CLAIMS, key, timeout=_TIMEOUT)
+            except NotFound:
+                continue
+
+    async def grow(self, action: GrowVolume) -> None:
+        """Ask for a bigger volume, if it still is that claim."""
+        change = {
+            "metadata": {"uid": action.uid},
+            "spec": {"resources": {"requests": {"storage": str(action.size)}}},
+        }
+        key = (self._namespace, action.claim)
+        try:
+            await self._client.patch(
+                PERSISTENT_VOLUME_CLAIMS, key, MergePatch(change), timeout=_TIMEOUT
+            )
+        except (NotFound, Conflict) as error:
+            raise Refused(f"claim {action.claim} is not what it was: {error}") from error
+        except KubeError as error:
+            raise Failed(f"claim {action.claim} cannot grow: {error}") from error
