@@ -121,14 +121,14 @@ def test_impersonation_becomes_headers(tmp_path: Path) -> None:
         "as": "jane",
         "as-uid": "7",
         "as-groups": ["a", "b"],
-        "as-user-extra": {"reason": ["x"]},
+        "as-user-extra": {"Example.org/Reason": ["x"]},
     }
     assert access(written(tmp_path / "c", user=user)).impersonate == (
         ("impersonate-user", "jane"),
         ("impersonate-uid", "7"),
         ("impersonate-group", "a"),
         ("impersonate-group", "b"),
-        ("impersonate-extra-reason", "x"),
+        ("impersonate-extra-example.org%2Freason", "x"),
     )
 
 

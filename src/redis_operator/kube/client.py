@@ -176,14 +176,14 @@ class Client:
         resource_version: str = "",
         bookmarks: bool = True,
         initial_events: bool = False,
-        server_timeout: int = 0,
-        idle: float = 90.0,
+        server_timeout: int = 300,
+        idle: float | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         """Open a watch; the iterator ends when the server ends the stream.
 
         `initial_events` asks the server to send the present objects first and then a bookmark
         with `initial_events_end`. `server_timeout` asks it to end the stream after that many
-        seconds; `idle` is how long silence is borne.
+        seconds; `idle` is how long silence is borne, half a minute longer than that unless given.
 
         Errors: `Expired` (on entry or from the iterator) when the version is too old, any other
         `ApiError` the server sends, `GarbledLine`, `StreamStalled`, `ConnectionFailed`.
@@ -198,7 +198,8 @@ class Client:
             initial_events=initial_events,
             server_timeout=server_timeout,
         )
-        return self._events(kind, request, idle)
+        silence = server_timeout + 30.0 if idle is None else idle
+        return self._events(kind, request, silence)
 
     # Writing
 

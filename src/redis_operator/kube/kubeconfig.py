@@ -12,7 +12,7 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import yaml
@@ -39,6 +39,7 @@ EXEC_VERSIONS: Final = (
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 )
+_HEADER_SAFE: Final = "!#$&'*+-.^_`|~"
 _PATH = re.compile(r" - at `\$\.?(.*)`$")
 
 
@@ -388,5 +389,6 @@ def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
         headers.append(("impersonate-uid", user.impersonate_uid))
     headers.extend(("impersonate-group", group) for group in user.impersonate_groups or ())
     for name, values in (user.impersonate_extra or {}).items():
-        headers.extend((f"impersonate-extra-{name}", value) for value in values)
+        header = f"impersonate-extra-{quote(name.lower(), safe=_HEADER_SAFE)}"
+        headers.extend((header, value) for value in values)
     return tuple(headers)
