@@ -4,15 +4,61 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import yaml
+
 from redis_operator.api.crd import crds, to_yaml
+from redis_operator.api.redis import Redis
+from redis_operator.api.validation import load
+from redis_operator.api.version import find_version
+from redis_operator.manifests.build import build
+from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.redis.versions import parse_version
 
 ROOT = Path(__file__).parent.parent
-HEADER = "# Made by `make generate` from src/redis_operator/api; do not edit.\n"
+HEADER = "# Made by `make generate` from src/redis_operator; do not edit.\n"
+
+
+def example(path: Path) -> Redis:
+    """The database of an example, as the API server would give it to the operator."""
+    raw = yaml.safe_load(path.read_text())
+    redis = load(raw)
+    if not isinstance(redis, Redis):
+        raise SystemExit(f"{path.name}: " + "; ".join(map(str, redis)))
+    metadata = msgspec.structs.replace(redis.metadata, namespace="default", uid="the-uid")
+    return msgspec.structs.replace(redis, metadata=metadata)
+
+
+def facts_of(redis: Redis) -> Facts:
+    """Facts for an example: its version's image, and passwords that are none."""
+    entry = find_version(redis.spec)
+    if isinstance(entry, str):
+        raise SystemExit(entry)
+    version = parse_version(entry.engine.value, entry.version)
+    if version is None:
+        raise SystemExit(f"{entry.version} is no version")
+    words = {name: f"the-{name}-password" for name in Passwords.__struct_fields__}
+    return Facts(
+        version=version,
+        image=entry.image,
+        exporter_image=entry.exporter_image,
+        passwords=Passwords(**words),
+        operator_namespace="redis-operator",
+    )
+
+
+def golden(path: Path) -> str:
+    """All objects of an example as one file."""
+    redis = example(path)
+    return HEADER + "".join(f"---\n{to_yaml(o)}" for o in build(redis, facts_of(redis)))
 
 
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
-    return {ROOT / "config" / "crd" / name: HEADER + to_yaml(crd) for name, crd in crds().items()}
+    found = {ROOT / "config" / "crd" / name: HEADER + to_yaml(crd) for name, crd in crds().items()}
+    for path in sorted((ROOT / "examples").glob("cluster*.yaml")):
+        found[ROOT / "tests" / "golden" / path.name] = golden(path)
+    return found
 
 
 def main() -> None:

@@ -1,0 +1,59 @@
+"""The door: everything a database consists of, in the order it is applied. Pure."""
+
+from __future__ import annotations
+
+from redis_operator.api.redis import Redis
+
+from . import names
+from .config import config_file, config_file_name
+from .facts import Facts
+from .network import network_policy
+from .objects import Object, make, stamp
+from .rbac import rbac
+from .scripts import BOOT, READY
+from .secrets import secrets
+from .services import services
+from .workload import disruption_budget, shard_numbers, statefulset
+
+__all__ = ["MANAGED_KINDS", "build", "config_map"]
+
+MANAGED_KINDS: tuple[tuple[str, str], ...] = (
+    ("v1", "ServiceAccount"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "Service"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("apps/v1", "StatefulSet"),
+)
+"""Kinds that `build` makes. Objects of these kinds that we own and did not build are left over."""
+
+
+def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
+    """All objects of a database in mode Cluster, each stamped with the hash of our intent.
+
+    What others need comes first: a pod never starts before its configuration and its users exist.
+    """
+    numbers = shard_numbers(redis, facts)
+    found: list[Object] = [
+        *rbac(redis),
+        *secrets(redis, facts),
+        config_map(redis, facts),
+        *services(redis),
+    ]
+    if redis.spec.network_policy.enabled:
+        found.append(network_policy(redis, facts))
+    if redis.spec.disruption_budget.enabled:
+        found += [disruption_budget(redis, number) for number in numbers]
+    found += [statefulset(redis, facts, number) for number in numbers]
+    return tuple(stamp(document) for document in found)
+
+
+def config_map(redis: Redis, facts: Facts) -> Object:
+    """Scripts, and a configuration file for each version that runs or shall run."""
+    files = {"boot.sh": BOOT, "ready.sh": READY}
+    for version in sorted({facts.version, *facts.running}):
+        files[config_file_name(version)] = config_file(redis.spec, version)
+    return make(redis, "ConfigMap", names.config_map(redis.metadata.name), {"data": files})

@@ -1,0 +1,108 @@
+"""The server's configuration for one database and one version. Pure.
+
+Three sources, later ones win: what keeps a cluster safe, what the spec's fields mean, and what the
+person wrote under `spec.config` (validated before: it holds nothing that is ours).
+"""
+
+from __future__ import annotations
+
+from redis_operator.api.redis import Persistence, RedisSpec
+from redis_operator.redis.config import Directive, Effect, effect, is_known, render
+from redis_operator.redis.versions import Ability, Version, can
+
+from .memory import backlog_bytes, maxmemory_bytes, memory_limit
+from .names import CLIENT_PORT
+from .objects import digest
+
+__all__ = [
+    "NODE_TIMEOUT_MS",
+    "boot_digest",
+    "config_file",
+    "config_file_name",
+    "directives",
+    "live_directives",
+]
+
+NODE_TIMEOUT_MS = 5000
+_SAVE_POINTS = "3600 1 300 100 60 10000"
+
+
+def config_file_name(version: Version) -> str:
+    """The file that servers of this version read."""
+    return f"{version.engine}-{version.major}.{version.minor}.conf"
+
+
+def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
+    """Every directive a server of this version gets, by name."""
+    found = dict(_safe(spec, version)) | _persistence(spec) | _memory(spec, version)
+    for name, value in sorted(spec.config.items()):
+        if is_known(name, version):
+            found[name] = str(value)
+    return found
+
+
+def config_file(spec: RedisSpec, version: Version) -> str:
+    """The configuration file of servers of this version."""
+    return render(directives(spec, version).items())
+
+
+def live_directives(spec: RedisSpec, version: Version) -> dict[str, str]:
+    """Those directives that a running server must have and can be given without a restart."""
+    fixed = {"port", "bind", "cluster-enabled", "cluster-config-file", "dbfilename"}
+    return {
+        name: value
+        for name, value in directives(spec, version).items()
+        if name not in fixed and effect(name, version) is Effect.LIVE
+    }
+
+
+def boot_digest(spec: RedisSpec, version: Version) -> str:
+    """A hash of what only a restart can change; it is part of the pod template."""
+    live = live_directives(spec, version)
+    return digest({n: v for n, v in directives(spec, version).items() if n not in live})
+
+
+def _safe(spec: RedisSpec, version: Version) -> list[Directive]:
+    found: list[Directive] = [
+        ("port", str(CLIENT_PORT)),
+        ("bind", "* -::*"),
+        ("protected-mode", "yes"),
+        ("tcp-keepalive", "60"),
+        ("cluster-enabled", "yes"),
+        ("cluster-config-file", "nodes.conf"),
+        ("cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+        # One lost shard must not stop the others.
+        ("cluster-require-full-coverage", "no"),
+        # The operator places replicas; the engine would move them across shards and zones.
+        ("cluster-allow-replica-migration", "no"),
+        ("repl-diskless-sync", "yes"),
+        ("repl-diskless-sync-delay", "0"),
+        ("repl-backlog-size", str(backlog_bytes(memory_limit(spec)))),
+        ("min-replicas-to-write", str(spec.durability.min_replicas_to_write)),
+        ("min-replicas-max-lag", str(spec.durability.max_lag_seconds)),
+    ]
+    if can(version, Ability.SHUTDOWN_FAILOVER):
+        # A drained primary hands over by itself, also while the operator is away.
+        found.append(("shutdown-on-sigterm", "failover"))
+    return found
+
+
+def _persistence(spec: RedisSpec) -> dict[str, str]:
+    kind = spec.persistence
+    uses_aof = kind in (Persistence.AOF, Persistence.BOTH)
+    uses_rdb = kind in (Persistence.RDB, Persistence.BOTH)
+    return {
+        "dbfilename": "dump.rdb",
+        "appendonly": "yes" if uses_aof else "no",
+        "appendfsync": "everysec",
+        "save": _SAVE_POINTS if uses_rdb else "",
+        # Without persistence, a file left by a sync would be loaded as if it were the present.
+        "rdb-del-sync-files": "yes" if kind is Persistence.NONE else "no",
+    }
+
+
+def _memory(spec: RedisSpec, version: Version) -> dict[str, str]:
+    found = {"maxmemory": str(maxmemory_bytes(spec)), "maxmemory-policy": "noeviction"}
+    if can(version, Ability.MULTI_CONFIG_SET):
+        found["maxmemory-clients"] = "10%"
+    return found

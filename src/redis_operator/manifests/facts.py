@@ -1,0 +1,43 @@
+"""What the spec does not say and the objects need: versions, images, passwords, where we run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from redis_operator.redis.versions import Version
+
+__all__ = ["Facts", "Passwords"]
+
+
+class Passwords(Struct, frozen=True):
+    """One password for each user. Their text form hides them."""
+
+    default: str
+    operator: str
+    replication: str
+    exporter: str
+
+    def __repr__(self) -> str:
+        return "Passwords(***)"
+
+
+class Facts(Struct, frozen=True):
+    """Everything `build` needs besides the object itself.
+
+    `running` lists versions that servers still run while another is wanted: their files are kept,
+    so that a pod of the old version can restart. `pods` says how many pods a shard has where that
+    is not yet what the spec says: a shard still to be drained, a replica not yet removed.
+    `identity` is what volumes are marked with; it differs from the object's uid only when a
+    database is created anew on volumes that were retained.
+    """
+
+    version: Version
+    image: str
+    passwords: Passwords
+    exporter_image: str = ""
+    running: tuple[Version, ...] = ()
+    pods: Mapping[int, int] = field(default_factory=dict)
+    operator_namespace: str = ""
+    identity: str = ""

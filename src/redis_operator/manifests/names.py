@@ -1,0 +1,140 @@
+"""How everything is called: a function of the database's name, so nothing is ever looked up."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+__all__ = [
+    "BUS_PORT",
+    "CLIENT_PORT",
+    "DATABASE_LABEL",
+    "EXPORTER_PORT",
+    "IDENTITY_ANNOTATION",
+    "INTENT_ANNOTATION",
+    "MANAGER",
+    "ROLE_LABEL",
+    "SHARD_LABEL",
+    "TEMPLATE_ANNOTATION",
+    "Place",
+    "auth_secret",
+    "claim",
+    "client_service",
+    "common_labels",
+    "config_map",
+    "connection_secret",
+    "nodes_service",
+    "place_of",
+    "pod",
+    "primaries_service",
+    "replicas_service",
+    "selector",
+    "shard",
+    "stats_service",
+    "users_secret",
+]
+
+CLIENT_PORT: Final = 6379
+BUS_PORT: Final = 16379
+EXPORTER_PORT: Final = 9121
+MANAGER: Final = "redis-operator"
+DATABASE_LABEL: Final = "redisoperator.dev/database"
+SHARD_LABEL: Final = "redisoperator.dev/shard"
+ROLE_LABEL: Final = "redisoperator.dev/role"
+INTENT_ANNOTATION: Final = "redisoperator.dev/intent"
+TEMPLATE_ANNOTATION: Final = "redisoperator.dev/template"
+IDENTITY_ANNOTATION: Final = "redisoperator.dev/identity"
+_POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
+
+
+class Place(Struct, frozen=True, order=True):
+    """Where a pod is meant to be: its shard's number and its own within the shard."""
+
+    shard: int
+    ordinal: int
+
+
+def shard(name: str, number: int) -> str:
+    """The StatefulSet and the disruption budget of one shard."""
+    return f"{name}-{number}"
+
+
+def pod(name: str, number: int, ordinal: int) -> str:
+    """One pod of a shard."""
+    return f"{name}-{number}-{ordinal}"
+
+
+def claim(name: str, number: int, ordinal: int) -> str:
+    """The volume claim of one pod."""
+    return f"data-{pod(name, number, ordinal)}"
+
+
+def place_of(name: str, pod_name: str) -> Place | None:
+    """Where a pod of this database belongs, or None when it is not called like one."""
+    match = _POD.fullmatch(pod_name)
+    if match is None or match["name"] != name:
+        return None
+    return Place(int(match["shard"]), int(match["ordinal"]))
+
+
+def nodes_service(name: str) -> str:
+    """The headless Service that gives every pod its name."""
+    return f"{name}-nodes"
+
+
+def client_service(name: str) -> str:
+    """The Service for clients: any server."""
+    return name
+
+
+def primaries_service(name: str) -> str:
+    """The Service that reaches primaries only."""
+    return f"{name}-primaries"
+
+
+def replicas_service(name: str) -> str:
+    """The Service that reaches replicas only."""
+    return f"{name}-replicas"
+
+
+def stats_service(name: str) -> str:
+    """The Service that exporters are scraped through."""
+    return f"{name}-stats"
+
+
+def config_map(name: str) -> str:
+    """Configuration files and scripts."""
+    return f"{name}-config"
+
+
+def auth_secret(name: str) -> str:
+    """The generated password of the default user."""
+    return f"{name}-auth"
+
+
+def users_secret(name: str) -> str:
+    """ACL files and the passwords of our own users."""
+    return f"{name}-users"
+
+
+def connection_secret(name: str) -> str:
+    """How to connect, in the Service Binding layout."""
+    return f"{name}-conn"
+
+
+def selector(name: str, number: int | None = None) -> dict[str, str]:
+    """Labels that pick the pods of a database, or of one of its shards. They never change."""
+    picked = {DATABASE_LABEL: name}
+    return picked if number is None else picked | {SHARD_LABEL: str(number)}
+
+
+def common_labels(name: str) -> dict[str, str]:
+    """Labels of every object of a database."""
+    return {
+        "app.kubernetes.io/name": "redis",
+        "app.kubernetes.io/instance": name,
+        "app.kubernetes.io/managed-by": MANAGER,
+        DATABASE_LABEL: name,
+    }

@@ -1,0 +1,48 @@
+"""Who may reach the servers. Pure."""
+
+from __future__ import annotations
+
+from redis_operator.api.redis import Redis
+
+from . import names
+from .facts import Facts
+from .objects import Object, make
+
+__all__ = ["network_policy"]
+
+
+def network_policy(redis: Redis, facts: Facts) -> Object:
+    """Clients may use the client port; only servers of this very database may use the bus.
+
+    The bus has no passwords: whoever reaches it can join two clusters for ever, so that port is
+    closed to everybody else even inside the namespace.
+    """
+    name = redis.metadata.name
+    ourselves = {"podSelector": {"matchLabels": names.selector(name)}}
+    clients = [dict(peer) for peer in redis.spec.network_policy.clients] or [{"podSelector": {}}]
+    ingress = [
+        _allow([ourselves], names.CLIENT_PORT, names.BUS_PORT),
+        _allow([*clients, _operator(facts)], names.CLIENT_PORT),
+    ]
+    if redis.spec.monitoring.exporter:
+        ingress.append(_allow([], names.EXPORTER_PORT))
+    spec = {
+        "podSelector": {"matchLabels": names.selector(name)},
+        "policyTypes": ["Ingress"],
+        "ingress": ingress,
+    }
+    return make(redis, "NetworkPolicy", name, {"spec": spec}, api_version="networking.k8s.io/v1")
+
+
+def _allow(peers: list[Object], *ports: int) -> Object:
+    rule: Object = {"ports": [{"port": port, "protocol": "TCP"} for port in ports]}
+    return rule | ({"from": peers} if peers else {})
+
+
+def _operator(facts: Facts) -> Object:
+    """The operator's own pods, in its namespace where that is known."""
+    namespace: Object = {}
+    if facts.operator_namespace:
+        namespace = {"matchLabels": {"kubernetes.io/metadata.name": facts.operator_namespace}}
+    pods = {"matchLabels": {"app.kubernetes.io/name": names.MANAGER}}
+    return {"namespaceSelector": namespace, "podSelector": pods}

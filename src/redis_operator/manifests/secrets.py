@@ -1,0 +1,85 @@
+"""Secrets: the generated password, our own users, and how to connect. Pure.
+
+Passwords come in as facts. Whoever generated them finds them again in these Secrets, so a lost
+operator loses no password.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from redis_operator.api.redis import Engine, Redis
+
+from . import names
+from .facts import Facts
+from .objects import Object, encode_data, make
+from .users import EXPORTER, OPERATOR, REPLICATION, acl_file, acl_file_name, replication_file
+
+__all__ = ["PASSWORD_KEY", "password_limitation", "secrets"]
+
+PASSWORD_KEY = "password"  # noqa: S105 - the name of a key, not a password
+
+
+def password_limitation(raw: bytes | None) -> str | None:
+    """Why the content of a Secret cannot be a password, or None.
+
+    A line end is refused rather than cut off: one path that cuts and one that does not would lock
+    somebody out.
+    """
+    if not raw:
+        return f"has no key {PASSWORD_KEY}, or it is empty"
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return f"key {PASSWORD_KEY} is not text"
+    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
+        return f"key {PASSWORD_KEY} has a line end or another control character; write it without"
+    if len(raw) > 512:
+        return f"key {PASSWORD_KEY} is longer than 512 bytes"
+    return None
+
+
+def secrets(redis: Redis, facts: Facts) -> list[Object]:
+    """Every Secret of a database. A password that somebody else keeps is not copied to ours."""
+    found = [_users(redis, facts), _connection(redis, facts)]
+    if not redis.spec.auth.secret_name:
+        data = encode_data({"username": "default", PASSWORD_KEY: facts.passwords.default})
+        body = {"type": "Opaque", "data": data}
+        found.insert(0, make(redis, "Secret", names.auth_secret(redis.metadata.name), body))
+    return found
+
+
+def _users(redis: Redis, facts: Facts) -> Object:
+    passwords = facts.passwords
+    address = f"redis://localhost:{names.CLIENT_PORT}"
+    values = {
+        OPERATOR: passwords.operator,
+        REPLICATION: passwords.replication,
+        EXPORTER: passwords.exporter,
+        "exporter.json": msgspec.json.encode({address: passwords.exporter}).decode(),
+        "replication.conf": replication_file(passwords),
+    }
+    for version in sorted({facts.version, *facts.running}):
+        values[acl_file_name(version)] = acl_file(version, passwords)
+    body = {"type": "Opaque", "data": encode_data(values)}
+    return make(redis, "Secret", names.users_secret(redis.metadata.name), body)
+
+
+def _connection(redis: Redis, facts: Facts) -> Object:
+    name, namespace = redis.metadata.name, redis.metadata.namespace
+    password = facts.passwords.default
+    host = f"{names.client_service(name)}.{namespace}.svc"
+    values = {
+        "type": "redis",
+        "provider": "valkey" if redis.spec.engine is Engine.VALKEY else "redis",
+        "host": host,
+        "port": str(names.CLIENT_PORT),
+        "username": "default",
+        "password": password,
+        "uri": f"redis://default:{quote(password, safe='')}@{host}:{names.CLIENT_PORT}",
+        "cluster": "true",
+    }
+    body = {"type": "servicebinding.io/redis", "data": encode_data(values)}
+    return make(redis, "Secret", names.connection_secret(name), body)

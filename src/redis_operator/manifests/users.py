@@ -1,0 +1,89 @@
+"""ACL users with the least they need, and the files that servers read them from. Pure.
+
+| user | who | may |
+|---|---|---|
+| default | applications | everything but administration and dangerous commands |
+| operator | the operator | look, form and heal the cluster, move slots; never flush or reset |
+| replication | servers among themselves | copy, and receive the keys of a slot that moves |
+| exporter | probes and the metrics exporter | look |
+
+Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
+there are two dialects, and a server reads the one of its version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from redis_operator.redis.versions import Ability, Version, can
+
+from .facts import Passwords
+
+__all__ = ["EXPORTER", "OPERATOR", "REPLICATION", "acl_file", "acl_file_name", "replication_file"]
+
+OPERATOR = "operator"
+REPLICATION = "replication"
+EXPORTER = "exporter"
+
+_CLUSTER_LOOK = ("info", "nodes", "slots", "shards", "myid", "keyslot", "countkeysinslot")
+_DEFAULT = "~* &* +@all -@admin -@dangerous +info +sort"
+_DEFAULT_CLIENT_6 = ("setname", "getname", "id", "info", "tracking", "caching", "reply", "list")
+_OPERATOR = (
+    "~* &* -@all +ping +info +role +wait +dbsize +multi +exec +discard +asking +acl +client "
+    "+command +select +evalsha +memory +migrate +type +bgsave +lastsave +shutdown +latency "
+    "+readonly +readwrite +config|get +config|set +script|load +script|exists"
+)
+_OPERATOR_CLUSTER_6 = (
+    "addslots bumpepoch count-failure-reports countkeysinslot delslots failover forget "
+    "getkeysinslot info meet myid nodes replicate set-config-epoch setslot slots"
+)
+_REPLICATION = "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking"
+_EXPORTER = "-@all +ping +info +dbsize +latency +cluster|info +cluster|nodes +cluster|slots"
+
+
+def _is_old(version: Version) -> bool:
+    return version.engine == "redis" and version.major < 7
+
+
+def _default_rules(version: Version) -> str:
+    rules = [_DEFAULT, *(f"+cluster|{word}" for word in _CLUSTER_LOOK)]
+    if _is_old(version):
+        rules += [f"+client|{word}" for word in _DEFAULT_CLIENT_6]
+    return " ".join(rules)
+
+
+def _operator_rules(version: Version) -> str:
+    if _is_old(version):
+        return " ".join([_OPERATOR, *(f"+cluster|{w}" for w in _OPERATOR_CLUSTER_6.split())])
+    return f"{_OPERATOR} +cluster -cluster|reset -cluster|flushslots"
+
+
+def _replication_rules(version: Version) -> str:
+    if can(version, Ability.MIGRATESLOTS):
+        return f"{_REPLICATION} +cluster|syncslots"
+    return _REPLICATION
+
+
+def acl_file_name(version: Version) -> str:
+    """The file that servers of this version read: rules differ where commands do."""
+    return f"{version.engine}-{version.major}.{version.minor}.acl"
+
+
+def acl_file(version: Version, passwords: Passwords) -> str:
+    """The users of a server. Passwords are hashed, so the file alone opens nothing."""
+    rows = (
+        ("default", passwords.default, _default_rules(version)),
+        (OPERATOR, passwords.operator, _operator_rules(version)),
+        (REPLICATION, passwords.replication, _replication_rules(version)),
+        (EXPORTER, passwords.exporter, _EXPORTER),
+    )
+    lines = [
+        f"user {name} on sanitize-payload #{hashlib.sha256(password.encode()).hexdigest()} {rules}"
+        for name, password, rules in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def replication_file(passwords: Passwords) -> str:
+    """What a server needs to log in to its primary; included by its configuration."""
+    return f'masteruser {REPLICATION}\nmasterauth "{passwords.replication}"\n'

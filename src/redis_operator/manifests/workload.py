@@ -1,0 +1,98 @@
+"""One StatefulSet and one disruption budget for each shard. Pure.
+
+Pods start side by side and are replaced by the operator alone (OnDelete): a StatefulSet knows
+nothing of primaries. Claims are never deleted with it: a StatefulSet that somebody deletes by hand must not
+take data along; the operator removes claims by the database's policy.
+"""
+
+from __future__ import annotations
+
+from redis_operator.api.redis import Redis
+
+from .facts import Facts
+from .names import IDENTITY_ANNOTATION, SHARD_LABEL, common_labels, nodes_service, selector
+from .names import shard as shard_name
+from .objects import Object, make
+from .pod import pod_template
+
+__all__ = ["disruption_budget", "pod_count", "shard_numbers", "statefulset"]
+
+
+def shard_numbers(redis: Redis, facts: Facts) -> tuple[int, ...]:
+    """The shards that have objects now: those wanted, and those still to be drained."""
+    draining = (number for number, pods in facts.pods.items() if pods > 0)
+    return tuple(sorted({*range(redis.spec.shards), *draining}))
+
+
+def pod_count(redis: Redis, facts: Facts, number: int) -> int:
+    """How many pods a shard has now."""
+    if redis.spec.hibernate:
+        return 0
+    return facts.pods.get(number, 1 + redis.spec.replicas)
+
+
+def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
+    """The workload of one shard."""
+    name = redis.metadata.name
+    labels = {SHARD_LABEL: str(number)}
+    spec: Object = {
+        "serviceName": nodes_service(name),
+        "replicas": pod_count(redis, facts, number),
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "OnDelete"},
+        "revisionHistoryLimit": 3,
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "selector": {"matchLabels": selector(name, number)},
+        "template": pod_template(redis, facts, number),
+    }
+    if redis.spec.storage is not None:
+        spec["volumeClaimTemplates"] = [_claim(redis, facts, number)]
+    return make(
+        redis,
+        "StatefulSet",
+        shard_name(name, number),
+        {"spec": spec},
+        api_version="apps/v1",
+        labels=labels,
+    )
+
+
+def _claim(redis: Redis, facts: Facts, number: int) -> Object:
+    storage = redis.spec.storage
+    assert storage is not None
+    spec: Object = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": storage.size}},
+        "volumeMode": "Filesystem",
+    }
+    if storage.class_name is not None:
+        spec["storageClassName"] = storage.class_name
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data",
+            "labels": common_labels(redis.metadata.name) | selector(redis.metadata.name, number),
+            "annotations": {IDENTITY_ANNOTATION: facts.identity or redis.metadata.uid},
+        },
+        "spec": spec,
+    }
+
+
+def disruption_budget(redis: Redis, number: int) -> Object:
+    """Let a drain take one pod of the shard at a time; a broken pod is never in its way."""
+    name = redis.metadata.name
+    return make(
+        redis,
+        "PodDisruptionBudget",
+        shard_name(name, number),
+        {
+            "spec": {
+                "maxUnavailable": 1,
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+                "selector": {"matchLabels": selector(name, number)},
+            }
+        },
+        api_version="policy/v1",
+        labels={SHARD_LABEL: str(number)},
+    )
