@@ -99,11 +99,21 @@ class PathMap:
     `dir="/data"`, but neither in `/database` nor in `/mnt/data`.
     """
 
-    def __init__(self, mounts: Iterable[Mount]) -> None:
-        self._sources = {mount.target: str(mount.source) for mount in mounts if mount.target != "/"}
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = {target: source for target, source in sources.items() if target != "/"}
         longest_first = sorted(self._sources, key=len, reverse=True)
         choices = "|".join(re.escape(target) for target in longest_first)
         self._pattern = re.compile(rf"(?<![\w./-])(?:{choices})(?![\w.-])") if choices else None
+
+    @classmethod
+    def of(cls, mounts: Iterable[Mount]) -> PathMap:
+        """Return the map of some mounts."""
+        return cls({mount.target: str(mount.source) for mount in mounts})
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """What replaces what."""
+        return self._sources
 
     def text(self, text: str) -> str:
         """Replace every mount path in a text."""

@@ -65,6 +65,7 @@ class Description:
 
     `isolation` is `none`, `mount` or `user`; `tree` is described in `keeper.namespaces`; `join_id`
     names a running container whose mount tree to enter; a `guest` is no container of its own.
+    `paths` are the mount paths that were replaced by others, for commands that come later.
     """
 
     id: str
@@ -81,6 +82,15 @@ class Description:
     log_files: int = 2
     cgroups: Sequence[str] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Description | None:
+        """Read what was written, or None when there is none."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.MsgspecError):
+            return None
 
     def write(self, path: Path) -> None:
         """Write it where only this user can read it: the environment may hold secrets."""
@@ -291,6 +301,10 @@ class Processes:
     async def forget(self, identities: Sequence[str]) -> None:
         """Let the keeper drop the records of ended processes whose end was written down."""
         await self._request("forget", ids=list(identities))
+
+    def begin_quitting(self) -> None:
+        """Let the keeper go when it goes; it is not started again."""
+        self._quitting = True
 
     def close(self) -> None:
         """Leave the keeper; what runs goes on."""

@@ -8,6 +8,7 @@ address and point clients without a host at it, so that boot scripts work unchan
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from .images import Image
@@ -74,10 +75,15 @@ def shim_text(name: str, program: Path, *, address: str, version: str) -> str:
     return _PLAIN.format(program=quoted)
 
 
-def write_shims(folder: Path, image: Image, *, address: str) -> None:
-    """Write the programs of an image into a folder that goes first on the container's PATH."""
+def write_shims(
+    folder: Path, image: Image, *, address: str, programs: Mapping[str, Path] | None = None
+) -> None:
+    """Write the programs of an image into a folder that goes first on the container's PATH.
+
+    `programs` says where the container sees them, when that is not where they are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, program in image.names.items():
+    for name, program in (programs or image.names).items():
         shim = folder / name
         shim.write_text(shim_text(name, program, address=address, version=image.version))
         shim.chmod(0o755)

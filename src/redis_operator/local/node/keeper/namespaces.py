@@ -7,8 +7,8 @@ refuses a layer for a folder, that folder is shown as it is.
 """
 
 # The keeper is started by the hundred milliseconds that a pod may take: no pathlib in here.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH108, PTH112, PTH114, PTH115
-# ruff: noqa: PTH116, PTH120, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH112, PTH114, PTH115
+# ruff: noqa: PTH120, PTH123, PTH211
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _MS_REC, _MS_SLAVE, _MS_RELATIME, _MNT_DETACH = 16384, 1 << 19, 1 << 21, 2
 _ST_RELATIME = 4096
 _PR_SET_CHILD_SUBREAPER = 36
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41}
-_AS_IS = ("proc", "sys", "dev")
+_AS_IS = ("proc", "sys")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LAYERS = ".layers"
 
 
@@ -79,15 +80,15 @@ def enter(tree: dict[str, Any], *, user: bool) -> None:
     _mount("", "/", flags=_MS_REC | _MS_SLAVE)
     stage = str(tree["stage"])
     _mount("tmpfs", stage, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=755,size=256m")
-    shown = _show_machine(stage, fresh=set(tree["fresh"]), user=user)
-    bound: list[str] = []
+    ground = _Ground(stage)
+    layered = _show_machine(ground, fresh=set(tree["fresh"]), user=user)
     for folder in tree["folders"]:
-        _make_reachable(stage, folder, bound)
+        ground.make_reachable(folder)
         os.makedirs(stage + folder, exist_ok=True)
     for bind in tree["binds"]:
-        _bind(stage, bind, bound)
+        _bind(ground, bind)
     if tree["read_only"]:
-        for folder in shown:
+        for folder in layered:
             _protect(folder)
         _protect(stage)
     _swap_root(stage)
@@ -103,11 +104,57 @@ def _map_identity(uid: int, gid: int) -> None:
             handle.write(text)
 
 
-def _show_machine(stage: str, *, fresh: set[str], user: bool) -> list[str]:
+class _Ground:
+    """The tree being built, and where in it mount points may be created.
+
+    `as_is` are the top folders that show the machine's own files, which are never written to;
+    within them only `rebuilt` folders take new names. `bound` are volumes: what is created in
+    them is created in the volume, as a container runtime does.
+    """
+
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
+        self.as_is: set[str] = set()
+        self.rebuilt: set[str] = set()
+        self.bound: list[str] = []
+
+    def _may_create_in(self, folder: str) -> bool:
+        top = folder.split("/")[1] if folder else ""
+        return top not in self.as_is or folder in self.rebuilt
+
+    def make_reachable(self, target: str) -> None:
+        """Rebuild folders on the way to a mount point in which the next step is missing."""
+        here = ""
+        for part in [part for part in target.split("/") if part]:
+            if any(here == path or here.startswith(path + "/") for path in self.bound):
+                return
+            following = f"{here}/{part}"
+            if not os.path.lexists(self.stage + following):
+                if not self._may_create_in(here):
+                    self._rebuild(here)
+                return
+            here = following
+
+    def _rebuild(self, here: str) -> None:
+        """Lay a fresh folder over one of the machine's, with what that held bound into it."""
+        there = self.stage + here
+        entries = [(entry.name, entry.is_symlink(), entry.is_dir()) for entry in os.scandir(here)]
+        flags = _MS_NOSUID | _MS_NODEV
+        _mount("tmpfs", there, kind="tmpfs", flags=flags, options="mode=755,size=16m")
+        for name, is_link, is_folder in entries:
+            if is_link:
+                os.symlink(os.readlink(f"{here}/{name}"), f"{there}/{name}")
+                continue
+            _create_point(f"{there}/{name}", folder=is_folder)
+            _mount(f"{here}/{name}", f"{there}/{name}", flags=_MS_BIND | _MS_REC)
+        self.rebuilt.add(here)
+
+
+def _show_machine(ground: _Ground, *, fresh: set[str], user: bool) -> list[str]:
     """Lay the machine's top folders into the new root; return those that are layered."""
-    shown = []
+    layered = []
     for entry in os.scandir("/"):
-        target = f"{stage}/{entry.name}"
+        target = f"{ground.stage}/{entry.name}"
         if entry.is_symlink():
             os.symlink(os.readlink(entry.path), target)
         elif not entry.is_dir() or entry.name == "lost+found":
@@ -115,13 +162,34 @@ def _show_machine(stage: str, *, fresh: set[str], user: bool) -> list[str]:
         elif entry.name in fresh:
             os.mkdir(target)
             os.chmod(target, 0o1777)  # noqa: S103 - as a container's own /tmp
+        elif entry.name == "dev":
+            os.mkdir(target)
+            _show_devices(target)
         else:
             os.mkdir(target)
-            if entry.name not in _AS_IS and _layer(stage, entry.name, user=user):
-                shown.append(target)
+            if entry.name not in _AS_IS and _layer(ground.stage, entry.name, user=user):
+                layered.append(target)
             else:
                 _mount(entry.path, target, flags=_MS_BIND | _MS_REC)
-    return shown
+                ground.as_is.add(entry.name)
+    return layered
+
+
+def _show_devices(target: str) -> None:
+    """Make a `/dev` with the few devices that containers have."""
+    for name in _DEVICES:
+        if os.path.lexists(f"/dev/{name}"):
+            _create_point(f"{target}/{name}", folder=False)
+            _mount(f"/dev/{name}", f"{target}/{name}", flags=_MS_BIND)
+    if os.path.isdir("/dev/pts"):
+        os.mkdir(f"{target}/pts")
+        _mount("/dev/pts", f"{target}/pts", flags=_MS_BIND | _MS_REC)
+    os.mkdir(f"{target}/shm")
+    os.chmod(f"{target}/shm", 0o1777)  # noqa: S103 - as a container's own
+    links = {"fd": "/proc/self/fd", "ptmx": "pts/ptmx"}
+    links |= {name: f"/proc/self/fd/{n}" for n, name in enumerate(("stdin", "stdout", "stderr"))}
+    for name, points in links.items():
+        os.symlink(points, f"{target}/{name}")
 
 
 def _layer(stage: str, name: str, *, user: bool) -> bool:
@@ -136,44 +204,6 @@ def _layer(stage: str, name: str, *, user: bool) -> bool:
     return True
 
 
-def _make_reachable(stage: str, target: str, bound: list[str]) -> None:
-    """Rebuild folders on the way to `target` in which the next step cannot be created."""
-    here = ""
-    for part in [part for part in target.split("/") if part]:
-        if any(here == path or here.startswith(path + "/") for path in bound):
-            return
-        following = f"{here}/{part}"
-        if here and not os.path.lexists(stage + following) and not _can_create(stage + following):
-            _rebuild(stage, here)
-        if not os.path.lexists(stage + following):
-            return
-        here = following
-
-
-def _can_create(folder: str) -> bool:
-    if os.stat(os.path.dirname(folder)).st_dev == os.stat("/").st_dev:
-        return False  # the machine's own folder, shown as it is: never write to it
-    try:
-        os.mkdir(folder)
-        os.rmdir(folder)
-    except OSError:
-        return False
-    return True
-
-
-def _rebuild(stage: str, here: str) -> None:
-    """Lay a fresh folder over one of the machine's, with what that held bound into it."""
-    there = stage + here
-    entries = [(entry.name, entry.is_symlink(), entry.is_dir()) for entry in os.scandir(here)]
-    _mount("tmpfs", there, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=755,size=16m")
-    for name, is_link, is_folder in entries:
-        if is_link:
-            os.symlink(os.readlink(f"{here}/{name}"), f"{there}/{name}")
-            continue
-        _create_point(f"{there}/{name}", folder=is_folder)
-        _mount(f"{here}/{name}", f"{there}/{name}", flags=_MS_BIND | _MS_REC)
-
-
 def _create_point(path: str, *, folder: bool) -> None:
     if folder:
         os.makedirs(path, exist_ok=True)
@@ -182,17 +212,17 @@ def _create_point(path: str, *, folder: bool) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
-def _bind(stage: str, bind: dict[str, Any], bound: list[str]) -> None:
+def _bind(ground: _Ground, bind: dict[str, Any]) -> None:
     source, target = str(bind["source"]), str(bind["target"]).rstrip("/")
-    _make_reachable(stage, target, bound)
-    there = stage + target
+    ground.make_reachable(target)
+    there = ground.stage + target
     if os.path.islink(there) and not os.path.isdir(source):
         os.unlink(there)
     _create_point(there, folder=os.path.isdir(source))
     _mount(source, there, flags=_MS_BIND | _MS_REC)
     if bind["read_only"]:
         _protect(there)
-    bound.append(target)
+    ground.bound.append(target)
 
 
 def _protect(there: str) -> None:

@@ -1,0 +1,134 @@
+"""Limits of memory and of processes by control groups, where this machine lets us.
+
+Both versions are served: version 1 with a hierarchy for each controller, version 2 with one for
+all. Where neither can be written, limits are not enforced and the agent says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Cgroups", "find_cgroups"]
+
+_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """The folders under which groups can be made: one for each controller that is ours."""
+
+    memory: Path | None = None
+    pids: Path | None = None
+    version: int = 0
+
+    @property
+    def limitation(self) -> str | None:
+        """Why limits are not enforced, or None when they are."""
+        if self.memory is None and self.pids is None:
+            return "control groups are not writable here: memory and pids limits are not enforced"
+        if self.memory is None:
+            return "the memory controller is not writable here: memory limits are not enforced"
+        if self.pids is None:
+            return "the pids controller is not writable here: pids limits are not enforced"
+        return None
+
+    def create(self, name: str, *, memory: int | None, pids: int | None) -> list[str]:
+        """Make a group with these limits; return the folders a process must join."""
+        folders: list[str] = []
+        wanted = {self.memory: memory, self.pids: pids}
+        for parent in [p for p in wanted if p is not None]:
+            folder = parent / name
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                if parent == self.memory and memory is not None:
+                    self._limit_memory(folder, memory)
+                if parent == self.pids and pids is not None:
+                    (folder / "pids.max").write_text(str(pids))
+            except OSError:
+                continue
+            folders.append(str(folder))
+        return folders
+
+    def _limit_memory(self, folder: Path, limit: int) -> None:
+        name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"
+        (folder / name).write_text(str(limit))
+        if self.version == 2:
+            with contextlib.suppress(OSError):
+                (folder / "memory.oom.group").write_text("1")
+
+    def was_out_of_memory(self, name: str) -> bool:
+        """Tell whether the kernel killed a process of the group for want of memory."""
+        if self.memory is None:
+            return False
+        file = "memory.events" if self.version == 2 else "memory.oom_control"
+        try:
+            text = (self.memory / name / file).read_text()
+        except OSError:
+            return False
+        counts = dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
+        return int(counts.get("oom_kill", "0")) > 0
+
+    def remove(self, name: str) -> None:
+        """Remove a group whose processes have ended; one that still has some stays."""
+        for parent in {self.memory, self.pids} - {None}:
+            assert parent is not None
+            with contextlib.suppress(OSError):
+                (parent / name).rmdir()
+
+
+def find_cgroups(instance: str) -> Cgroups:
+    """Find out what this machine allows, by trying."""
+    if (_ROOT / "cgroup.controllers").exists():
+        folder = _version_2(instance)
+        return Cgroups(folder, folder, 2) if folder is not None else Cgroups()
+    memory, pids = _version_1("memory", instance), _version_1("pids", instance)
+    return Cgroups(memory, pids, 1)
+
+
+def _own_group(controller: str) -> str:
+    """Return the group this process is in, for one controller of version 1 or for version 2."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(",") or (not controller and not names):
+            return path
+    return "/"
+
+
+def _version_1(controller: str, instance: str) -> Path | None:
+    try:
+        own = _own_group(controller).strip("/")
+    except OSError:
+        return None
+    for parent in dict.fromkeys((_ROOT / controller / own, _ROOT / controller)):
+        folder = parent / f"redis-operator-{instance}"
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder / "cgroup.procs", os.W_OK):
+            return folder
+    return None
+
+
+def _version_2(instance: str) -> Path | None:
+    """Return a group of our own with both controllers, or None when it cannot be had.
+
+    Children get controllers only from a parent that holds no process itself; the root is exempt.
+    """
+    try:
+        own = _own_group("").strip("/")
+    except OSError:
+        return None
+    for parent in dict.fromkeys((_ROOT / own, _ROOT)):
+        folder = parent / f"redis-operator-{instance}"
+        try:
+            (parent / "cgroup.subtree_control").write_text("+memory +pids")
+            folder.mkdir(exist_ok=True)
+            (folder / "cgroup.subtree_control").write_text("+memory +pids")
+        except OSError:
+            continue
+        return folder
+    return None

@@ -1,0 +1,77 @@
+"""What a container's runner may ask of the pod it belongs to and of the node it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from .cgroups import Cgroups
+from .environment import Sources
+from .images import Images
+from .layout import ContainerRecord, Layout, PodFolder
+from .mounts import Mode
+from .processes import Processes
+
+__all__ = ["Household", "Machine", "Recorder"]
+
+
+class Recorder(Protocol):
+    """Writes events."""
+
+    def record(
+        self, pod: Mapping[str, Any], *, reason: str, message: str, warning: bool, field: str = ""
+    ) -> None:
+        """Note an event of a pod, or of one of its containers (`spec.containers{name}`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What all pods of the agent share."""
+
+    processes: Processes
+    images: Images
+    mode: Mode
+    layout: Layout
+    recorder: Recorder
+    cgroups: Cgroups
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return datetime.now().astimezone()
+
+
+class Household(Protocol):
+    """A pod, as its containers see it."""
+
+    machine: Machine
+    folder: PodFolder
+
+    @property
+    def pod(self) -> Mapping[str, Any]:
+        """The pod as the API has it now."""
+
+    @property
+    def address(self) -> str:
+        """The pod's own address."""
+
+    @property
+    def volumes(self) -> Mapping[str, Path]:
+        """The folders of the pod's volumes."""
+
+    async def sources(self) -> Sources:
+        """What variables may be taken from."""
+
+    def service_variables(self) -> Mapping[str, str]:
+        """The variables that name services."""
+
+    def remember(self, name: str, record: ContainerRecord) -> None:
+        """Write down which instance of a container is about to be started."""
+
+    def changed(self) -> None:
+        """Have the pod's status derived and published anew."""
+
+    async def wait_objects_changed(self, timeout: float) -> None:
+        """Return when something the pod refers to changed, or after so many seconds."""

@@ -1,0 +1,196 @@
+"""From a container's definition to the description of the process to start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .environment import Sources, compose
+from .expansion import expand
+from .images import Image
+from .keeper.family import MARK
+from .layout import PodFolder
+from .mounts import Mode, Mount, PathMap, mounts_of, prepare_sub_path, tree_of
+from .processes import Description
+from .shims import write_shims
+
+__all__ = ["TERMINATION_LOG", "Launch", "describe", "exec_description", "hostname_of", "path_map"]
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PROGRAMS = "/usr/local/lib/redis-operator"
+TERMINATION_LOG = "/dev/termination-log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All that goes into the start of one instance of a container."""
+
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any]
+    image: Image
+    identity: str
+    attempt: int
+    folder: PodFolder
+    mode: Mode
+    sources: Sources
+    volumes: Mapping[str, Path]
+    service_variables: Mapping[str, str]
+    cgroups: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self.container["name"])
+
+
+def hostname_of(pod: Mapping[str, Any]) -> str:
+    """Return the host name of a pod."""
+    return str(pod["spec"].get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
+
+
+def describe(launch: Launch) -> Description:
+    """Prepare the folders of a container and return the description of its process.
+
+    Errors: ConfigError, when something it refers to is not there.
+    """
+    place = launch.folder.container(launch.name)
+    place.mkdir(parents=True, exist_ok=True)
+    launch.folder.log(launch.name, launch.attempt).parent.mkdir(parents=True, exist_ok=True)
+    variables = compose(
+        launch.pod, launch.container, launch.sources, base=_base_variables(launch, place)
+    )
+    mounts = _all_mounts(launch, place, variables)
+    command = launch.image.command(
+        [expand(word, variables) for word in launch.container.get("command") or ()],
+        [expand(word, variables) for word in launch.container.get("args") or ()],
+    )
+    directory = launch.container.get("workingDir") or launch.image.working_dir
+    tree: Mapping[str, Any] | None = None
+    mapped = PathMap.of(mounts if launch.mode is Mode.MAPPING else ())
+    if launch.mode is Mode.MAPPING:
+        command = [mapped.text(word) for word in command]
+        variables = {name: mapped.text(value) for name, value in variables.items()}
+        variables["PATH"] = f"{place / 'bin'}:{variables.get('PATH', _PATH)}"
+        directory = mapped.text(directory)
+        directory = str(place / "home") if directory == "/" else directory
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    else:
+        tree = _tree(launch, place, mounts, directory)
+    variables[MARK] = launch.identity
+    return Description(
+        id=launch.identity,
+        argv=command,
+        env=variables,
+        cwd=directory,
+        isolation=launch.mode.isolation,
+        tree=tree,
+        log=str(launch.folder.log(launch.name, launch.attempt)),
+        cgroups=launch.cgroups,
+        paths=mapped.sources,
+    )
+
+
+def _base_variables(launch: Launch, place: Path) -> dict[str, str]:
+    home = place / "home"
+    home.mkdir(exist_ok=True)
+    at_root = launch.mode is Mode.NAMESPACE and os.geteuid() == 0
+    return {
+        "PATH": _PATH,
+        "HOME": "/root" if at_root else str(home),
+        "HOSTNAME": hostname_of(launch.pod),
+        **launch.service_variables,
+    }
+
+
+def _all_mounts(launch: Launch, place: Path, variables: Mapping[str, str]) -> list[Mount]:
+    declared = mounts_of(launch.container, launch.volumes, variables=variables)
+    for mount in declared:
+        if mount.source not in launch.volumes.values():
+            prepare_sub_path(mount, launch.volumes.values())
+    taken = {mount.target for mount in declared}
+    own = [
+        Mount(_scratch(place, target), target)
+        for target in launch.image.volumes
+        if target not in taken
+    ]
+    message = launch.container.get("terminationMessagePath") or TERMINATION_LOG
+    log = place / "termination-log"
+    log.write_bytes(b"")
+    log.chmod(0o666)
+    own.append(Mount(log, message))
+    address = launch.sources.pod_ip
+    if launch.mode is Mode.MAPPING:
+        write_shims(place / "bin", launch.image, address=address)
+        own += [
+            Mount(place / "bin" / name, f"/usr/local/bin/{name}") for name in launch.image.names
+        ]
+    else:
+        inside = {name: Path(_PROGRAMS) / name for name in launch.image.names}
+        write_shims(place / "bin", launch.image, address=address, programs=inside)
+        own += [
+            Mount(program, str(inside[name]), read_only=True)
+            for name, program in launch.image.names.items()
+        ]
+    own += [Mount(place / "bin" / name, f"/usr/local/bin/{name}") for name in inside]
+    return sorted([*own, *declared], key=lambda mount: mount.target.count("/"))
+
+
+def _scratch(place: Path, target: str) -> Path:
+    """Return a fresh folder, for what an image declares as a volume and nobody mounts."""
+    folder = place / "scratch" / target.strip("/").replace("/", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _tree(launch: Launch, place: Path, mounts: list[Mount], directory: str) -> dict[str, Any]:
+    stage = place / "stage"
+    stage.mkdir(exist_ok=True)
+    hosts = launch.folder.path / "hosts"
+    if hosts.exists():
+        mounts = [Mount(hosts, "/etc/hosts"), *mounts]
+    context = launch.container.get("securityContext") or {}
+    return tree_of(
+        mounts,
+        stage=stage,
+        hostname=hostname_of(launch.pod),
+        working_dir=directory,
+        read_only=bool(context.get("readOnlyRootFilesystem")),
+    )
+
+
+def path_map(
+    pod: Mapping[str, Any], volumes: Mapping[str, Path], *, only: Mapping[str, Any] | None = None
+) -> PathMap:
+    """Return the replacement of mount paths for the files of a pod's volumes, in mapping mode."""
+    spec = pod["spec"]
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    mounts: dict[str, Mount] = {}
+    for container in [only] if only is not None else containers:
+        fixed = [m for m in container.get("volumeMounts") or () if not m.get("subPathExpr")]
+        for mount in mounts_of({"volumeMounts": fixed}, volumes, variables={}):
+            mounts.setdefault(mount.target, mount)
+    return PathMap.of(mounts.values())
+
+
+def exec_description(
+    host: Description, *, identity: str, command: Sequence[str], tty: bool = False
+) -> Description:
+    """Return the description of a command that joins a running container."""
+    variables = dict(host.env)
+    mapped = PathMap(host.paths)
+    if tty:
+        variables.setdefault("TERM", "xterm")
+    return Description(
+        id=identity,
+        argv=[mapped.text(word) for word in command],
+        env=variables,
+        cwd=host.cwd,
+        isolation=host.isolation,
+        join_id=host.id,
+        guest=True,
+        tty=tty,
+        cgroups=host.cgroups,
+    )

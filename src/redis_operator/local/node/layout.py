@@ -1,0 +1,123 @@
+"""Where things lie in the node agent's folder, and what it remembers of each pod.
+
+The record of a pod is written before anything of it is started, so that an agent that is killed at
+any moment finds again every process it had, and its address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["ContainerRecord", "Layout", "PodFolder", "PodRecord"]
+
+
+class ContainerRecord(msgspec.Struct, frozen=True):
+    """The instance of a container that was started last."""
+
+    identity: str
+    attempt: int
+    started: str = ""
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    """What must be known of a pod to find it again."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    address: str = ""
+    start_time: str = ""
+    containers: dict[str, ContainerRecord] = {}
+
+
+class PodFolder:
+    """The folder of one pod."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def volume(self, name: str) -> Path:
+        """Where a volume of the pod lies."""
+        return self.path / "volumes" / name
+
+    def container(self, name: str) -> Path:
+        """Where the things of a container lie."""
+        return self.path / "containers" / name
+
+    def spec(self, name: str) -> Path:
+        """The description of the instance of a container that was started last."""
+        return self.container(name) / "spec.json"
+
+    def log(self, name: str, attempt: int) -> Path:
+        """The log of one instance of a container."""
+        return self.path / "logs" / name / f"{attempt}.log"
+
+    def read(self) -> PodRecord | None:
+        """Return the pod's record, or None when it cannot be read."""
+        try:
+            return msgspec.json.decode((self.path / "pod").read_bytes(), type=PodRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def write(self, record: PodRecord) -> None:
+        """Write the pod's record, whole or not at all."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        fresh = self.path / "pod.new"
+        fresh.write_bytes(msgspec.json.encode(record))
+        fresh.replace(self.path / "pod")
+
+    def remove(self) -> None:
+        """Remove everything of the pod; claims lie elsewhere and stay."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def drop_old_logs(self, name: str, attempt: int) -> None:
+        """Remove the logs of instances before the previous one."""
+        for log in (self.path / "logs" / name).glob("*.log*"):
+            number = log.name.partition(".")[0]
+            if number.isdigit() and int(number) < attempt - 1:
+                with contextlib.suppress(OSError):
+                    log.unlink()
+
+
+class Layout:
+    """The folder of a node agent."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.keeper = root / "keeper"
+        self.claims = root / "volumes"
+        self.addresses = root / "addresses"
+
+    def prepare(self) -> None:
+        """Create what must be there."""
+        for folder in (self.root, self.claims, self.root / "pods", self.root / "nodes"):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def pod(self, uid: str) -> PodFolder:
+        """The folder of the pod with this uid."""
+        return PodFolder(self.root / "pods" / uid)
+
+    def pods(self) -> list[PodFolder]:
+        """The folders of all pods that were here."""
+        return [PodFolder(path) for path in sorted((self.root / "pods").iterdir())]
+
+    def claim(self, volume: str) -> Path:
+        """Where the data of a persistent volume lie."""
+        return self.claims / volume
+
+    def is_stopped(self, node: str) -> bool:
+        """Whether a node was powered off."""
+        return (self.root / "nodes" / f"{node}.stopped").exists()
+
+    def mark_stopped(self, node: str, *, stopped: bool) -> None:
+        """Remember that a node was powered off, or is on again."""
+        mark = self.root / "nodes" / f"{node}.stopped"
+        if stopped:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
