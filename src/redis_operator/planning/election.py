@@ -34,16 +34,46 @@ def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
     A replica that does not answer may be ahead of all that do: then nobody is promoted by us, and
     the engine's own election, in which it takes part, decides. I2, CL-13
     """
-    candidates = ranked(situation, primary)
+    candidates, reason = _of_its_history(situation, primary)
     if not candidates:
-        return None, f"{situation.name_of(primary)} has no live replica"
+        return None, reason
     silent = _silent_siblings(situation, primary)
     if silent:
         names = ", ".join(node.pod.name for node in silent)
         return None, f"{names} may hold newer data and does not answer"
     top = candidates[0]
-    reason = limitation(situation, top, primary)
-    return (None, reason) if reason else (top, "")
+    hindrance = limitation(situation, top, primary)
+    return (None, hindrance) if hindrance else (top, "")
+
+
+def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, ...], str]:
+    """Replicas that hold this primary's data: following it is a wish, the history is the fact.
+
+    A replica told to follow a primary that dies before the first sync still has another shard's
+    data. Offsets say who is ahead only within one history.
+    """
+    name = situation.name_of(primary)
+    elsewhere = {
+        history
+        for node in situation.voters
+        if node.id != primary
+        for history in (node.replication.id, node.replication.id2)
+    } - {""}
+    told = dict(situation.observed.histories).get(primary)
+    able = [n for n in ranked(situation, primary) if n.replication.id not in elsewhere]
+    if not situation.wanted.accept_data_loss:
+        able = [n for n in able if not _never_synced(n)]
+    able = [n for n in able if n.replication.id == told] or able
+    if not able:
+        return (), f"{name} has no live replica with its data"
+    if len({node.replication.id for node in able}) > 1:
+        names = " and ".join(node.pod.name for node in able)
+        return (), f"{names} follow {name} with different histories: nobody knows whose is its own"
+    return tuple(able), ""
+
+
+def _never_synced(node: Seen) -> bool:
+    return not node.keys and node.replication.offset <= 1 and not node.replication.link_up
 
 
 def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:

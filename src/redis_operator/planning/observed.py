@@ -281,6 +281,7 @@ class Observed(Struct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     elections: tuple[Election, ...] = ()
     moving: tuple[Moving, ...] = ()
+    histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

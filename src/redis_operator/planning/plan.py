@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from .advice import Loss, Phase, Plan, Wanted
+from .invariants import breaches
 from .observed import Observed
 from .rules import COMPANIONS, RULES
 from .situation import Situation
@@ -28,7 +29,16 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
         said.append(advice)
         if advice.stages or advice.final:
             break
-    return _with_companions(situation, _merge(said))
+    return _with_companions(situation, _guarded(situation, _merge(said)))
+
+
+def _guarded(situation: Situation, chosen: Plan) -> Plan:
+    """Refuse a plan that would break an invariant: a bug of ours, told in words, does nothing."""
+    reasons = breaches(situation, chosen)
+    if not reasons:
+        return chosen
+    told = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)
+    return replace(chosen, stages=(), blocked=chosen.blocked + told)
 
 
 def _merge(said: list[Plan]) -> Plan:

@@ -248,6 +248,20 @@ class Situation:
         return tuple(reasons)
 
     @cached_property
+    def colliding_epochs(self) -> str | None:
+        """Two slot owners with one epoch, in words: no slot may change hands before they part.
+
+        The engine gives one of them the next epoch, and with it a claim stronger than that of a
+        server that has just got a slot from it: which would then delete the slot's keys. I14
+        """
+        by_epoch: dict[int, Seen] = {}
+        for node in self.voters:
+            other = by_epoch.setdefault(node.config_epoch, node)
+            if other is not node:
+                return f"{other.pod.name} and {node.pod.name} share epoch {node.config_epoch}"
+        return None
+
+    @cached_property
     def uncounted(self) -> tuple[Seen, ...]:
         """Primaries whose stray keys nobody has counted though they hold keys."""
         return tuple(

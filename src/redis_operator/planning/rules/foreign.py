@@ -16,7 +16,7 @@ def foreign(situation: Situation) -> Plan | None:
     A linked node whose address no pod of ours has is another database's. Who owns slots in our
     books is not forgotten: that would leave them without an owner; a person must look. I3, I11
     """
-    if situation.strangers:
+    if situation.strangers or situation.missing_pods:
         return None  # one of them may be the node we do not recognise
     addresses = {node.pod.ip for node in situation.observed.nodes if node.pod.ip}
     steps: list[Action] = []

@@ -35,6 +35,9 @@ def settle(situation: Situation) -> Plan | None:
                     close[node.id] |= SlotSet([open_slot.slot])
                 case str(reason):
                     blocked[reason] = None
+    if finish and situation.colliding_epochs:
+        blocked[f"slots stay open: {situation.colliding_epochs}"] = None
+        finish.clear()
     steps = _steps(situation, finish, close)
     if steps:
         return Plan(

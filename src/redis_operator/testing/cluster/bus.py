@@ -160,7 +160,7 @@ def become_replica(world: SimulatedCluster, server: Server, primary: str) -> Non
     server.me.replica_of = primary
     server.importing.clear()
     server.migrating.clear()
-    server.link_up = False
+    server.link_up = server.synced = False
     server.link_down_since = world.now
     server.sync_done_at = None
     server.election_at = None

@@ -58,7 +58,7 @@ def _full_sync(world: SimulatedCluster, server: Server, source: Server) -> None:
 
 
 def _copy(server: Server, source: Server) -> None:
-    server.link_up = True
+    server.link_up = server.synced = True
     server.sync_done_at = None
     server.replication_id = source.replication_id
     server.replication_id2 = ""
@@ -70,7 +70,8 @@ def _copy(server: Server, source: Server) -> None:
 def consider_election(world: SimulatedCluster, server: Server) -> None:
     """What a replica does by itself when its primary failed: wait by rank, then ask for votes."""
     record = server.primary_record()
-    if record is None or not record.fail or not record.slots or server.link_up:
+    ready = server.synced and not server.link_up
+    if record is None or not record.fail or not record.slots or not ready:
         server.election_at = None
         return
     if server.election_at is None:

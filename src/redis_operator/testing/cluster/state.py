@@ -86,6 +86,7 @@ class Server:
     offset: int = 0
     link_up: bool = False
     link_down_since: float = 0.0
+    synced: bool = False  # has had a link to the primary it follows now
     sync_done_at: float | None = None  # a full sync is under way until then
     election_at: float | None = None
     elected_at: float = -1e9

@@ -188,11 +188,21 @@ class SimulatedCluster:
         ]
         yield from sorted(found, key=lambda s: -s.me.epoch)
 
+    def held_by_the_living(self, database: str) -> set[str]:
+        """Every key that some server which answers now has."""
+        return {
+            key
+            for server in self.servers.values()
+            if server.database == database and server.answers(self.now)
+            for keys in server.keys.values()
+            for key in keys
+        }
+
     def everywhere(self, database: str) -> dict[str, set[str]]:
         """Every key of a database and the values any live or kept copy has of it."""
         found: dict[str, set[str]] = {}
         for server in self.servers.values():
-            if server.database != database:
+            if server.database != database or not (server.alive or server.persistent):
                 continue
             for keys in server.keys.values():
                 for key, value in keys.items():
