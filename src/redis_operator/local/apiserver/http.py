@@ -53,10 +53,11 @@ class HttpServer:
     async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
         """Listen; return the port, which is chosen when zero is given."""
         runner = web.ServerRunner(
-            web.Server(self._handle, handler_cancellation=True, access_log=None)
+            web.Server(self._handle, handler_cancellation=True, access_log=None),
+            shutdown_timeout=0.5,
         )
         await runner.setup()
-        site = web.TCPSite(runner, host, port, ssl_context=context, shutdown_timeout=0.5)
+        site = web.TCPSite(runner, host, port, ssl_context=context)
         await site.start()
         self._runner = runner
         bound: int = runner.addresses[0][1]
