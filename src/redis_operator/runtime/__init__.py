@@ -11,6 +11,7 @@ from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.lease import LeaseSettings, default_identity
 from redis_operator.runtime.manager import Manager
 from redis_operator.runtime.outcomes import Again, Done, Outcome, Retry, Stop
+from redis_operator.runtime.process import run_process
 from redis_operator.runtime.store import Reader
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "Updated",
     "Watch",
     "default_identity",
+    "run_process",
 ]

@@ -50,9 +50,11 @@ class HealthServer:
         app.router.add_get("/healthz", self._serve_health)
         app.router.add_get("/readyz", self._serve_readiness)
         app.router.add_get("/metrics", self._serve_metrics)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=1.0
+        )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port, shutdown_timeout=1.0)
+        site = web.TCPSite(self._runner, self._host, self.port)
         try:
             await site.start()
         except OSError as error:

@@ -1,0 +1,106 @@
+"""§6.3.3: read your own writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_operator.runtime.consistency import Consistency
+
+OWNER = ("d", "owner")
+
+
+class Cache:
+    version = ""
+
+
+@pytest.fixture
+def pods() -> Cache:
+    return Cache()
+
+
+@pytest.fixture
+def store(pods: Cache) -> Consistency:
+    return Consistency(pods=pods)
+
+
+def wrote(store: Consistency, version: str, uid: str = "u") -> None:
+    store.wrote(OWNER, uid=uid, resource="pods", version=version)
+
+
+def test_an_owner_we_wrote_nothing_for_may_be_decided(store):
+    assert store.limitation(OWNER) is None
+
+
+def test_a_cache_behind_our_write_is_named_with_both_versions(store, pods):
+    pods.version = "9"
+    wrote(store, "10")
+    assert store.limitation(OWNER) == "the cache of pods has reached 9, we wrote 10"
+    pods.version = "10"
+    assert store.limitation(OWNER) is None
+
+
+def test_versions_are_compared_as_numbers_of_any_length(store, pods):
+    wrote(store, "9" * 40)
+    pods.version = "1" + "0" * 40
+    assert store.limitation(OWNER) is None
+    wrote(store, "100")
+    pods.version = "99"
+    assert store.limitation(OWNER) is not None
+
+
+def test_the_newest_of_several_writes_is_waited_for(store, pods):
+    wrote(store, "10")
+    wrote(store, "12")
+    wrote(store, "11")
+    pods.version = "11"
+    assert store.limitation(OWNER) is not None
+    pods.version = "12"
+    assert store.limitation(OWNER) is None
+
+
+def test_a_cache_that_has_reached_nothing_is_behind(store):
+    wrote(store, "1")
+    assert "nothing" in store.limitation(OWNER)
+
+
+@pytest.mark.parametrize("version", ["abc", "", "007", "-1", "1.5"])
+def test_a_version_that_cannot_be_compared_is_let_through(store, pods, version):
+    pods.version = "5"
+    wrote(store, version)
+    assert store.limitation(OWNER) is None
+
+
+def test_each_resource_is_compared_with_its_own_cache(store, pods):
+    secrets = Cache()
+    store.add_cache("secrets", secrets)
+    pods.version = "100"
+    store.wrote(OWNER, uid="u", resource="secrets", version="50")
+    assert "secrets" in store.limitation(OWNER)
+
+
+def test_forgetting_needs_the_uid_of_the_object_that_went(store):
+    wrote(store, "10", uid="new")
+    store.forget(OWNER, uid="old")
+    assert store.limitation(OWNER) is not None
+    store.forget(OWNER, uid="new")
+    assert store.limitation(OWNER) is None
+
+
+def test_writes_for_an_earlier_object_of_the_same_name_are_dropped(store, pods):
+    wrote(store, "500", uid="old")
+    wrote(store, "10", uid="new")
+    pods.version = "10"
+    assert store.limitation(OWNER) is None
+
+
+def test_what_was_reached_is_not_kept(store, pods):
+    wrote(store, "10")
+    pods.version = "10"
+    assert store.limitation(OWNER) is None
+    assert store._written == {}
+
+
+def test_a_resource_without_a_cache_is_a_mistake_that_says_so(store):
+    store.wrote(OWNER, uid="u", resource="jobs", version="1")
+    with pytest.raises(KeyError, match="no cache of 'jobs'"):
+        store.limitation(OWNER)

@@ -1,0 +1,179 @@
+"""§6.5, the part that is about Python: its own thread, fenced writes, and a watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.patches import MergePatch
+from redis_operator.kube.scheme import Kind
+from redis_operator.runtime.election import (
+    ElectionThread,
+    FencedTransport,
+    NotLeader,
+    Watchdog,
+)
+from redis_operator.runtime.lease import LEASES, Fence, LeaseSettings
+
+pytestmark = pytest.mark.asyncio(loop_factories=["real"])
+
+CONFIG_MAPS: Kind[Manifest] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
+
+
+def fast(identity: str, **more) -> LeaseSettings:
+    return LeaseSettings(
+        namespace="system",
+        name="operator",
+        identity=identity,
+        duration=1.5,
+        renew_deadline=1.0,
+        retry_period=0.1,
+        **more,
+    )
+
+
+async def within(seconds: float, event: asyncio.Event) -> None:
+    async with asyncio.timeout(seconds):
+        await event.wait()
+
+
+async def test_the_election_goes_on_while_the_main_loop_is_busy(server):
+    election = ElectionThread(fast("a"), server.transport)
+    election.start()
+    await within(5, election.leading)
+    time.sleep(1.6)  # longer than the lease; the main loop does not turn  # noqa: ASYNC251
+    assert election.is_leader()
+    assert not election.lost.is_set()
+    await election.stop()
+    assert not election.is_leader()
+
+
+async def test_it_runs_in_its_own_thread_with_its_own_connection(server):
+    threads = []
+
+    def connect():
+        threads.append(threading.current_thread().name)
+        return server.transport()
+
+    election = ElectionThread(fast("a"), connect)
+    election.start()
+    await within(5, election.leading)
+    await election.stop()
+    assert threads == ["election"]
+
+
+async def test_stopping_gives_the_lease_back_and_the_next_takes_it_at_once(server):
+    first, second = (ElectionThread(fast(name), server.transport) for name in "ab")
+    first.start()
+    await within(5, first.leading)
+    second.start()
+    await first.stop()
+    begun = time.monotonic()
+    await within(5, second.leading)
+    assert time.monotonic() - begun < 1.0
+    await second.stop()
+    lease = await Client(server.transport()).get(LEASES, ("system", "operator"))
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+async def test_a_lease_is_kept_on_exit_when_the_settings_say_so(server):
+    election = ElectionThread(fast("a", release_on_exit=False), server.transport)
+    election.start()
+    await within(5, election.leading)
+    await election.stop()
+    lease = await Client(server.transport()).get(LEASES, ("system", "operator"))
+    assert lease["spec"]["holderIdentity"] == "a"
+
+
+async def test_losing_the_lease_is_told_to_the_main_loop(server):
+    election = ElectionThread(fast("a"), server.transport)
+    election.start()
+    await within(5, election.leading)
+    client = Client(server.transport())
+    change = MergePatch({"spec": {"holderIdentity": "x", "leaseDurationSeconds": 60}})
+    await client.patch(LEASES, ("system", "operator"), change)
+    await within(5, election.lost)
+    assert not election.is_leader()
+    assert election.holder == "x"
+    await election.stop()
+
+
+async def test_a_candidate_that_never_led_can_be_stopped(server):
+    leader, standby = (ElectionThread(fast(name), server.transport) for name in "ab")
+    leader.start()
+    await within(5, leader.leading)
+    standby.start()
+    await standby.stop()
+    assert not standby.leading.is_set()
+    await leader.stop()
+    immediately = ElectionThread(fast("c"), server.transport)
+    immediately.start()
+    await immediately.stop()
+
+
+async def test_writes_are_fenced_and_reads_pass(server):
+    fence = Fence()
+    client = Client(FencedTransport(server.transport(), fence))
+    manifest = {"metadata": {"namespace": "d", "name": "a"}}
+    with pytest.raises(
+        NotLeader, match=r"POST .*/configmaps was not sent.*does not hold the lease"
+    ):
+        await client.create(CONFIG_MAPS, manifest)
+    assert server.writes() == []
+    assert (await client.list(CONFIG_MAPS)).items == ()
+    fence.extend(time.monotonic() + 60)
+    await client.create(CONFIG_MAPS, manifest)
+    fence.drop()
+    for write in (
+        client.delete(CONFIG_MAPS, ("d", "a")),
+        client.apply(CONFIG_MAPS, manifest),
+        client.replace(CONFIG_MAPS, manifest),
+    ):
+        with pytest.raises(NotLeader):
+            await write
+    assert len(server.writes()) == 1
+    await client.close()
+
+
+async def test_a_watchdog_notices_a_loop_that_no_longer_turns():
+    stuck: list[float] = []
+    noticed = threading.Event()
+
+    def on_stuck(stalled: float) -> None:
+        stuck.append(stalled)
+        noticed.set()
+
+    dog = Watchdog(0.2, on_stuck)
+    dog.start()
+    await asyncio.sleep(0.5)
+    assert stuck == [], "a loop that turns is left alone"
+    assert noticed.wait(2), "the loop stands still while we wait here"
+    assert stuck[0] > 0.2
+    dog.stop()
+
+
+async def test_by_default_the_watchdog_ends_the_process_and_says_what_it_did():
+    program = (
+        "import asyncio, time\n"
+        "from redis_operator.runtime.election import Watchdog\n"
+        "async def main():\n"
+        "    Watchdog(0.3).start()\n"
+        "    await asyncio.sleep(0.1)\n"
+        "    time.sleep(30)\n"
+        "asyncio.run(main())\n"
+    )
+    begun = time.monotonic()
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 70
+    assert "has not turned for" in done.stderr
+    assert "time.sleep" in done.stderr or "in main" in done.stderr
+    assert time.monotonic() - begun < 15
