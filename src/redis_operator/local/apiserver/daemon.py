@@ -6,6 +6,8 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from .authenticate import Authenticator
 from .certificates import Authority, kubeconfig, server_context, write_private
 from .entries import FieldIndex
@@ -38,7 +40,8 @@ class Daemon:
         self._pki = data / "pki"
         self.authority = Authority(self._pki)
         self._journal = SqliteJournal(data / "state.db")
-        chosen = settings or Settings(root_ca=self.authority.certificate.decode())
+        root_ca = self.authority.certificate.decode()
+        chosen = replace(settings or Settings(), root_ca=root_ca)
         store = open_store(self._journal, FieldIndex().read)
         self.server = ApiServer(store, clock=_now, settings=chosen, token_key=self._token_key())
         self.webhooks = WebhookCaller()

@@ -1,5 +1,3 @@
-# ruff: noqa: ARG001, D104, F401, I001, E401, E402, PGH004
-# mypy: ignore-errors
 """What is known of a kind beyond its row in the table: its schema, defaults and own rules.
 
 Built-ins and custom resources are asked the same questions here, so that the write path has one
@@ -8,60 +6,17 @@ shape for both.
 
 from __future__ import annotations
 
-try:
-    from .builtin import default as default_builtin
-    from .builtin import problems as builtin_problems
-    from .builtin import schema_of
-except ImportError:
-    import functools
-    import json
-    import pathlib
-
-    _ALL = json.loads((pathlib.Path(__file__).parent / "builtin_schemas.json").read_text())
-
-    def _inline(s):
-        if isinstance(s, dict):
-            if "$ref" in s:
-                base = (
-                    {}
-                    if s["$ref"].endswith(("JSONSchemaProps",))
-                    else _inline(_ALL.get(s["$ref"], {}))
-                )
-                return {**base, **{k: v for k, v in s.items() if k != "$ref"}}
-            return {k: _inline(v) for k, v in s.items()}
-        if isinstance(s, list):
-            return [_inline(x) for x in s]
-        return s
-
-    @functools.lru_cache
-    def schema_of(g, v, k):
-        for key, val in _ALL.items():
-            if key.endswith("." + v + "." + k):
-                return _inline(val)
-        raise LookupError(k)
-
-    def default_builtin(g, k, o):
-        pass
-
-    def builtin_problems(g, k, o, old):
-        return []
-
-
+from .builtin import default as default_builtin
+from .builtin import prepare as prepare_builtin
+from .builtin import problems as builtin_problems
+from .builtin import schema_of
 from .causes import Cause
 from .entries import Object
 from .resources import Resource
-
-try:
-    from .rules import evaluate
-except ImportError:
-
-    def evaluate(s, v, o):
-        return []
-
-
+from .rules import evaluate
 from .schema import Schema, apply_defaults, prune, validate
 
-__all__ = ["drop_unknown", "fill_defaults", "find_problems", "schema_for"]
+__all__ = ["complete", "drop_unknown", "fill_defaults", "find_problems", "schema_for"]
 
 
 def schema_for(resource: Resource) -> Schema:
@@ -77,16 +32,23 @@ def drop_unknown(resource: Resource, value: Object) -> list[str]:
 
 
 def fill_defaults(resource: Resource, value: Object) -> None:
-    """Fill in what was left out."""
+    """Fill in what was left out; what is filled in belongs to whoever writes."""
     if resource.custom is not None:
         apply_defaults(resource.custom.schema, value)
     else:
         default_builtin(resource.group, resource.kind, value)
 
 
+def complete(resource: Resource, value: Object) -> None:
+    """Add to a new object what the server itself adds and nobody manages."""
+    if resource.custom is None:
+        prepare_builtin(resource.group, resource.kind, value)
+
+
 def find_problems(resource: Resource, value: Object, old: Object | None) -> list[Cause]:
     """Return every rule of the kind that an object breaks."""
     if resource.custom is None:
         return builtin_problems(resource.group, resource.kind, value, old)
-    found = validate(resource.custom.schema, value, old)
-    return found or evaluate(resource.custom.schema, value, old)
+    schema = resource.custom.schema
+    found = validate(schema, value) if old is None else validate(schema, value, old)
+    return found or evaluate(schema, value, old)

@@ -21,7 +21,7 @@ from .patch import PatchError, json_patch, merge_patch, strategic_merge
 from .status import StatusError, bad_request, invalid
 from .unknown import report, strict_text, unknown_fields
 
-__all__ = ["CUSTOM_PATCHES", "PATCHES", "Patched", "patch_of"]
+__all__ = ["CUSTOM_PATCHES", "PATCHES", "Patched", "patch_of", "unpatched"]
 
 CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
@@ -52,7 +52,7 @@ class Patched(Struct, frozen=True):
                 case _:
                     result = strategic_merge(schema, live, self.intent)
         except PatchError as error:
-            raise _unpatched(error) from error
+            raise unpatched(error) from error
         return _whole(call, result)
 
 
@@ -159,7 +159,8 @@ def _whole(call: Call, result: Any) -> Object:
     return result
 
 
-def _unpatched(error: PatchError) -> StatusError:
+def unpatched(error: PatchError) -> StatusError:
+    """Return the refusal for a patch that does not fit."""
     if error.status != 422:
         return StatusError(error.status, error.reason, error.message)
     return StatusError(

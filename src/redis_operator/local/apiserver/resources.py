@@ -129,12 +129,10 @@ _CONNECT = ("create", "get")
 _POD = (
     Subresource("attach", "PodAttachOptions", _CONNECT),
     Subresource("binding", "Binding", ("create",)),
-    Subresource("ephemeralcontainers", "Pod", _RW),
     Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
     Subresource("exec", "PodExecOptions", _CONNECT),
     Subresource("log", "Pod", ("get",)),
     Subresource("portforward", "PodPortForwardOptions", _CONNECT),
-    Subresource("resize", "Pod", _RW),
 )
 _CREATE = ("create",)
 _ALL = ("all",)

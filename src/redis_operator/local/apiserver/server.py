@@ -29,6 +29,7 @@ from .discovery import VERSION, Discovery
 from .entries import encode
 from .lifecycle import Namespaces
 from .metadata import Bits
+from .openapi import OpenApi
 from .reading import Reader
 from .removing import Remover
 from .resources import Resource
@@ -73,13 +74,16 @@ class ApiServer:
         self._namespaces = Namespaces(self.core, root_ca=self.settings.root_ca)
         addresses = Addresses(self.core, self.settings.service_network)
         self._discovery = Discovery(self.core.registry)
+        self._openapi = OpenApi(self.core.registry, self._discovery)
         reader = Reader(store, self.core.registry, self.core.index, Tables(clock))
         self.reader = reader
         admission = Admission(self.core)
         self._writer = Writer(self.core, reader, admission, addresses)
         self._remover = Remover(self.core, reader, admission)
-        self._subresources = Subresources(self.core, reader, self._writer, self._remover)
         self.tokens = Tokens(self.core, token_key, clock)
+        self._subresources = Subresources(
+            self.core, reader, self._writer, self._remover, self.tokens
+        )
         self._namespaces.ensure()
 
     def handle(self, request: Request, user: User = ADMIN, *, lag: int = 0) -> Steps[Answer]:
@@ -100,7 +104,7 @@ class ApiServer:
             return plain
         routed = self._route(request.path)
         if routed is None:
-            return _text(404, "404 page not found\n")
+            return self._unrouted(request.path)
         resource, namespace, name, subresource = routed
         options: dict[str, str] = {}
         for key, value in request.query:
@@ -121,12 +125,23 @@ class ApiServer:
         verb = _verb(call)
         return (yield from self._perform(call, verb, lag))
 
+    def _unrouted(self, path: str) -> Response:
+        """Answer a path that names nothing: served groups say so with a Status."""
+        parts = path.strip("/").split("/")
+        group, version = ("", parts[1:2]) if parts[0] == "api" else (parts[1:2], parts[2:3])
+        known = self._discovery.versions(group[0] if group else "")
+        if version and version[0] in known:
+            raise _nowhere()
+        return _text(404, "404 page not found\n")
+
     def _perform(self, call: Call, verb: str, lag: int) -> Steps[Answer]:
         resource = call.resource
+        if call.subresource and resource.subresource(call.subresource) is None:
+            raise _nowhere()
         if call.subresource and call.subresource != "status":
             return (yield from self._subresources.answer(call, verb))
-        if call.subresource and resource.subresource(call.subresource) is None:
-            return _text(404, "404 page not found\n")
+        if resource.key == "bindings":
+            return self._subresources.pods.bind(call)
         if verb not in resource.verbs or (call.subresource and verb in {"create", "delete"}):
             raise method_not_allowed()
         match verb:
@@ -161,6 +176,8 @@ class ApiServer:
             groups = [f"/apis/{group}" for group in self._discovery.groups() if group]
             paths = ["/api", "/api/v1", "/apis", *groups, "/healthz", "/livez", "/metrics"]
             return _json({"paths": [*paths, "/openapi/v2", "/openapi/v3", "/readyz", "/version"]})
+        if path.startswith("/openapi"):
+            return self._openapi.answer(path) or _text(404, "404 page not found\n")
         if path.startswith("/api"):
             if request.method not in {"GET", "HEAD"}:
                 return None
@@ -217,6 +234,11 @@ def _verb(call: Call) -> str:
         case "DELETE":
             return "delete" if call.name else "deletecollection"
     raise method_not_allowed()
+
+
+def _nowhere() -> StatusError:
+    text = "the server could not find the requested resource"
+    return StatusError(404, "NotFound", text, details={})
 
 
 def _text(status: int, text: str) -> Response:

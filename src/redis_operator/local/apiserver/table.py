@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from .columns import Column, age
 from .entries import Object, decode, encode
 from .jsonpath import find
-from .printers import PRINTERS, Column, age
+from .printers import PRINTERS
 from .resources import Resource
 from .store import Entry
 
@@ -31,6 +32,9 @@ _CREATED_TEXT = (
     " system. Read-only. Null for lists. More info:"
     " https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
+
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class _Printer(Struct, frozen=True):
@@ -104,9 +108,17 @@ def _printer(resource: Resource) -> _Printer:
             lambda value, _now: [value["metadata"]["name"], value["metadata"]["creationTimestamp"]],
         )
     columns, cells = known
-    return _Printer(
-        (_NAME, *columns), lambda value, now: [value["metadata"]["name"], *cells(value, now)]
-    )
+    if any(column.name == "Name" for column in columns):
+        return _Printer(columns, cells)
+    return _Printer((_NAME, *columns), lambda value, now: [_shown_name(value), *cells(value, now)])
+
+
+def _shown_name(value: Object) -> str:
+    name: str = value["metadata"]["name"]
+    marks = value["metadata"].get("annotations") or {}
+    if value["kind"] == "StorageClass" and marks.get(_DEFAULT_CLASS) == "true":
+        return f"{name} (default)"
+    return name
 
 
 _NAME = Column("Name", "string", format="name", description=_NAME_TEXT)

@@ -23,7 +23,7 @@ from .calls import Call, Steps
 from .core import Core
 from .deletion import is_finished
 from .entries import Object
-from .kinds import fill_defaults, find_problems
+from .kinds import complete, fill_defaults, find_problems
 from .lifecycle import check_namespace
 from .metadata import fill_new, generate_name, keep_identity, tidy, timestamp
 from .ownership import owned_after
@@ -75,6 +75,9 @@ class Writer:
         fill_new(metadata, now=self._core.clock(), bits=self._core.bits)
         prepare_create(resource, new)
         fill_defaults(resource, new)
+        tidy(new["metadata"])
+        new = owned_after(call, None, new, now=self._now(), applied=applied)
+        complete(resource, new)
         review = Review(call, "CREATE", new, None)
         new = yield from self._admission.mutate(review)
         tidy(new["metadata"])
@@ -85,7 +88,6 @@ class Writer:
             check_namespace(self._core, resource, call.namespace, metadata.get("name", ""))
             if key_of_new(call, new) in self._core.store.collection(resource.key).entries:
                 raise already_exists(resource.group, resource.plural, new["metadata"]["name"])
-            new = owned_after(call, None, new, now=timestamp(self._core.clock()), applied=applied)
             if call.dry_run:
                 return self._core.preview(resource, _versioned(new, self._core.store.version))
             reservation.keep()
@@ -132,7 +134,7 @@ class Writer:
             return (yield from self._create_by_apply(call, patched))
 
         def change(live: Object, _entry: Entry) -> Object:
-            return patched.on(call, live, now=timestamp(self._core.clock()))
+            return patched.on(call, live, now=self._now())
 
         entry = yield from self.change(call, change, patched=patched)
         return self._reader.show(call, entry, 200)
@@ -146,34 +148,51 @@ class Writer:
                 "uid mismatch: the provided object specified uid "
                 f"{patched.intent['metadata']['uid']}, and no existing object was found",
             )
-        new = patched.on(call, None, now=timestamp(self._core.clock()))
+        new = patched.on(call, None, now=self._now())
         new["metadata"].pop("resourceVersion", None)
         entry = yield from self.add(call, new, applied=True)
         return self._reader.show(call, entry, 201)
 
-    def change(self, call: Call, change: Change, *, patched: Patched | None = None) -> Steps[Entry]:
+    def change(
+        self,
+        call: Call,
+        change: Change,
+        *,
+        patched: Patched | None = None,
+        versionless: bool = False,
+    ) -> Steps[Entry]:
         """Change an existing object, and remove it if that was its last finalizer."""
         for _ in range(_ATTEMPTS):
             entry = self._core.store.collection(call.resource.key).entries.get(key_of(call))
             if entry is None:
                 raise not_found(call.resource.group, call.resource.plural, call.name)
-            done = yield from self._attempt(call, entry, change, patched)
+            done = yield from self._attempt(call, entry, change, patched, versionless=versionless)
             if done is not None:
                 return done
         raise conflict(call.resource.group, call.resource.plural, call.name)
 
     def _attempt(
-        self, call: Call, entry: Entry, change: Change, patched: Patched | None
+        self,
+        call: Call,
+        entry: Entry,
+        change: Change,
+        patched: Patched | None,
+        *,
+        versionless: bool,
     ) -> Steps[Entry | None]:
         """Try once; nothing means that somebody else wrote while admission was asked."""
         resource = call.resource
         live = self._core.load(resource, entry)
         new = change(copy.deepcopy(live), entry)
-        self._check_precondition(call, new, live, patched)
+        if not versionless:
+            self._check_precondition(call, new, live, patched)
         keep_identity(new["metadata"], live["metadata"])
         prepare = prepare_status if call.subresource == "status" else prepare_update
         fill_defaults(resource, new)
         prepare(resource, new, live)
+        tidy(new["metadata"])
+        applied = patched is not None and patched.is_apply
+        new = owned_after(call, live, new, now=self._now(), applied=applied)
         review = Review(call, "UPDATE", new, live)
         new = yield from self._admission.mutate(review)
         tidy(new["metadata"])
@@ -183,8 +202,6 @@ class Writer:
             yield from self._admission.validate(review.with_new(new))
             if self._core.store.collection(resource.key).entries.get(key_of(call)) is not entry:
                 return None
-            applied = patched is not None and patched.is_apply
-            new = owned_after(call, live, new, now=timestamp(self._core.clock()), applied=applied)
             return self._commit(call, entry, new, live, reservation.keep)
         finally:
             reservation.release()
@@ -204,6 +221,9 @@ class Writer:
             return self._core.preview(resource, new)
         keep()
         return self._core.put(resource, new)
+
+    def _now(self) -> str:
+        return timestamp(self._core.clock())
 
     def _check(self, call: Call, new: Object, live: Object | None) -> None:
         resource = call.resource
