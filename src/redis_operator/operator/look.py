@@ -14,12 +14,12 @@ from redis_operator.kube.objects import (
     StorageClass,
 )
 from redis_operator.manifests import names
+from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.planning import observed as seen
 
-__all__ = ["RESTART_ANNOTATION", "SERVER", "has_ended", "pod_seen", "volume_seen", "workload_seen"]
+__all__ = ["SERVER", "has_ended", "pod_seen", "volume_seen", "workload_seen"]
 
-SERVER: Final = "redis"  # the container that runs the server
-RESTART_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
+SERVER: Final = "server"  # the container that runs the server
 _ZONE: Final = "topology.kubernetes.io/zone"
 _REVISION: Final = "controller-revision-hash"
 _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
@@ -48,7 +48,7 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         role_label=pod.metadata.label(names.ROLE_LABEL),
         waiting=_waiting(pod),
         since=born.timestamp() if born is not None else 0.0,
-        restarted_at=pod.metadata.annotation(RESTART_ANNOTATION),
+        restarted_at=pod.metadata.annotation(RESTARTED_ANNOTATION),
         draining=node is not None and _is_drained(node),
     )
 

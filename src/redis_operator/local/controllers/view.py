@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from redis_operator.api.quantity import parse_quantity
+
 __all__ = [
     "Bind",
     "Change",
@@ -162,15 +164,9 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-_SUFFIXES = {
-    "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
-    "E": 1e18, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
-    "Ei": 2.0**60,
-}  # fmt: skip
-
-
 def quantity(text: str | float) -> float:
     """Read a Kubernetes quantity (`100m`, `1Gi`, `2`) as a number."""
-    raw = str(text)
-    digits = raw.rstrip("numkMGTPEi")
-    return float(digits) * _SUFFIXES[raw[len(digits) :]]
+    number = parse_quantity(str(text))
+    if number is None:
+        raise ValueError(f"{text!r} is no quantity")
+    return float(number)

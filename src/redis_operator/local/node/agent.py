@@ -36,7 +36,7 @@ from .pods import PodRunner
 from .processes import Processes, version_line
 from .requests import open_exec, open_logs
 
-__all__ = ["NodeAgent"]
+__all__ = ["NodeAgent", "end_pods"]
 
 _log = logging.getLogger(__name__)
 _RETRY = 1.0
@@ -151,15 +151,7 @@ class NodeAgent:
         Call it after `run` was cancelled. Volumes stay; the next agent starts the pods again.
         """
         self._layout.prepare()
-        await self._processes.open()
-        self._processes.begin_quitting()
-        census = await self._processes.census()
-        ends = [self._processes.watch(identity) for identity in census.running]
-        for identity in census.running:
-            await self._processes.signal(identity)
-        if ends:
-            await asyncio.wait(ends, timeout=grace)
-        await self._processes.quit()
+        await _end_all(self._processes, grace)
 
     # Pods
 
@@ -316,6 +308,25 @@ class NodeAgent:
     async def exec(self, namespace: str, pod: str, options: ExecOptions) -> ExecSession:
         """Start a command in a running container."""
         return await open_exec(self._find(namespace, pod), (namespace, pod), options)
+
+
+async def end_pods(data_dir: Path, *, grace: float = 10.0) -> None:
+    """End whatever pods an agent of this folder left running, and their keeper."""
+    layout = Layout(data_dir)
+    layout.prepare()
+    await _end_all(Processes(layout.keeper), grace)
+
+
+async def _end_all(processes: Processes, grace: float) -> None:
+    await processes.open()
+    processes.begin_quitting()
+    census = await processes.census()
+    ends = [processes.watch(identity) for identity in census.running]
+    for identity in census.running:
+        await processes.signal(identity)
+    if ends:
+        await asyncio.wait(ends, timeout=grace)
+    await processes.quit()
 
 
 def _remove_folder(folder: Path) -> None:

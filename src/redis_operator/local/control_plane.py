@@ -1,0 +1,152 @@
+"""One process with everything but the operator: API server, controllers, scheduler, node agent.
+
+Started by the supervisor. Told to stop, it ends the pods (volumes stay) and folds its state into
+files; killed, it leaves the pods running and the next one adopts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import AlreadyExists
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.scheme import Kind
+from redis_operator.local import instance as instances
+from redis_operator.local.apiserver.certificates import write_private
+from redis_operator.local.apiserver.daemon import Daemon
+from redis_operator.local.apiserver.inprocess import InProcessTransport
+from redis_operator.local.apiserver.server import Settings as ServerSettings
+from redis_operator.local.controllers.caches import BUILT_IN_KINDS
+from redis_operator.local.controllers.loop import ControlLoops
+from redis_operator.local.controllers.volumes import DEFAULT_CLASS
+from redis_operator.local.instance import Instance, Settings
+from redis_operator.local.node.agent import NodeAgent, end_pods
+from redis_operator.local.node.mounts import Mode
+from redis_operator.local.node.nodes import NodeSpec
+from redis_operator.local.power import is_off
+from redis_operator.runtime.changes import Added, Change, Updated
+from redis_operator.runtime.informer import Informer
+from redis_operator.runtime.logs import set_up
+
+__all__ = ["end_leftovers", "node_specs", "run"]
+
+_LOG = logging.getLogger(__name__)
+_POD_GRACE_SECONDS = 30.0
+_NODES: Kind[Manifest] = BUILT_IN_KINDS["nodes"]
+
+
+def node_specs(settings: Settings) -> Sequence[NodeSpec]:
+    """Return the virtual nodes of an instance, spread over its zones."""
+    return [
+        NodeSpec(
+            name=f"node{number}",
+            address=f"127.{settings.network}.254.{number}",
+            zone=f"zone-{chr(ord('a') + (number - 1) % settings.zones)}",
+        )
+        for number in range(1, settings.nodes + 1)
+    ]
+
+
+async def run(instance: Instance, settings: Settings) -> None:
+    """Run the control plane until SIGTERM or SIGINT."""
+    set_up()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    with instances.hold_network(settings.network):
+        await _serve(instance, settings, stopping)
+
+
+async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event) -> None:
+    host, port = instances.api_address(settings.network)
+    daemon = Daemon(
+        instance.folder,
+        host=host,
+        port=port,
+        settings=ServerSettings(
+            service_network=instances.service_network(settings.network), host=f"{host}:{port}"
+        ),
+    )
+    agent = _agent(instance, settings, Client(_transport(daemon)))
+    daemon.http.hooks = agent
+    await daemon.start()
+    write_private(instance.kubeconfig, daemon.kubeconfig().encode())
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_control(daemon)),
+                group.create_task(agent.run()),
+                group.create_task(_obey_power(Client(_transport(daemon)), agent)),
+            ]
+            await agent.wait_ready()
+            instance.ready_file.write_text(f"https://{host}:{port}\n")
+            await stopping.wait()
+            instance.ready_file.unlink(missing_ok=True)
+            for task in tasks:
+                task.cancel()
+    finally:
+        await agent.shutdown(grace=_POD_GRACE_SECONDS)
+        await daemon.stop()
+
+
+def _transport(daemon: Daemon) -> InProcessTransport:
+    return InProcessTransport(daemon.server, perform=daemon.webhooks)
+
+
+def _agent(instance: Instance, settings: Settings, client: Client) -> NodeAgent:
+    return NodeAgent(
+        client,
+        data_dir=instance.node_folder,
+        nodes=node_specs(settings),
+        addresses=instances.pod_network(settings.network),
+        mode=Mode(settings.mounts) if settings.mounts else None,
+        images=[Path(folder) for folder in settings.images],
+        instance=instance.name,
+    )
+
+
+async def _control(daemon: Daemon) -> None:
+    client = Client(_transport(daemon), field_manager="control-plane")
+    with contextlib.suppress(AlreadyExists):
+        await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
+    await ControlLoops(client, authority=daemon.authority.certificate.decode()).run()
+
+
+async def _obey_power(client: Client, agent: NodeAgent) -> None:
+    """Switch nodes off and on as their annotation says."""
+    changes: asyncio.Queue[Manifest] = asyncio.Queue()
+
+    def changed(change: Change[Manifest]) -> None:
+        match change:
+            case Added(node, _) | Updated(_, node):
+                changes.put_nowait(node)
+            case _:
+                pass
+
+    informer = Informer(client, _NODES)
+    informer.subscribe(changed)
+    await agent.wait_ready()
+    following = asyncio.create_task(informer.run())
+    try:
+        while True:
+            node = await changes.get()
+            name = str(node["metadata"]["name"])
+            if is_off(node):
+                await agent.stop_node(name)
+            else:
+                await agent.start_node(name)
+    finally:
+        following.cancel()
+
+
+def end_leftovers(instance: Instance) -> None:
+    """End pods that outlived their control plane; harmless when there are none."""
+    if instance.node_folder.exists():
+        asyncio.run(end_pods(instance.node_folder, grace=_POD_GRACE_SECONDS))

@@ -1,0 +1,177 @@
+"""Keeps the objects of a database as `manifests` wants them, and removes what is left over.
+
+Each object is applied server-side under one field manager and stamped; nothing is sent while the
+stamp says that nothing changed. A child that belongs to another owner is never touched. IN-19
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis_operator.api.redis import Redis
+from redis_operator.api.version import RedisVersionSpec
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import ApiError, NotFound
+from redis_operator.kube.meta import Key, Manifest
+from redis_operator.kube.objects import SECRETS
+from redis_operator.manifests import names
+from redis_operator.manifests.build import MANAGED_KINDS, build
+from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.operator.passwords import (
+    PasswordError,
+    PasswordMemory,
+    complete,
+    generated,
+    read_password,
+)
+from redis_operator.operator.world import CHILD_KINDS, World
+from redis_operator.redis.versions import Version, parse_version
+from redis_operator.runtime.applier import Applier
+
+__all__ = ["ChildError", "Children"]
+
+_TIMEOUT = 10.0
+_PRUNED = frozenset(
+    {("policy/v1", "PodDisruptionBudget"), ("networking.k8s.io/v1", "NetworkPolicy")}
+    | {("v1", "Service"), ("v1", "Secret")}
+)
+
+
+class ChildError(Exception):
+    """The objects of a database cannot be what they should; the message says which and why."""
+
+
+class Children:
+    """The objects of all databases of one operator."""
+
+    def __init__(self, client: Client, world: World, applier: Applier) -> None:
+        self._client = client
+        self._world = world
+        self._applier = applier
+        self._memory = PasswordMemory()
+
+    async def passwords(self, redis: Redis) -> Passwords:
+        """Return the passwords of a database, made up if it is new. Raises `PasswordError`."""
+        meta = redis.metadata
+        key = (meta.namespace, redis.spec.auth.secret_name or names.auth_secret(meta.name))
+        known = self._memory.get(meta.uid)
+        own = self._world.secret((meta.namespace, names.users_secret(meta.name)))
+        if redis.spec.auth.secret_name:
+            default = await self._given_password(key)
+        else:
+            found = self._world.secret(key)
+            if found is not None:
+                default = read_password(found.data, secret=key[1])
+            else:
+                default = known.default if known is not None else generated()
+        passwords = complete(default, own.data if own is not None else None, known)
+        self._memory.keep(meta.uid, passwords)
+        return passwords
+
+    async def _given_password(self, key: Key) -> str:
+        try:
+            secret = await self._client.get(SECRETS, key, timeout=_TIMEOUT)
+        except NotFound as error:
+            raise PasswordError(
+                f"spec.auth.secretName: there is no Secret {key[1]} in namespace {key[0]}; create "
+                "it with a key `password`, or leave the field out to have one made"
+            ) from error
+        return read_password(secret.data, secret=key[1])
+
+    def facts(self, redis: Redis, entry: RedisVersionSpec, passwords: Passwords) -> Facts:
+        """Return what `manifests` needs to know besides the spec."""
+        key = (redis.metadata.namespace, redis.metadata.name)
+        version = _version(redis, entry)
+        pods = {
+            int(shard): found.spec.replicas or 0
+            for found in self._world.workloads_of(key)
+            if (shard := found.metadata.label(names.SHARD_LABEL)).isdigit()
+            and not found.metadata.is_deleting
+        }
+        if all(count == 0 for count in pods.values()):
+            pods = {}  # asleep, or nothing there yet: the spec alone says how many
+        return Facts(
+            version=version,
+            image=redis.spec.image or entry.image,
+            passwords=passwords,
+            exporter_image=entry.exporter_image,
+            running=self._running(redis),
+            pods=pods,
+            identity=self._identity(key),
+        )
+
+    def _running(self, redis: Redis) -> tuple[Version, ...]:
+        """Return the versions that servers were last seen to run: their files must stay."""
+        shown = redis.status.version
+        version = parse_version(redis.spec.engine.value, shown) if shown else None
+        return (Version(version.engine, version.major, version.minor),) if version else ()
+
+    def _identity(self, key: Key) -> str:
+        """Return the identity that retained volumes are marked with, if there are any. K-22"""
+        for claim in self._world.claims_of(key):
+            marked = claim.metadata.annotation(names.IDENTITY_ANNOTATION)
+            if marked:
+                return marked
+        return ""
+
+    async def ensure(self, redis: Redis, facts: Facts) -> None:
+        """Make every object what it should be, and delete what no longer should be."""
+        wanted = build(redis, facts)
+        for document in wanted:
+            kind = (document["apiVersion"], document["kind"])
+            meta = document["metadata"]
+            key = (meta["namespace"], meta["name"])
+            observed = self._world.child(kind, key)
+            self._check_owner(redis, observed, f"{document['kind']} {meta['name']}")
+            try:
+                await self._applier.apply(
+                    CHILD_KINDS[kind].plain(), document, observed=observed, owner=redis_owner(redis)
+                )
+            except ApiError as error:
+                raise ChildError(f"{document['kind']} {meta['name']}: {error}") from error
+        await self._prune(redis, wanted)
+
+    def _check_owner(self, redis: Redis, observed: Any, what: str) -> None:
+        if observed is None:
+            return
+        controllers = [r for r in observed.metadata.owner_references or () if r.controller]
+        if controllers and controllers[0].uid != redis.metadata.uid:
+            other = controllers[0]
+            raise ChildError(
+                f"{what} belongs to {other.kind} {other.name}; give this database another name"
+            )
+
+    async def _prune(self, redis: Redis, wanted: tuple[Manifest, ...]) -> None:
+        """Delete our own objects that `manifests` does not want any more."""
+        key = (redis.metadata.namespace, redis.metadata.name)
+        keep = {(d["apiVersion"], d["kind"], d["metadata"]["name"]) for d in wanted}
+        for kind in MANAGED_KINDS:
+            if kind not in _PRUNED:
+                continue
+            for found in self._world.children_of(kind, key):
+                meta = found.metadata
+                ours = any(r.uid == redis.metadata.uid for r in meta.owner_references or ())
+                if (*kind, meta.name) in keep or not ours or meta.is_deleting:
+                    continue
+                try:
+                    await self._client.delete(CHILD_KINDS[kind], meta.key, uid=meta.uid)
+                except NotFound:
+                    continue
+
+    def forget(self, uid: str) -> None:
+        """Forget a database that is gone."""
+        self._memory.forget(uid)
+
+
+def redis_owner(redis: Redis) -> Manifest:
+    """Return a database as an owner: what names it and no more."""
+    meta = redis.metadata
+    named = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+    return {"apiVersion": redis.api_version, "kind": redis.kind, "metadata": named}
+
+
+def _version(redis: Redis, entry: RedisVersionSpec) -> Version:
+    version = parse_version(redis.spec.engine.value, entry.version)
+    if version is None:
+        raise ChildError(f"{entry.version!r} is no version; use one such as 9.1")
+    return version

@@ -1,0 +1,62 @@
+"""`redis-operator run`: one operator process, from its arguments to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from redis_operator.kube.errors import KubeError
+from redis_operator.operator.settings import Settings, read_settings
+from redis_operator.operator.wiring import make_manager
+from redis_operator.runtime.controller import CachesNotSynced
+from redis_operator.runtime.election import LeadershipLost
+from redis_operator.runtime.logs import set_up
+
+__all__ = ["main"]
+
+_LOG = logging.getLogger(__name__)
+_WAIT_SECONDS = 60.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run until stopped; the exit code tells whether that was wanted."""
+    settings = read_settings(arguments)
+    set_up(style=settings.log_format, level=logging.DEBUG if settings.verbose else logging.INFO)
+    try:
+        if settings.wait_for_server:
+            _wait_for_kubeconfig(settings)
+        asyncio.run(_run(settings))
+    except (KubeError, CachesNotSynced) as error:
+        sys.stderr.write(f"redis-operator: {error}\n")
+        return 1
+    except LeadershipLost as lost:
+        sys.stderr.write(f"redis-operator: {lost}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    manager = make_manager(settings)
+    manager.on_synced.append(_settle_memory)
+    await manager.run()
+
+
+def _settle_memory() -> None:
+    """Leave what the caches hold out of every later collection: it will stay anyway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _wait_for_kubeconfig(settings: Settings) -> None:
+    """Wait until somebody has written the kubeconfig: beside us, a cluster is just starting."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while not Path(settings.kubeconfig).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)

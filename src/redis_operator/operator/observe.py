@@ -1,0 +1,128 @@
+"""One look at one database: objects from the caches, servers asked all at once.
+
+No decision is taken here. A server that does not answer costs its own time-out and nobody else's:
+a whole look is bounded by one time-out whatever the number of black holes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct
+
+from redis_operator.kube.meta import Key
+from redis_operator.kube.objects import Pod
+from redis_operator.operator.links import Links, Target
+from redis_operator.operator.look import has_ended, pod_seen, volume_seen, workload_seen
+from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.world import World
+from redis_operator.planning.observed import (
+    Election,
+    Evidence,
+    Moving,
+    Node,
+    NodeId,
+    Observed,
+    Unreachable,
+)
+from redis_operator.planning.observed import Pod as SeenPod
+from redis_operator.redis.connection import Address, Credentials
+
+__all__ = ["Memory", "Observer", "Request"]
+
+_PORT = 6379
+_AT_ONCE = 64
+
+
+class Memory(Struct, frozen=True):
+    """What was learnt at earlier looks and no single look can tell again."""
+
+    formed: bool = False
+    elections: tuple[Election, ...] = ()
+    moving: tuple[Moving, ...] = ()
+
+
+class Request(Struct, frozen=True):
+    """What to look at, and as whom."""
+
+    key: Key
+    credentials: Credentials
+    directives: tuple[str, ...] = ()
+    count_on: tuple[str, ...] = ()
+    memory: Memory = Memory()
+
+
+class Observer:
+    """Looks at databases through the caches and over the links."""
+
+    def __init__(self, world: World, links: Links, *, timeout: float) -> None:
+        self._world = world
+        self._links = links
+        self._timeout = timeout
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._pods: dict[Key, frozenset[str]] = {}
+
+    def targets(self, request: Request) -> dict[str, Target]:
+        """Return how to reach the server of each pod that has an address."""
+        return {
+            pod.metadata.name: _target(pod, request.credentials)
+            for pod in self._world.pods_of(request.key)
+            if pod.status.pod_ip
+        }
+
+    async def observe(self, request: Request) -> Observed:
+        """Look once."""
+        name = request.key[1]
+        nodes = self._world.node_map()
+        found = [
+            (pod, seen)
+            for pod in self._world.pods_of(request.key)
+            if (seen := pod_seen(name, pod, nodes)) is not None
+        ]
+        found.sort(key=lambda pair: (pair[1].shard, pair[1].ordinal))
+        self._drop_old_links(request.key, frozenset(pod.metadata.uid for pod, _ in found))
+        answers = await asyncio.gather(*(self._ask(request, pod, seen) for pod, seen in found))
+        workloads = [workload_seen(name, w) for w in self._world.workloads_of(request.key)]
+        classes = self._world.class_map()
+        volumes = [volume_seen(name, c, classes) for c in self._world.claims_of(request.key)]
+        return Observed(
+            nodes=tuple(answers),
+            workloads=tuple(sorted((w for w in workloads if w), key=lambda w: w.shard)),
+            volumes=tuple(v for v in volumes if v),
+            elections=request.memory.elections,
+            moving=request.memory.moving,
+            formed=request.memory.formed,
+        )
+
+    def forget(self, key: Key) -> None:
+        """Let go of a database that is gone."""
+        self._drop_old_links(key, frozenset())
+        self._pods.pop(key, None)
+
+    def _drop_old_links(self, key: Key, uids: frozenset[str]) -> None:
+        self._links.keep_only(uids, of=self._pods.get(key, frozenset()))
+        self._pods[key] = uids
+
+    async def _ask(self, request: Request, pod: Pod, seen: SeenPod) -> Node:
+        if not seen.ip:
+            last = self._links.last_id(seen.uid)
+            return Unreachable(
+                pod=seen,
+                error=seen.waiting or "it has no address yet",
+                since=seen.since,
+                evidence=Evidence.NOT_STARTED,
+                last_id=NodeId(last) if last is not None else None,
+            )
+        question = Question(
+            pod=seen,
+            target=_target(pod, request.credentials),
+            directives=request.directives,
+            count_strays=seen.name in request.count_on,
+            ended=has_ended(pod),
+        )
+        async with self._gate:
+            return await probe(self._links, question, timeout=self._timeout)
+
+
+def _target(pod: Pod, credentials: Credentials) -> Target:
+    return Target(pod.metadata.uid, Address(pod.status.pod_ip, _PORT), credentials)

@@ -1,0 +1,84 @@
+"""How one operator process runs: from its arguments and, in a pod, from its environment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from redis_operator import __version__
+from redis_operator.runtime.logs import Format
+
+__all__ = ["Settings", "read_settings"]
+
+
+class Settings(Struct, frozen=True):
+    """What an installation chooses."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespaces: tuple[str, ...] = ()  # those to look after; none named: all
+    namespace: str = "default"  # where the operator itself lives: its lease
+    workers: int = 8
+    elect: bool = True
+    health_port: int = 8080  # 0 serves neither health nor metrics
+    health_host: str = "0.0.0.0"
+    probe_interval: float = 10.0
+    probe_timeout: float = 2.0
+    log_format: Format = Format.HUMAN
+    verbose: bool = False
+    wait_for_server: bool = False
+
+
+def read_settings(
+    arguments: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Read the arguments of `redis-operator run`; exits with a message when they are wrong."""
+    parser = argparse.ArgumentParser(
+        prog="redis-operator run",
+        description="Look after the Redis databases of a cluster.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--kubeconfig", default="", help="else KUBECONFIG, else the pod's own")
+    parser.add_argument("--context", default="", help="the kubeconfig's context, if not current")
+    parser.add_argument(
+        "--namespaces",
+        default=environment.get("WATCH_NAMESPACES", ""),
+        help="namespaces to look after, separated by commas; all when none is named",
+    )
+    parser.add_argument(
+        "--namespace",
+        default=environment.get("POD_NAMESPACE", "default"),
+        help="where the operator's own lease is kept",
+    )
+    parser.add_argument("--workers", type=int, default=8, help="databases looked at at a time")
+    parser.add_argument("--no-election", action="store_true", help="this process is alone")
+    parser.add_argument("--health-port", type=int, default=8080, help="0 serves none")
+    parser.add_argument("--health-host", default="0.0.0.0")
+    parser.add_argument("--probe-interval", type=float, default=10.0, help="seconds at rest")
+    parser.add_argument("--log", choices=[f.value for f in Format], default=Format.HUMAN.value)
+    parser.add_argument("--verbose", action="store_true", help="say why nothing is done, too")
+    parser.add_argument(
+        "--wait-for-server", action="store_true", help="wait for the kubeconfig and the server"
+    )
+    given = parser.parse_args(arguments)
+    if given.workers < 1:
+        parser.error("--workers must be at least 1")
+    if given.probe_interval < 1:
+        parser.error("--probe-interval must be at least 1 second")
+    return Settings(
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        namespaces=tuple(n.strip() for n in given.namespaces.split(",") if n.strip()),
+        namespace=given.namespace,
+        workers=given.workers,
+        elect=not given.no_election,
+        health_port=given.health_port,
+        health_host=given.health_host,
+        probe_interval=given.probe_interval,
+        log_format=Format(given.log),
+        verbose=given.verbose,
+        wait_for_server=given.wait_for_server,
+    )

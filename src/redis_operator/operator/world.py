@@ -1,0 +1,142 @@
+"""The caches one operator looks through, bounded by label: only what belongs to databases is kept.
+
+Nodes and storage classes are few and read whole. A Secret the owner made carries no label of ours:
+it is read by name when it is needed, so that no list of all Secrets is ever asked for. X-09, X-10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from redis_operator.kube.cluster import MetadataOnly
+from redis_operator.kube.meta import Key, Manifest
+from redis_operator.kube.objects import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    Secret,
+    StatefulSet,
+    StorageClass,
+)
+from redis_operator.kube.scheme import Kind
+from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.runtime.informer import Informer
+from redis_operator.runtime.manager import Manager
+
+__all__ = ["CHILD_KINDS", "REDISES", "REDIS_VERSIONS", "World"]
+
+REDISES: Final[Kind[Manifest]] = Kind("redisoperator.dev", "v1", "Redis", "redises", True, dict)
+REDIS_VERSIONS: Final[Kind[Manifest]] = Kind(
+    "redisoperator.dev", "v1", "RedisVersion", "redisversions", False, dict
+)
+
+
+def _child(group: str, version: str, kind: str, plural: str) -> Kind[MetadataOnly]:
+    return Kind(group, version, kind, plural, True, MetadataOnly)
+
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+# Every kind a database has children of. What is read of one is its metadata, unless it is listed
+# with a type of its own.
+CHILD_KINDS: Final[Mapping[tuple[str, str], Kind[Any]]] = {
+    (kind.api_version, kind.kind): kind
+    for kind in (
+        STATEFUL_SETS,
+        SECRETS,
+        _child("", "v1", "Service", "services"),
+        _child("", "v1", "ConfigMap", "configmaps"),
+        _child("", "v1", "ServiceAccount", "serviceaccounts"),
+        _child(_RBAC, "v1", "Role", "roles"),
+        _child(_RBAC, "v1", "RoleBinding", "rolebindings"),
+        _child("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        _child("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    )
+}
+
+
+class World:
+    """What the operator knows of the cluster without asking."""
+
+    def __init__(self, manager: Manager, namespaces: Iterable[str]) -> None:
+        scopes = tuple(namespaces) or ("",)
+        self.redises = [manager.informer(REDISES, namespace=ns) for ns in scopes]
+        self.versions = manager.informer(REDIS_VERSIONS)
+        self.pods = [_labelled(manager, PODS, ns) for ns in scopes]
+        self.claims = [_labelled(manager, PERSISTENT_VOLUME_CLAIMS, ns) for ns in scopes]
+        self.nodes = manager.informer(NODES)
+        self.classes = manager.informer(STORAGE_CLASSES)
+        self.children: dict[tuple[str, str], list[Informer[Any]]] = {
+            kind: [_labelled(manager, child, ns) for ns in scopes]
+            for kind, child in CHILD_KINDS.items()
+        }
+
+    def redis(self, key: Key) -> Manifest | None:
+        """Return a database as it was written."""
+        found: Manifest | None = _get(self.redises, key)
+        return found
+
+    def pods_of(self, key: Key) -> list[Pod]:
+        """Return the pods of a database, by name."""
+        return _of_database(self.pods, key)
+
+    def claims_of(self, key: Key) -> list[PersistentVolumeClaim]:
+        """Return the volume claims of a database, by name."""
+        return _of_database(self.claims, key)
+
+    def workloads_of(self, key: Key) -> list[StatefulSet]:
+        """Return the StatefulSets of a database, by name."""
+        return _of_database(self.children["apps/v1", "StatefulSet"], key)
+
+    def secret(self, key: Key) -> Secret | None:
+        """Return a Secret that carries our label."""
+        found: Secret | None = _get(self.children["v1", "Secret"], key)
+        return found
+
+    def child(self, kind: tuple[str, str], key: Key) -> Any:
+        """Return a child of any managed kind as it is cached, or None."""
+        return _get(self.children[kind], key)
+
+    def children_of(self, kind: tuple[str, str], key: Key) -> list[Any]:
+        """Return all children of one kind that a database has."""
+        return _of_database(self.children[kind], key)
+
+    def node_map(self) -> Mapping[str, Node]:
+        """Return the nodes by name."""
+        return {node.metadata.name: node for node in self.nodes.cache}
+
+    def class_map(self) -> Mapping[str, StorageClass]:
+        """Return the storage classes by name."""
+        return {found.metadata.name: found for found in self.classes.cache}
+
+
+def _by_database(obj: Any) -> tuple[Key, ...]:
+    meta = obj.metadata
+    name = meta.label(DATABASE_LABEL)
+    return ((meta.namespace, name),) if name else ()
+
+
+def _labelled(manager: Manager, kind: Kind[Any], namespace: str) -> Informer[Any]:
+    return manager.informer(
+        kind, namespace=namespace, labels=DATABASE_LABEL, indexes={"database": _by_database}
+    )
+
+
+def _get(informers: Iterable[Informer[Any]], key: Key) -> Any:
+    for informer in informers:
+        found = informer.cache.get(key)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_database(informers: Iterable[Informer[Any]], key: Key) -> list[Any]:
+    found = [obj for informer in informers for obj in informer.cache.find("database", key)]
+    return sorted(found, key=lambda obj: str(obj.metadata.name))
