@@ -115,6 +115,7 @@ async def test_a_plugin_that_wants_a_terminal_is_refused() -> None:
         pytest.param(printed(None), "neither a token nor", id="no status"),
         pytest.param(printed({}), "neither a token nor", id="empty"),
         pytest.param(printed({"clientKeyData": "hunter2"}), "without the other", id="key alone"),
+        pytest.param(printed({"token": "hunter2\nx"}), "no header can carry", id="two lines"),
         pytest.param(printed({"token": 5}), "printed no ExecCredential", id="wrong type"),
         pytest.param(
             printed({"token": "hunter2", "expirationTimestamp": "2026-04-30T00:00:00Z"}),

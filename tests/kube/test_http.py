@@ -190,6 +190,20 @@ async def test_a_new_ca_file_is_read_when_the_server_changes_its_certificate(
         assert (await transport.request(POST, timeout=5)).status == 200
 
 
+async def test_a_file_in_the_middle_of_its_rotation_is_borne(
+    serve: Any, authority: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.pem)
+    server = await serve(ok, tls=True)
+    async with opened(Access(server=server.url, ca=FileOrBytes(file=str(file)))) as transport:
+        await transport.request(GET, timeout=5)
+        for content in (b"half a certif", None):
+            file.write_bytes(content) if content else file.unlink()
+            transport._trust.look_again()
+            assert (await transport.request(GET, timeout=5)).status == 200
+
+
 @pytest.mark.parametrize("field", ["ca", "certificate"])
 async def test_broken_pem_names_its_file(authority: Any, tmp_path: Path, field: str) -> None:
     file = tmp_path / "x.pem"

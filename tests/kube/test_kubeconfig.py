@@ -172,6 +172,16 @@ BROKEN: list[Any] = [
     pytest.param(
         {"cluster": {"proxy-url": "socks5://p"}}, "clusters[one].cluster.proxy-url", id="socks"
     ),
+    pytest.param(
+        {"cluster": {"proxy-url": "http://p:x"}}, "clusters[one].cluster.proxy-url", id="proxy port"
+    ),
+    pytest.param(
+        {"cluster": {"server": "https://u:12345@h"}},
+        "clusters[one].cluster.server",
+        id="password in the address",
+    ),
+    pytest.param({"user": {"token": "12345\nx"}}, "users[one].user.token", id="token of two lines"),
+    pytest.param({"user": {"as": "a\r\nb"}}, "users[one].user.as", id="header of two lines"),
     pytest.param({"context": {"cluster": "nope"}}, "contexts[one].context.cluster", id="cluster"),
     pytest.param({"context": {"user": "nope"}}, "contexts[one].context.user", id="user"),
     pytest.param({"current": "nope"}, "current-context", id="context"),
@@ -294,3 +304,20 @@ def test_the_environments_proxy_is_used_where_it_applies(
 ) -> None:
     environment = {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": skipped}
     assert bool(proxy_from_environment(server, environment)) is proxied
+
+
+def test_a_proxy_of_the_environment_may_leave_out_its_scheme() -> None:
+    environment = {"HTTPS_PROXY": "proxy:3128"}
+    assert proxy_from_environment("https://h", environment) == "http://proxy:3128"
+
+
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    environment = {"HTTPS_PROXY": "socks5://u:hunter2@p:1", "HOME": str(tmp_path)}
+    written(tmp_path / ".kube/config")
+    with pytest.raises(ConfigError, match=r"HTTPS_PROXY.*'socks5'.*NO_PROXY") as caught:
+        load(environment=environment)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_token_with_space_around_it_is_trimmed(tmp_path: Path) -> None:
+    assert access(written(tmp_path / "c", user={"token": "t\n"})).auth == TokenAuth(Hidden("t"))

@@ -24,6 +24,7 @@ __all__ = [
     "TokenAuth",
     "TokenFileAuth",
     "proxy_from_environment",
+    "proxy_problem",
 ]
 
 
@@ -122,7 +123,23 @@ def proxy_from_environment(server: str, environment: Mapping[str, str]) -> str:
         return ""
     listed = environment.get("NO_PROXY") or environment.get("no_proxy") or ""
     skipped = any(_covers(entry.strip(), host) for entry in listed.split(",") if entry.strip())
-    return "" if skipped else proxy
+    if skipped:
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def proxy_problem(proxy: str) -> str | None:
+    """Return why a proxy cannot be used, or nothing; what may be a password is not quoted."""
+    try:
+        parts = urlsplit(proxy)
+        usable = bool(parts.hostname) and parts.port != 0 and proxy.isprintable()
+    except ValueError:
+        usable = False
+    if not usable:
+        return "the proxy is no address"
+    if parts.scheme not in {"http", "https"}:
+        return f"a proxy of scheme {parts.scheme!r} is not supported"
+    return None
 
 
 def _is_loopback(host: str) -> bool:

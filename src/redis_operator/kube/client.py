@@ -7,8 +7,8 @@ goes further and asks for a kind that is *read* as plain values too.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -404,13 +404,16 @@ class Client:
     async def _events(
         self, kind: Kind[T], request: Request, idle: float
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        async with self.transport.stream(request, idle=idle) as pieces:
-            yield _decoded(kind, pieces, request.path)
+        async with (
+            self.transport.stream(request, idle=idle) as pieces,
+            aclosing(_decoded(kind, pieces, request.path)) as events,
+        ):
+            yield events
 
 
 async def _decoded(
     kind: Kind[T], pieces: AsyncIterator[bytes], path: str
-) -> AsyncIterator[WatchEvent[T]]:
+) -> AsyncGenerator[WatchEvent[T], None]:
     joiner = LineJoiner()
     async for piece in pieces:
         for line in joiner.feed(piece):

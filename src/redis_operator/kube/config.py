@@ -14,6 +14,7 @@ from redis_operator.kube.access import (
     FileOrBytes,
     TokenFileAuth,
     proxy_from_environment,
+    proxy_problem,
 )
 from redis_operator.kube.errors import ConfigError
 from redis_operator.kube.kubeconfig import choose, read_kubeconfig
@@ -104,4 +105,13 @@ def _namespace(path: Path) -> str:
 def _with_proxy(access: Access, environment: Mapping[str, str]) -> Access:
     if access.proxy:
         return access
-    return replace(access, proxy=proxy_from_environment(access.server, environment))
+    proxy = proxy_from_environment(access.server, environment)
+    problem = proxy_problem(proxy) if proxy else None
+    if problem is not None:
+        raise ConfigError(
+            problem,
+            file="the environment",
+            field="HTTPS_PROXY",
+            advice="Use an http:// or https:// proxy, or list the server in NO_PROXY",
+        )
+    return replace(access, proxy=proxy)

@@ -53,7 +53,15 @@ class Credential(Struct, frozen=True):
 
 
 def bearer(token: str) -> tuple[tuple[str, str], ...]:
-    """Return the header that carries a token."""
+    """Return the header that carries a token.
+
+    Errors: `CredentialError` for one that no header can carry; it is not quoted.
+    """
+    if not token.isascii() or not token.isprintable():
+        raise CredentialError(
+            "the token holds line breaks or other characters that no header can carry",
+            advice="Write the token anew, on one line",
+        )
     return (("authorization", f"Bearer {token}"),)
 
 

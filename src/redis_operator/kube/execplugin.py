@@ -117,7 +117,10 @@ def parse_credential(auth: ExecAuth, output: bytes, *, now: datetime) -> Credent
         certificate = ClientCertificate(
             status.client_certificate_data.encode(), status.client_key_data.encode()
         )
-    headers = bearer(status.token) if status.token else ()
+    try:
+        headers = bearer(status.token.strip()) if status.token else ()
+    except CredentialError as error:
+        raise _error(auth, f"{auth.command!r} printed a token that no header can carry") from error
     return Credential(headers=headers, certificate=certificate, expires=expires)
 
 

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from io import BytesIO
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlsplit
@@ -124,7 +124,8 @@ class HttpTransport:
                     await self._whole(response), ref=f"watch of {request.path}"
                 )
             self._note_warnings(response)
-            yield self._pieces(response, request, idle)
+            async with aclosing(self._pieces(response, request, idle)) as pieces:
+                yield pieces
         finally:
             response.close()
 
@@ -209,7 +210,7 @@ class HttpTransport:
                 timeout=limits,
                 allow_redirects=False,
             )
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._translate(error) from error
 
     async def _whole(self, response: aiohttp.ClientResponse) -> Response:
@@ -224,7 +225,7 @@ class HttpTransport:
 
     async def _pieces(
         self, response: aiohttp.ClientResponse, request: Request, idle: float
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         try:
             async for piece in response.content.iter_any():
                 yield piece

@@ -28,6 +28,7 @@ from redis_operator.kube.access import (
     Hidden,
     TokenAuth,
     TokenFileAuth,
+    proxy_problem,
 )
 from redis_operator.kube.errors import ConfigError
 
@@ -204,7 +205,7 @@ def choose(config: Kubeconfig, context: str = "") -> Access:
         auth=_auth(user, own, cluster=cluster, ca=ca),
         certificate=certificate,
         key=key,
-        impersonate=_impersonation(user),
+        impersonate=_impersonation(user, own),
         source=f"context {name} of {file}",
     )
 
@@ -300,23 +301,24 @@ def _server(cluster: _Cluster, inside: _In) -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        usable = usable and text.isprintable() and " " not in text
     except ValueError:
         usable = False
     if not usable:
         raise inside.error(
             f"{cluster.server!r} is no address", "server", "Write it like https://host:6443"
         )
+    if parts.username or parts.password:
+        raise inside.error(
+            "holds a user name or password", "server", "Put username and password under users"
+        )
     return text.rstrip("/")
 
 
 def _proxy(cluster: _Cluster, inside: _In) -> str:
-    scheme = urlsplit(cluster.proxy_url).scheme
-    if cluster.proxy_url and scheme not in {"http", "https"}:
-        raise inside.error(
-            f"a proxy of scheme {scheme!r} is not supported",
-            "proxy-url",
-            "Use an http:// or https:// proxy",
-        )
+    problem = proxy_problem(cluster.proxy_url) if cluster.proxy_url else None
+    if problem is not None:
+        raise inside.error(problem, "proxy-url", "Use an http:// or https:// proxy")
     return cluster.proxy_url
 
 
@@ -332,7 +334,10 @@ def _auth(user: _User, own: _In, *, cluster: _Cluster, ca: FileOrBytes) -> Auth:
     if user.token_file:
         return TokenFileAuth(own.path(user.token_file))
     if user.token:
-        return TokenAuth(Hidden(user.token))
+        token = user.token.strip()
+        if not token.isascii() or not token.isprintable():
+            raise own.error("no header can carry this token", "token", "Write it on one line")
+        return TokenAuth(Hidden(token))
     if user.username or user.password:
         return BasicAuth(user.username, Hidden(user.password))
     return Anonymous()
@@ -381,7 +386,7 @@ def _ca_bytes(ca: FileOrBytes) -> bytes:
         raise ConfigError(f"cannot be read ({error.strerror})", file=ca.file) from error
 
 
-def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: _User, own: _In) -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     if user.impersonate:
         headers.append(("impersonate-user", user.impersonate))
@@ -391,4 +396,6 @@ def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
     for name, values in (user.impersonate_extra or {}).items():
         header = f"impersonate-extra-{quote(name.lower(), safe=_HEADER_SAFE)}"
         headers.extend((header, value) for value in values)
+    if not all(value.isprintable() for _, value in headers):
+        raise own.error("no header can carry what is written there", "as")
     return tuple(headers)

@@ -49,11 +49,16 @@ class Trust:
         if self._context is not None and now < self._look and certificate == self._given:
             return self._context
         self._look = now + _LOOK_AFTER
+        try:
+            material = self._read(certificate)
+            if self._context is None or material != self._material:
+                self._context = self._build(material)
+                self._material = material
+        except ConfigError:
+            # Files that were good are being rotated: what they held will do until the next look.
+            if self._context is None or certificate != self._given:
+                raise
         self._given = certificate
-        material = self._read(certificate)
-        if self._context is None or material != self._material:
-            self._context = self._build(material)
-            self._material = material
         return self._context
 
     def _read(self, certificate: ClientCertificate | None) -> _Material:
