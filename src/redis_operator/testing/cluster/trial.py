@@ -1,0 +1,140 @@
+"""Trials: break a database, let the operator work on it with interruptions, see what became of it.
+
+Deterministic by seed. The operator is stopped after any command of any plan and starts anew with
+what it sees; time passes by random amounts; whatever was frozen or cut comes back half-way, as it
+does in life. Used by the property tests and by longer campaigns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from ...planning.actions import Action
+from ...planning.advice import Plan, Wanted
+from .breakages import Breakage, fill
+from .database import SimulatedDatabase
+from .world import SimulatedCluster
+
+__all__ = ["Trial"]
+
+_HEALED_BY_THEN = 14  # passes after which frozen servers and cut networks are back
+_PATIENCE = 90
+
+Change = Callable[[SimulatedDatabase, Random], None]
+
+
+@dataclass
+class Trial:
+    """One history of one database."""
+
+    seed: int
+    wanted: Wanted
+    breakages: Sequence[Breakage] = ()
+    changes: Sequence[Change] = ()  # of the spec, made while the operator works
+    log: list[str] = field(default_factory=list)
+    verdict: str = ""  # what went wrong, or nothing
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.world = SimulatedCluster(seed=self.seed)
+        self.database = SimulatedDatabase.formed_already(self.world, self.wanted)
+        self.last = Plan()
+        self.kept: set[str] = set()
+
+    def run(self) -> str:
+        """Play it to the end; the verdict, empty when all is well."""
+        fill(self.database)
+        for breakage in self.breakages:
+            self._say(f"breakage: {breakage.__name__}")
+            breakage(self.database, self.random)
+            self.database.advance(self.random.choice([0.0, 0.0, 0.3, 2.0]))
+        self.kept = self.world.held_by_the_living(self.wanted.name)
+        changes = list(self.changes)
+        for turn in range(_PATIENCE):
+            self._life_goes_on(turn)
+            if changes and self.random.random() < 0.5:
+                change = changes.pop(0)
+                self._say(f"change: {change.__name__}")
+                change(self.database, self.random)
+            self._pass()
+            if self.verdict:
+                return self.verdict
+            done = self.last.settled or self.last.losses
+            if done and not changes and turn > _HEALED_BY_THEN + 8:
+                break
+        return self._judge()
+
+    def explain(self) -> str:
+        """The whole history, for a failing test."""
+        lines = [f"seed {self.seed}: {self.verdict}", *self.log]
+        for server in self.world.servers.values():
+            role = "primary" if server.is_primary else f"replica of {str(server.me.replica_of)[:8]}"
+            lines.append(
+                f"{server.name} {server.id[:8]} {role} epoch {server.me.epoch} "
+                f"slots {server.slots} keys {server.key_count} offset {server.offset} "
+                f"alive {server.alive} link {server.link_up}"
+            )
+        return "\n".join(lines)
+
+    def _say(self, text: str) -> None:
+        self.log.append(f"{self.world.now:8.1f} {text}")
+
+    def _life_goes_on(self, turn: int) -> None:
+        """Containers are started again; what was cut or frozen comes back."""
+        if turn == _HEALED_BY_THEN:
+            self.world.cut.clear()
+            for server in self.world.servers.values():
+                server.stopped = False
+        if turn in (6, _HEALED_BY_THEN, 20):
+            for pod in self.database.pods:
+                if not self.world.servers[pod.name].alive and self.database.image_works:
+                    self.world.start(pod.name)
+
+    def _pass(self) -> None:
+        self.last = advice = self.database.plan()
+        self._say(f"{advice.rule}: {advice.why} {list(advice.blocked)} {list(advice.losses)}")
+        bugs = [reason for reason in advice.blocked if "this is a bug" in reason]
+        if bugs:
+            self.verdict = bugs[0]
+            return
+        budget = self.random.choice([0, 1, 3, 9, 10_000, 10_000, 10_000])
+        for stage in advice.stages:
+            outcomes = []
+            for action in stage:
+                outcome, budget = self._do(action, budget)
+                outcomes.append(outcome)
+            if self.verdict or budget <= 0 or any(outcomes):
+                break
+        self.database.advance(self.random.choice([0.2, 0.5, 1.0, 2.0]))
+        self._check("after time passed")
+
+    def _do(self, action: Action, budget: int) -> tuple[str, int]:
+        """Carry out an action until it is done, refused, or the operator dies."""
+        outcome = ""
+        for progress in self.database.execute(action):
+            budget -= 1
+            self._check(f"by {action}")
+            if progress not in ("more", ""):
+                outcome = progress
+                self._say(f"  refused: {type(action).__name__}: {progress}")
+            if budget <= 0 or self.verdict:
+                break
+        return outcome, budget
+
+    def _check(self, when: str) -> None:
+        if self.verdict:
+            return
+        lost = self.kept - self.world.everywhere(self.wanted.name).keys()
+        if lost:
+            self.verdict = f"keys lost {when}: {sorted(lost)[:5]}"
+
+    def _judge(self) -> str:
+        if not self.last.settled and not self.last.losses:
+            self.verdict = f"it never settled: {self.last.rule}: {self.last.blocked}"
+            return self.verdict
+        hidden = [k for k in self.kept if self.world.read(self.wanted.name, k) is None]
+        if hidden:
+            self.verdict = f"keys that clients cannot see: {sorted(hidden)[:5]}"
+        return self.verdict
