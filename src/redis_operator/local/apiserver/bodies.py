@@ -7,14 +7,23 @@ is refused before anything else looks at it: too big, too deep, not text, not an
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import yaml
 
-from redis_operator.kube.request import Response
+from redis_operator.kube.request import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Response,
+)
 
 from .calls import Call
+from .decoding import syntax_error
 from .entries import Object, encode
 from .protobuf import PROTOBUF, decode_protobuf
 from .resources import Resource
@@ -22,10 +31,13 @@ from .status import StatusError, bad_request, not_acceptable, too_large, unsuppo
 
 __all__ = ["LIMIT", "Wanted", "answer", "read_body", "read_patch", "wanted"]
 
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 LIMIT = 3 * 1024 * 1024
 _JSON = "application/json"
 _YAML = "application/yaml"
 _DEPTH = 1000
+_SHOWN = 30
+_BROKEN: Any = object()
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -86,52 +98,73 @@ def check_size(body: bytes) -> None:
 
 
 def read_body(call: Call, resource: Resource | None = None) -> tuple[Object, list[str]]:
-    """Return the object in a body, and the fields given twice in it."""
+    """Return the object in a body, and the paths of the fields given twice in it."""
     body = call.request.body
     check_size(body)
     media = _media(call)
-    duplicates: list[str] = []
     if media == PROTOBUF:
-        return decode_protobuf(body), duplicates
+        return decode_protobuf(body), []
+    twice: list[tuple[int, str]] = []
     if media == _JSON:
-        value = _read_json(body, duplicates)
+        value = _read_json(body, twice)
     elif media in {_YAML, "text/yaml", "application/x-yaml"}:
         value = read_yaml(body)
     else:
         raise unsupported_media_type((_JSON, _YAML, PROTOBUF))
     if not isinstance(value, dict):
-        kind = resource.kind if resource else "Object"
-        raise bad_request(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal"
-            f" {_go_type(value)} into Go value of type struct {{ APIVersion string; Kind {kind} }}"
+        kind = resource.kind if resource else call.options_kind
+        raise _unrecognized(kind, body, value)
+    return value, list(_duplicates(value, "", twice)) if twice else []
+
+
+def _unrecognized(kind: str, body: bytes, value: Any) -> StatusError:
+    if value is _BROKEN:
+        problem = syntax_error(body)
+    else:
+        word = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+        problem = (
+            f"json: cannot unmarshal {word} into Go value of type struct {{ APIVersion string"
+            ' "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         )
-    return value, duplicates
+    shown = body[:_SHOWN].decode("utf-8", "replace") if body[:1] == b"{" else body[:_SHOWN].hex()
+    if len(body) > _SHOWN:
+        shown += " ..."
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind;"
+        f" json parse error: {problem} ({shown or '<empty>'})"
+    )
 
 
-def _go_type(value: Any) -> str:
-    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+def _read_json(body: bytes, twice: list[tuple[int, str]]) -> Any:
+    """Return what a JSON text holds; remember which keys of which objects came twice."""
 
-
-def _read_json(body: bytes, duplicates: list[str]) -> Any:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in items:
-            if key in found:
-                duplicates.append(key)
-            found[key] = value
+        found = dict(items)
+        if len(found) != len(items):
+            counts = Counter(key for key, _ in items)
+            twice.extend((id(found), key) for key, count in counts.items() if count > 1)
         return found
 
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse)
-    except RecursionError as error:
-        text = "couldn't get version/kind; json parse error: exceeded max depth"
-        raise bad_request(text) from error
-    except (ValueError, UnicodeDecodeError) as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    except (ValueError, RecursionError):
+        return _BROKEN
+
+
+def _duplicates(value: Any, path: str, twice: list[tuple[int, str]]) -> Iterator[str]:
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _duplicates(item, f"{path}[{number}]", twice)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            below = f"{path}.{key}" if path else key
+            if (id(value), key) in twice:
+                yield below
+            yield from _duplicates(item, below, twice)
 
 
 def _refuse(text: str) -> Any:
-    raise ValueError(f"invalid character '{text[0]}' looking for beginning of value")
+    raise ValueError(f"{text} is not JSON")
 
 
 class _Loader(yaml.CSafeLoader):
@@ -184,16 +217,17 @@ def read_patch(call: Call, accepted: tuple[str, ...]) -> tuple[str, Any]:
     """Return the type and content of a patch."""
     check_size(call.request.body)
     media = _media(call)
+    if media not in PATCH_TYPES:
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
     if media not in accepted:
         raise unsupported_media_type(accepted)
     if media.endswith("yaml"):
         return media, read_yaml(call.request.body)
     try:
         return media, msgspec.json.decode(call.request.body)
-    except RecursionError as error:
-        raise bad_request("error decoding patch: exceeded max depth") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"error decoding patch: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = syntax_error(call.request.body)
+        raise bad_request(f"error decoding patch: {problem}") from error
 
 
 def refusal(error: StatusError) -> Response:

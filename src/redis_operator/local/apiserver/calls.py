@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from redis_operator.kube.request import Request, Response
 
+from .causes import Cause
 from .resources import Resource
-from .status import bad_request
+from .status import invalid
 from .watch import Watch
 
 __all__ = [
@@ -97,8 +98,19 @@ class Call(Struct, frozen=True):
         """Tell whether nothing may be kept of what this request does."""
         value = self.options.get("dryRun", "")
         if value not in {"", "All"}:
-            raise bad_request(f'Unsupported value: "{value}": supported values: "All"')
+            cause = Cause(
+                "dryRun",
+                "FieldValueNotSupported",
+                f'Unsupported value: ["{value}"]: supported values: "All"',
+            )
+            raise invalid("meta.k8s.io", self.options_kind, "", [cause])
         return value == "All"
+
+    @property
+    def options_kind(self) -> str:
+        """Return what kind of options a request of this method takes."""
+        kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "DELETE": "DeleteOptions"}
+        return kinds.get(self.request.method, "PatchOptions")
 
     def flag(self, name: str) -> bool:
         """Return a boolean option as Kubernetes reads it: present and not false."""

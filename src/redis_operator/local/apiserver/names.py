@@ -192,3 +192,8 @@ def invalid_version() -> Cause:
         "FieldValueInvalid",
         "Invalid value: 0: must be specified for an update",
     )
+
+
+def immutable_uid(uid: str) -> Cause:
+    """Say that a patch cannot make another object of this one."""
+    return invalid("metadata.uid", uid, "field is immutable")

@@ -12,14 +12,16 @@ from redis_operator.kube.request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, ST
 from .apply import ApplyConflict, ApplyError, apply
 from .bodies import read_patch
 from .calls import Call
-from .causes import forbidden, required
+from .causes import forbidden, go_value, required
+from .causes import invalid as invalid_cause
+from .decoding import go_map
 from .entries import Object
 from .kinds import schema_for
 from .metadata import check_shape
 from .ownership import ignored_by
 from .patch import PatchError, json_patch, merge_patch, strategic_merge
 from .status import StatusError, bad_request, invalid
-from .unknown import report, strict_text, unknown_fields
+from .unknown import report, strict_text, type_problem, unknown_fields
 
 __all__ = ["CUSTOM_PATCHES", "PATCHES", "Patched", "patch_of", "unpatched"]
 
@@ -53,7 +55,9 @@ class Patched(Struct, frozen=True):
                     result = strategic_merge(schema, live, self.intent)
         except PatchError as error:
             raise unpatched(error) from error
-        return _whole(call, result)
+        if self.media == STRATEGIC_PATCH:
+            return _whole(call, result, go_map(self.intent))
+        return _whole(call, result, go_value(result))
 
 
 def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
@@ -63,8 +67,14 @@ def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
         if call.options.get("force"):
             cause = forbidden("force", "may not be specified for non-apply patch")
             raise invalid("meta.k8s.io", "PatchOptions", "", [cause])
-        if media != JSON_PATCH and not isinstance(intent, dict):
-            raise bad_request("error decoding patch: the patch must be a JSON object")
+        is_list = media == JSON_PATCH
+        if not isinstance(intent, list if is_list else dict):
+            go = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
+            words: dict[type, str] = {list: "array", dict: "object", str: "string"}
+            word = words.get(type(intent), "number")
+            raise bad_request(
+                f"error decoding patch: json: cannot unmarshal {word} into Go value of type {go}"
+            )
         return Patched(media, intent)
     if not call.options.get("fieldManager"):
         cause = required("fieldManager", "is required for apply patch")
@@ -128,35 +138,32 @@ def _contested(error: ApplyConflict) -> StatusError:
     return StatusError(409, "Conflict", error.message, details={"causes": causes})
 
 
-def _whole(call: Call, result: Any) -> Object:
+def _whole(call: Call, result: Any, shown: str) -> Object:
+    """Return what a patch made, if it is still an object of its kind."""
     if not isinstance(result, dict):
         raise bad_request("the patch leaves no object")
+    resource = call.resource
+    if (result.get("kind"), result.get("apiVersion")) != (resource.kind, resource.api_version):
+        raise _unfit(
+            shown,
+            f'no kind "{result.get("kind")}" is registered for version'
+            f' "{result.get("apiVersion")}"',
+        )
+    problem = type_problem(call, result)
+    if problem is not None:
+        raise _unfit(shown, problem)
     found = unknown_fields(call, result)
-    kind = call.resource.kind
-    refusal = StatusError(
-        422,
-        "Invalid",
-        f' "" is invalid: patch: Invalid value: "{call.request.body.decode("utf-8", "replace")}": '
-        f"{strict_text(found)}",
-        details={
-            "causes": [
-                {
-                    "reason": "FieldValueInvalid",
-                    "message": f"Invalid value: {strict_text(found)}",
-                    "field": "patch",
-                }
-            ]
-        },
-    )
-    report(call, found, refusal)
-    if result.get("kind") != kind or result.get("apiVersion") != call.resource.api_version:
-        raise bad_request("a patch may not change kind or apiVersion")
+    report(call, found, _unfit(shown, strict_text(found)))
     if result["metadata"].get("name") != call.name:
         raise bad_request(
             f"the name of the object ({result['metadata'].get('name', '')}) does not match the"
             f" name on the URL ({call.name})"
         )
     return result
+
+
+def _unfit(shown: str, problem: str) -> StatusError:
+    return invalid("", "", "", [invalid_cause("patch", shown, problem)])
 
 
 def unpatched(error: PatchError) -> StatusError:

@@ -21,7 +21,7 @@ from .entries import FieldIndex, Object, Selection, decode, encode, selectable
 from .registry import Registry
 from .resources import Resource
 from .selectors import parse_fields, parse_labels
-from .status import bad_request, expired, invalid, not_found, too_new
+from .status import StatusError, bad_request, expired, invalid, not_found, too_new
 from .store import Collection, Entry, Lost, Store
 from .table import Tables
 from .versions import at_version
@@ -36,6 +36,9 @@ _TOO_OLD = (
     " inconsistent list - objects that were created, modified, or deleted between the time the"
     " first chunk was returned and now may show up in the list."
 )
+
+
+_TIMEOUT = 1800.0
 
 
 class _Token(msgspec.Struct):
@@ -84,6 +87,7 @@ class Reader:
         fields = parse_fields(
             call.options.get("fieldSelector", ""),
             lambda path: selectable(resource, self._index, path),
+            plain=not self._index.paths(resource.key),
         )
         if call.name:  # a watch on one object's own path
             fields += parse_fields(f"metadata.name={call.name}", lambda _: True)
@@ -105,7 +109,9 @@ class Reader:
         _check_list_options(call)
         resource, selection = call.resource, self.selection(call)
         home = self._store.collection(resource.key)
-        limit = _number(call, "limit")
+        limit = max(0, _number(call, "limit"))
+        if call.options.get("resourceVersion") == "0" and not call.options.get("continue"):
+            limit = 0  # as the watch cache of Kubernetes does
         start, version, state = self._snapshot(call, home, lag)
         keys = home.keys() if state is home.entries else sorted(state)
         page: list[Entry] = []
@@ -140,6 +146,10 @@ class Reader:
             table["metadata"] = metadata
             return answer(200, encode(table), call)
         kind, api_version = resource.list_name, resource.api_version
+        if resource.custom is None and not want.view:
+            # typed lists do not repeat what the list says
+            head = encode({"kind": resource.kind, "apiVersion": api_version})[:-1] + b","
+            bodies = [b"{" + body.removeprefix(head) for body in bodies]
         if want.view == "PartialObjectMetadata":
             kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
             bodies = [_metadata_only(body) for body in bodies]
@@ -177,12 +187,14 @@ class Reader:
                 raise expired(text) from None
         return "", current, home.at(max(home.floor, lag)) if lag else home.entries
 
-    def watch(self, call: Call, *, timeout: float) -> Watch:
+    def watch(self, call: Call) -> Watch:
         """Answer with a stream of changes."""
         _check_watch_options(call)
         resource, selection = call.resource, self.selection(call)
         home = self._store.collection(resource.key)
         given = call.options.get("resourceVersion", "")
+        if given and not given.isdigit():
+            raise StatusError(500, "", _malformed(given))
         version = _version(call)
         sends = call.options.get("sendInitialEvents")
         wants_initial = call.flag("sendInitialEvents") or (sends is None and given in {"", "0"})
@@ -193,10 +205,22 @@ class Reader:
                 cursor = home.position(version)
             except Lost:
                 text = f"too old resource version: {version} ({home.floor})"
-                raise expired(text) from None
-        initial = [
+                return self._watch(call, home, selection, end=expired(text))
+        return self._watch(call, home, selection, cursor=cursor, initial=wants_initial)
+
+    def _watch(
+        self,
+        call: Call,
+        home: Collection,
+        selection: Selection,
+        *,
+        cursor: int = 0,
+        initial: bool = False,
+        end: StatusError | None = None,
+    ) -> Watch:
+        entries = [
             entry
-            for entry in (map(home.entries.__getitem__, home.keys()) if wants_initial else ())
+            for entry in (map(home.entries.__getitem__, home.keys()) if initial else ())
             if selection.includes(entry)
         ]
         asked = _number(call, "timeoutSeconds")
@@ -206,11 +230,12 @@ class Reader:
             home,
             selection,
             cursor=cursor,
-            initial=initial,
+            initial=entries,
             render=self._renderer(call, want),
-            bookmark=_bookmarks(resource, want) if call.flag("allowWatchBookmarks") else None,
+            bookmark=_bookmarks(call.resource, want) if call.flag("allowWatchBookmarks") else None,
             marks_initial=call.flag("sendInitialEvents"),
-            timeout=float(asked) if asked else timeout,
+            timeout=float(asked) if asked > 0 else _TIMEOUT,
+            end=end,
         )
 
     def _renderer(self, call: Call, want: Wanted) -> Callable[[str, Entry], bytes]:
@@ -279,13 +304,15 @@ def _number(call: Call, option: str) -> int:
 def _version(call: Call) -> int:
     text = call.options.get("resourceVersion", "")
     if text and not text.isdigit():
-        cause = Cause(
-            "resourceVersion",
-            "FieldValueInvalid",
-            f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',
-        )
-        raise bad_request(f"{cause.field}: {cause.message}")
+        raise bad_request(f"invalid resource version: {_malformed(text)}")
     return int(text or "0")
+
+
+def _malformed(text: str) -> str:
+    return (
+        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid'
+        " syntax"
+    )
 
 
 def _token(version: int, start: str) -> str:
@@ -298,10 +325,11 @@ def _read_token(text: str) -> _Token:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     if token.v != "meta.k8s.io/v1" or not token.start:
         raise bad_request(
-            "continue key is not valid: server does not recognize this encoded version"
+            "invalid continue token: continue key is not valid: server does not recognize this"
+            " encoded version"
         )
     return token
 

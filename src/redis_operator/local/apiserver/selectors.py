@@ -62,7 +62,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     try:
         return _Parser(text).parse()
     except ValueError as error:
-        raise bad_request(f"unable to parse requirement: {error}") from error
+        raise bad_request(str(error)) from error
 
 
 class _Parser:
@@ -103,10 +103,10 @@ class _Parser:
     def _key(self) -> str:
         key = self._take()
         if key in {"", ",", "(", ")", "=", "==", "!=", "<", ">", "!"}:
-            raise ValueError(f"found '{key}', expected: identifier")
+            raise ValueError(f"found '{key}', expected: !, identifier, or 'end of string'")
         problem = label_problem(key)
         if problem:
-            raise ValueError(f'key: Invalid value: "{key}": {problem}')
+            raise ValueError(f'unable to parse requirement: key: Invalid value: "{key}": {problem}')
         return key
 
     def _requirement(self) -> Requirement:
@@ -128,16 +128,21 @@ class _Parser:
             case ">" | "<":
                 bound = self._value(key)
                 if not re.fullmatch(r"[+-]?\d+", bound):
-                    raise ValueError("for 'Gt', 'Lt' operators, the value must be an integer")
+                    raise ValueError(
+                        f'unable to parse requirement: values[0]: Invalid value: "{bound}": for'
+                        " 'Gt', 'Lt' operators, the value must be an integer"
+                    )
                 return Requirement(key, "gt" if word == ">" else "lt", frozenset([bound]))
-        raise ValueError(f"found '{word}', expected: in, notin, =, ==, !=, gt, lt")
+        raise ValueError(
+            f"unable to parse requirement: found '{word}', expected: in, notin, =, ==, !=, gt, lt"
+        )
 
     def _value(self, key: str) -> str:
         if self._peek() in {"", ","}:
             return ""
         value = self._take()
         if value in {"=", "==", "!=", "(", ")", "!", "<", ">"}:
-            raise ValueError(f"found '{value}', expected: identifier")
+            raise ValueError(f"unable to parse requirement: found '{value}', expected: identifier")
         return _checked(key, value)
 
     def _values(self, key: str) -> frozenset[str]:
@@ -158,7 +163,9 @@ class _Parser:
 def _checked(key: str, value: str) -> str:
     problem = value_problem(value)
     if problem:
-        raise ValueError(f'values[0][{key}]: Invalid value: "{value}": {problem}')
+        raise ValueError(
+            f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": {problem}'
+        )
     return value
 
 
@@ -178,7 +185,9 @@ def selector_of(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] |
     return tuple(found)
 
 
-def parse_fields(text: str, is_known: Callable[[str], bool]) -> tuple[Requirement, ...]:
+def parse_fields(
+    text: str, is_known: Callable[[str], bool], *, plain: bool = False
+) -> tuple[Requirement, ...]:
     """Read a field selector: `a=b,c!=d` over the fields a resource can be selected by."""
     found = []
     for term in re.split(r"(?<!\\),", text):
@@ -189,7 +198,12 @@ def parse_fields(text: str, is_known: Callable[[str], bool]) -> tuple[Requiremen
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         key, operator, value = parts.groups()
         if not is_known(key):
-            raise bad_request(f"field label not supported: {key}")
+            only = 'only "metadata.name", "metadata.namespace"'
+            raise bad_request(
+                f'"{key}" is not a known field selector: {only}'
+                if plain
+                else f"field label not supported: {key}"
+            )
         value = re.sub(r"\\(.)", r"\1", value)
         found.append(Requirement(key, "notin" if operator == "!=" else "in", frozenset([value])))
     return tuple(found)

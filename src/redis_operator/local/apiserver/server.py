@@ -43,7 +43,6 @@ from .writing import Writer
 __all__ = ["ADMIN", "ApiServer", "Settings"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
-_WATCH_TIMEOUT = 1800.0
 _CHANCE = random.SystemRandom()
 
 
@@ -150,7 +149,7 @@ class ApiServer:
             case "list":
                 return self.reader.page(call, lag)
             case "watch":
-                return self.reader.watch(call, timeout=_WATCH_TIMEOUT)
+                return self.reader.watch(call)
         return (yield from self._write(call, verb))
 
     def _write(self, call: Call, verb: str) -> Steps[Response]:

@@ -138,7 +138,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
             for cause in causes
         ],
     )
-    text = f'{subject} "{name}" is invalid: {listed}' if texts else f'{subject} "{name}" is invalid'
+    text = f'{subject} "{name}" is invalid' + (f": {listed}" if texts else "")
     return StatusError(422, "Invalid", text, details=details)
 
 

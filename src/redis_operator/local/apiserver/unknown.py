@@ -1,4 +1,8 @@
-"""Fields the schema does not know: dropped silently, with a warning, or refused, as asked."""
+"""Bodies against their schema: values of the wrong type, and fields nobody knows.
+
+Wrong types are always refused for built-in kinds, as Go cannot hold them. Unknown fields are
+dropped silently, with a warning, or refused, as the client asked with `fieldValidation`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ from collections.abc import Sequence
 
 from .calls import Call
 from .causes import Cause
+from .decoding import mistyped
 from .entries import Object
-from .kinds import drop_unknown
+from .kinds import drop_unknown, schema_for
 from .metadata import check_shape, prune_metadata
 from .status import StatusError, bad_request, invalid
 
-__all__ = ["accept_fields", "check_directive", "strict_text", "unknown_fields"]
+__all__ = ["accept_fields", "check_directive", "report", "strict_text", "unknown_fields"]
 
 _DIRECTIVES = ("", "Ignore", "Warn", "Strict")
 
@@ -25,18 +30,24 @@ def check_directive(call: Call) -> None:
             "FieldValueNotSupported",
             f'Unsupported value: "{given}": supported values: "", "Ignore", "Strict", "Warn"',
         )
-        kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(
-            call.request.method, "PatchOptions"
-        )
-        raise invalid("meta.k8s.io", kind, "", [cause])
+        raise invalid("meta.k8s.io", call.options_kind, "", [cause])
+
+
+def type_problem(call: Call, value: Object) -> str | None:
+    """Return what is of the wrong type in an object of a built-in kind."""
+    if call.resource.custom is not None:
+        return None
+    return mistyped(schema_for(call.resource), value, call.resource.kind)
 
 
 def unknown_fields(call: Call, value: Object) -> list[str]:
     """Drop what the schema does not know, and tell it in the words of warnings."""
+    order = {key: number for number, key in enumerate(value)}
     resource = call.resource
     check_shape(resource.kind, resource.version, value)
-    dropped = [*drop_unknown(resource, value), *prune_metadata(value["metadata"])]
-    return [f'unknown field "{path}"' for path in sorted(dropped)]
+    dropped = [*prune_metadata(value["metadata"]), *drop_unknown(resource, value)]
+    dropped.sort(key=lambda path: order.get(path.partition(".")[0].partition("[")[0], len(order)))
+    return [f'unknown field "{path}"' for path in dropped]
 
 
 def strict_text(found: Sequence[str]) -> str:
@@ -45,9 +56,14 @@ def strict_text(found: Sequence[str]) -> str:
 
 
 def accept_fields(call: Call, value: Object, duplicates: Sequence[str]) -> None:
-    """Drop unknown fields from a body; warn of them or refuse them as the client asked."""
-    found = [f'duplicate field "{key}"' for key in duplicates] + unknown_fields(call, value)
-    report(call, found, bad_request(_refusal(call, found)))
+    """Refuse wrong types; drop unknown fields, and warn of them or refuse as the client asked."""
+    kind, version = call.resource.kind, call.resource.version
+    subject = f'{kind} in version "{version}" cannot be handled as a {kind}'
+    problem = type_problem(call, value)
+    if problem is not None:
+        raise bad_request(f"{subject}: {problem}")
+    found = unknown_fields(call, value) + [f'duplicate field "{key}"' for key in duplicates]
+    report(call, found, bad_request(f"{subject}: {strict_text(found)}"))
 
 
 def report(call: Call, found: Sequence[str], refusal: StatusError) -> None:
@@ -58,8 +74,3 @@ def report(call: Call, found: Sequence[str], refusal: StatusError) -> None:
     if directive == "Strict":
         raise refusal
     call.warnings.extend(found)
-
-
-def _refusal(call: Call, found: Sequence[str]) -> str:
-    kind, version = call.resource.kind, call.resource.version
-    return f'{kind} in version "{version}" cannot be handled as a {kind}: {strict_text(found)}'

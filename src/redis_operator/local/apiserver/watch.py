@@ -36,6 +36,7 @@ class Watch:
         bookmark: Callable[[int, bool], bytes] | None,
         marks_initial: bool,
         timeout: float,
+        end: StatusError | None = None,
     ) -> None:
         self.timeout = timeout
         self.bookmarks = bookmark is not None
@@ -51,12 +52,15 @@ class Watch:
         self._bookmark = bookmark
         self._marks_initial = marks_initial
         self._initial_version = store.version
+        self._refusal = end
         collection.wakers[id(self)] = self._wake
 
     def poll(self) -> list[bytes]:
         """Return the next lines, at most a batch; empty when there is nothing new."""
         if self.ended:
             return []
+        if self._refusal is not None:
+            return self.fail(self._refusal)
         lines: list[bytes] = []
         while self._initial and len(lines) < BATCH:
             lines.append(self._render("ADDED", self._initial.pop()))

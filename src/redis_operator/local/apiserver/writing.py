@@ -29,6 +29,7 @@ from .metadata import fill_new, generate_name, keep_identity, tidy, timestamp
 from .ownership import owned_after
 from .patching import CUSTOM_PATCHES, PATCHES, Patched, patch_of
 from .reading import Reader, key_of
+from .registry import Registry
 from .resources import Resource
 from .status import already_exists, bad_request, conflict, invalid, not_found
 from .store import Entry
@@ -59,7 +60,7 @@ class Writer:
         """Answer a POST to a collection."""
         value, duplicates = read_body(call, call.resource)
         check_directive(call)
-        check_kind(call, value)
+        check_kind(call, value, self._core.registry)
         accept_fields(call, value, duplicates)
         entry = yield from self.add(call, value)
         return self._reader.show(call, entry, 201)
@@ -99,7 +100,7 @@ class Writer:
         """Answer a PUT of an object or its status."""
         value, duplicates = read_body(call, call.resource)
         check_directive(call)
-        check_kind(call, value)
+        check_kind(call, value, self._core.registry)
         accept_fields(call, value, duplicates)
         given = value["metadata"].get("name")
         if not given:
@@ -249,6 +250,9 @@ class Writer:
             raise conflict(resource.group, resource.plural, call.name)
         uid = metadata.get("uid")
         if uid and uid != live["metadata"]["uid"]:
+            if patched is not None:
+                cause = names.immutable_uid(uid)
+                raise invalid(resource.group, resource.kind, call.name, [cause, cause])
             raise conflict(
                 resource.group,
                 resource.plural,
@@ -284,7 +288,7 @@ class Writer:
                 return
 
 
-def check_kind(call: Call, value: Object) -> None:
+def check_kind(call: Call, value: Object, registry: Registry) -> None:
     """Refuse a body that is of another kind or version than its path."""
     resource = call.resource
     kind, version = value.get("kind", ""), value.get("apiVersion", "")
@@ -295,15 +299,22 @@ def check_kind(call: Call, value: Object) -> None:
         raise bad_request(f"Object 'Kind' is missing in '{_shown(call)}'")
     if not version:
         raise bad_request(f"Object 'apiVersion' is missing in '{_shown(call)}'")
-    if kind != resource.kind or version != resource.api_version:
+    if (kind, version) == (resource.kind, resource.api_version):
+        return
+    group, _, short = version.rpartition("/")
+    if resource.custom is not None and kind == resource.kind:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version"
             f" ({resource.api_version})"
-            if kind == resource.kind
-            else f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a'
-            f" {resource.kind}: converting ({version}, Kind={kind}) to {resource.kind}: unknown"
-            " conversion"
         )
+    package = resource.group.partition(".")[0] or "core"
+    why = (
+        f"converting ({short}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+        if registry.by_kind(group, short, kind) is not None
+        else f'no kind "{kind}" is registered for version "{version}" in scheme'
+        ' "pkg/runtime/scheme.go:110"'
+    )
+    raise bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
 
 
 def _shown(call: Call) -> str:
