@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -22,6 +24,7 @@ from redis_operator.kube.errors import (
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.objects import PODS, STATEFUL_SETS
 from redis_operator.kube.patches import MergePatch
+from redis_operator.kube.request import Request, Response
 from redis_operator.kube.watch import Bookmark, Change, ChangeType
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -164,6 +167,44 @@ async def test_a_watch_gives_changes_and_bookmarks_until_the_server_ends_it(conn
         got = [event async for event in events]
     assert [type(event) for event in got] == [Change, Bookmark, Change]
     assert got[1] == Bookmark("8")
+
+
+class Burst:
+    """A transport whose stream has everything at once and never waits."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        raise AssertionError("only streams are asked for")
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield self._body
+
+        yield pieces()
+
+    async def close(self) -> None:
+        return
+
+
+async def test_a_burst_of_events_leaves_the_loop_to_others_now_and_then() -> None:
+    line = msgspec.json.encode({"type": "ADDED", "object": pod("x")}) + b"\n"
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    async with Client(Burst(line * 1000)).watch(PODS) as events:
+        count = [event async for event in events]
+    task.cancel()
+    assert len(count) == 1000
+    assert turns >= 1000 // 32
 
 
 async def test_garbage_in_a_watch_is_a_typed_error_after_the_good_events(connect: Any) -> None:

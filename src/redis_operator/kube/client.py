@@ -7,6 +7,7 @@ goes further and asks for a kind that is *read* as plain values too.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -29,6 +30,8 @@ from redis_operator.kube.watch import WatchEvent, decode_line
 __all__ = ["Client", "Propagation", "Scale", "ScaleSpec", "ScaleStatus", "VersionMatch"]
 
 T = TypeVar("T")
+
+_YIELD_EVERY: Final = 32
 
 
 class ScaleSpec(Struct, frozen=True):
@@ -415,9 +418,14 @@ async def _decoded(
     kind: Kind[T], pieces: AsyncIterator[bytes], path: str
 ) -> AsyncGenerator[WatchEvent[T], None]:
     joiner = LineJoiner()
+    sent = 0
     async for piece in pieces:
         for line in joiner.feed(piece):
             yield decode_line(kind, line, path=path)
+            sent += 1
+            if not sent % _YIELD_EVERY:
+                # A burst that has arrived already never waits: let others have the loop.
+                await asyncio.sleep(0)
 
 
 def _collection_ref(kind: Kind[Any], namespace: str) -> str:
