@@ -86,7 +86,7 @@ def _job(job: dict[str, Any]) -> None:
     """A job selects its pods by its own uid unless it is told otherwise."""
     spec, metadata = job["spec"], job["metadata"]
     uid, name = metadata.get("uid"), metadata.get("name", "")
-    if spec.get("manualSelector") or not uid or spec.get("selector"):
+    if spec.get("manualSelector") or not uid:
         return
     labels = {
         "batch.kubernetes.io/controller-uid": uid,
@@ -98,7 +98,8 @@ def _job(job: dict[str, Any]) -> None:
     template["labels"] = {**(template.get("labels") or {}), **labels}
     if not metadata.get("labels"):
         metadata["labels"] = dict(template["labels"])
-    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    wanted = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+    wanted["batch.kubernetes.io/controller-uid"] = uid
 
 
 def _definition(crd: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 __all__ = [
     "Cause",
+    "Fields",
     "describe",
     "duplicate",
     "forbidden",
@@ -39,6 +40,10 @@ _ESCAPES = {
     "\f": "\\f",
     "\v": "\\v",
 }
+
+
+class Fields(dict[str, Any]):
+    """A struct to be shown with its fields in their own order; plain objects are sorted."""
 
 
 class Cause(Struct, frozen=True):
@@ -92,7 +97,8 @@ def go_value(value: Any) -> str:
         return go_quote(value)
     if isinstance(value, int | float):
         return go_number(value)
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    is_struct = isinstance(value[0] if isinstance(value, list) and value else value, Fields)
+    text = json.dumps(value, sort_keys=not is_struct, separators=(",", ":"), ensure_ascii=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 

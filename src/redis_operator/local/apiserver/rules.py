@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from redis_operator.local.apiserver.causes import (
     Cause,
+    Fields,
     duplicate,
     forbidden,
     invalid,
@@ -253,7 +254,10 @@ def _broken(reason: str | None, path: str, kind: str, message: str) -> Cause:
 
 def compile_rules(schema: dict[str, Any]) -> list[Cause]:
     """Find the rules of a schema that a CRD may not have; fields are relative to the schema."""
-    return list(_rules_of(schema, "", "", root=schema))
+    found = list(_rules_of(schema, "", "", root=schema))
+    malformed = [cause for cause in found if not cause.field.endswith((".rule", "Expression"))]
+    malformed += [cause for cause in found if cause.reason == "FieldValueRequired"]
+    return malformed or found
 
 
 def _rules_of(
@@ -325,15 +329,15 @@ def _message_problems(rule: dict[str, Any], place: str) -> Iterator[Cause]:
         yield invalid(f"{place}.reason", reason, detail)
 
 
-def _printed(rule: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "Rule": rule.get("rule", ""),
-        "Message": rule.get("message", ""),
-        "MessageExpression": rule.get("messageExpression", ""),
-        "Reason": rule.get("reason"),
-        "FieldPath": rule.get("fieldPath", ""),
-        "OptionalOldSelf": rule.get("optionalOldSelf"),
-    }
+def _printed(rule: dict[str, Any]) -> Fields:
+    return Fields(
+        Rule=rule.get("rule", ""),
+        Message=rule.get("message", ""),
+        MessageExpression=rule.get("messageExpression", ""),
+        Reason=rule.get("reason"),
+        FieldPath=rule.get("fieldPath", ""),
+        OptionalOldSelf=rule.get("optionalOldSelf"),
+    )
 
 
 def _unknown_field(schema: dict[str, Any], source: str, *, is_root: bool) -> str:
