@@ -1,0 +1,304 @@
+"""What is told about a database: status whole, from what was seen and decided. Pure.
+
+Conditions stand in a fixed order and *Ready* is judged last, from all others. Nothing that moves
+all the time is told exactly (lag in whole MiB, memory in two digits), so that a database at rest
+is written to never. Events come from the difference of two statuses, so each is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..api.metadata import Condition
+from ..api.quantity import format_bytes
+from ..api.redis import (
+    Binding,
+    Phase,
+    RedisStatus,
+    ReplicaStatus,
+    ShardStatus,
+)
+from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from . import advice
+from .advice import Plan, Wanted
+from .observed import Observed, Seen
+from .situation import Situation
+
+__all__ = ["Announcement", "Context", "announcements", "refused", "status"]
+
+_MIB = 1024 * 1024
+_PHASES = {
+    advice.Phase.READY: Phase.READY,
+    advice.Phase.CREATING: Phase.CREATING,
+    advice.Phase.HEALING: Phase.DEGRADED,
+    advice.Phase.SCALING: Phase.SCALING,
+    advice.Phase.UPDATING: Phase.UPDATING,
+    advice.Phase.HIBERNATED: Phase.HIBERNATED,
+    advice.Phase.PAUSED: Phase.READY,
+}
+
+
+class Context(Struct, frozen=True):
+    """What the shell knows besides: what stood before, what failed, what time it is."""
+
+    previous: RedisStatus
+    generation: int
+    now: str
+    failures: tuple[str, ...] = ()
+    binding: str = ""
+    selector: str = ""
+
+
+class Announcement(Struct, frozen=True):
+    """One event for people: a condition changed."""
+
+    warning: bool
+    reason: str
+    message: str
+
+
+def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> RedisStatus:
+    """Return the whole status of a database that was looked at."""
+    situation = Situation(wanted, observed, 0.0)
+    shards = tuple(_shards(situation, context))
+    covered = _covered(observed.seen)
+    available = _available(observed, covered, plan)
+    degraded = _degraded(situation, plan, context)
+    progressing = _progressing(plan)
+    applied = _config_applied(plan)
+    ready = _ready(available, degraded, progressing, plan)
+    was = {c.type: c for c in context.previous.conditions}
+    conditions = (ready, available, progressing, degraded, applied)
+    used = sum(node.used_memory for node in observed.seen if node.slots)
+    primaries = [shard.primary for shard in shards if shard.primary]
+    formed = observed.formed or (available.status == "True" and context.previous.binding is None)
+    return RedisStatus(
+        observed_generation=context.generation,
+        phase=_phase(wanted, observed, plan, ready),
+        message=_message(plan, context, ready),
+        conditions=tuple(_dated(c, was.get(c.type), context) for c in conditions),
+        plan=tuple(_plan_lines(plan)),
+        progress=context.previous.progress if observed.moving else None,
+        shards=shards,
+        shard_count=len([shard for shard in shards if shard.slots]),
+        selector=context.selector,
+        ready=f"{_ready_pods(observed)}/{wanted.shards * wanted.pods_per_shard}",
+        primary=", ".join(primaries),
+        slots=f"{len(covered)}/{len(ALL_SLOTS)}",
+        memory=format_bytes(_two_digits(used)) if used else "",
+        version=_version(observed.seen) or context.previous.version,
+        image=context.previous.image,
+        binding=Binding(context.binding) if formed else context.previous.binding,
+    )
+
+
+def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStatus:
+    """Return the status of a database whose spec cannot be followed: what runs keeps running."""
+    text = "; ".join(messages)
+    was = {c.type: c for c in context.previous.conditions}
+    told = Condition(type="Ready", status="False", reason=reason, message=text)
+    kept = tuple(c for c in context.previous.conditions if c.type != "Ready")
+    return replace(
+        context.previous,
+        observed_generation=context.generation,
+        phase=context.previous.phase or Phase.FAILED,
+        message=text,
+        plan=(),
+        conditions=(_dated(told, was.get("Ready"), context), *kept),
+    )
+
+
+def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement, ...]:
+    """Return what to tell people: conditions whose status or reason changed."""
+    was = {c.type: (c.status, c.reason) for c in before.conditions}
+    found = []
+    for condition in after.conditions:
+        if was.get(condition.type, ("", "")) == (condition.status, condition.reason):
+            continue
+        good = condition.status == ("False" if condition.type == "Degraded" else "True")
+        if condition.type not in was and condition.type in ("Degraded", "ConfigApplied") and good:
+            continue  # a database that begins well is no news
+        if condition.type in ("Progressing", "Available") and not good and not before.binding:
+            continue  # nor is one that is not there yet
+        quiet = good or condition.type == "Progressing"
+        found.append(Announcement(not quiet, condition.reason, condition.message))
+    before_primaries = {s.name: s.primary for s in before.shards}
+    for shard in after.shards:
+        old = before_primaries.get(shard.name, "")
+        if old and shard.primary and old != shard.primary:
+            text = f"{shard.primary} is the primary of {shard.name} now, before it was {old}"
+            found.append(Announcement(warning=False, reason="PrimaryChanged", message=text))
+    return tuple(found)
+
+
+def _shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
+    before = {shard.name: shard for shard in context.previous.shards}
+    numbers = {node.pod.shard for node in situation.observed.nodes}
+    for number in sorted(numbers):
+        name = f"shard-{number}"
+        leader = situation.leaders.get(number)
+        primary = situation.by_id.get(leader) if leader is not None else None
+        old = before.get(name)
+        changed = old is not None and old.primary and primary and old.primary != primary.pod.name
+        yield ShardStatus(
+            name=name,
+            slots=str(situation.owned.get(leader, NO_SLOTS)) if leader is not None else "",
+            primary=primary.pod.name if primary is not None else "",
+            replicas=tuple(_replicas(situation, number, primary)),
+            last_failover_time=context.now
+            if changed
+            else (old.last_failover_time if old is not None else ""),
+        )
+
+
+def _replicas(situation: Situation, shard: int, primary: Seen | None) -> Iterator[ReplicaStatus]:
+    for node in situation.pods_of(shard):
+        if primary is not None and node.pod.name == primary.pod.name:
+            continue
+        if not isinstance(node, Seen):
+            yield ReplicaStatus(pod=node.pod.name, link="unreachable")
+            continue
+        if primary is None or node.replica_of != primary.id:
+            yield ReplicaStatus(pod=node.pod.name, link="none")
+            continue
+        lag = max(0, primary.replication.offset - node.replication.offset)
+        link = (
+            "syncing" if node.replication.syncing else "up" if node.replication.link_up else "down"
+        )
+        yield ReplicaStatus(pod=node.pod.name, lag_bytes=lag // _MIB * _MIB, link=link)
+
+
+def _covered(seen: Iterable[Seen]) -> SlotSet:
+    covered = NO_SLOTS
+    for node in seen:
+        if node.is_primary and node.state_ok:
+            covered |= node.slots
+    return covered
+
+
+def _ready_pods(observed: Observed) -> int:
+    """Count servers that do their part: primaries that serve, replicas whose link is up."""
+    return sum(
+        node.state_ok
+        and (bool(node.slots) or (node.replica_of is not None and node.replication.link_up))
+        for node in observed.seen
+    )
+
+
+def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
+    missing = ALL_SLOTS - covered
+    if not missing:
+        return Condition(
+            type="Available", status="True", reason="Serving", message="every slot is served"
+        )
+    reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
+    text = f"slots {missing} are not served" if observed.formed else "it is not formed yet"
+    return Condition(type="Available", status="False", reason=reason, message=text)
+
+
+def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
+    if plan.losses:
+        text = "; ".join(f"slots {loss.slots}: {loss.why}" for loss in plan.losses)
+        return Condition(type="Degraded", status="True", reason="DataLost", message=text)
+    silent = [f"{node.pod.name}: {node.error}" for node in situation.unreachable]
+    formed = situation.observed.formed
+    reasons = [*plan.blocked, *context.failures, *(silent if formed else ())]
+    if reasons and formed and plan.phase is not advice.Phase.PAUSED:
+        kind = "Unreachable" if silent else "Blocked" if plan.blocked else "StepFailed"
+        text = "; ".join(dict.fromkeys(reasons))
+        return Condition(type="Degraded", status="True", reason=kind, message=text)
+    if formed and plan.phase is advice.Phase.HEALING:
+        return Condition(type="Degraded", status="True", reason="Healing", message=plan.why)
+    return Condition(type="Degraded", status="False", reason="AsExpected", message="")
+
+
+def _progressing(plan: Plan) -> Condition:
+    busy = bool(plan.stages) or plan.phase not in (
+        advice.Phase.READY,
+        advice.Phase.HIBERNATED,
+        advice.Phase.PAUSED,
+    )
+    if not busy:
+        return Condition(type="Progressing", status="False", reason="AsWanted", message="")
+    text = plan.why or "; ".join(plan.blocked)
+    return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
+
+
+def _config_applied(plan: Plan) -> Condition:
+    if plan.rule.startswith("config"):
+        text = plan.why or "; ".join(plan.blocked)
+        return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)
+    return Condition(type="ConfigApplied", status="True", reason="Applied", message="")
+
+
+def _ready(
+    available: Condition, degraded: Condition, progressing: Condition, plan: Plan
+) -> Condition:
+    if plan.phase is advice.Phase.HIBERNATED:
+        return Condition(type="Ready", status="False", reason="Hibernated", message=plan.why)
+    for condition, bad in ((available, "False"), (degraded, "True"), (progressing, "True")):
+        if condition.status == bad:
+            return Condition(
+                type="Ready", status="False", reason=condition.reason, message=condition.message
+            )
+    return Condition(type="Ready", status="True", reason="AsWanted", message="")
+
+
+def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> Phase:
+    if wanted.hibernate and not observed.nodes:
+        return Phase.HIBERNATED
+    if ready.status == "True":
+        return Phase.READY
+    if not observed.nodes:
+        return Phase.PENDING
+    if plan.losses:
+        return Phase.FAILED
+    told = _PHASES[plan.phase]
+    if told is Phase.READY:
+        return Phase.DEGRADED if observed.formed else Phase.CREATING
+    return told
+
+
+def _message(plan: Plan, context: Context, ready: Condition) -> str:
+    if ready.status == "True":
+        return ""
+    return plan.why or next(iter((*plan.blocked, *context.failures)), "") or ready.message
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    if plan.stages:
+        yield f"{plan.why} ({len(plan.steps)} steps)"
+    for reason in plan.blocked:
+        yield f"waiting: {reason}"
+    for loss in plan.losses:
+        yield f"lost: slots {loss.slots}: {loss.why}"
+
+
+def _dated(condition: Condition, old: Condition | None, context: Context) -> Condition:
+    since = context.now
+    if old is not None and old.status == condition.status and old.last_transition_time:
+        since = old.last_transition_time
+    return Condition(
+        type=condition.type,
+        status=condition.status,
+        reason=condition.reason,
+        message=condition.message,
+        last_transition_time=since,
+        observed_generation=context.generation,
+    )
+
+
+def _two_digits(count: int) -> int:
+    scale: int = 10 ** max(0, len(str(count)) - 2)
+    return count // scale * scale
+
+
+def _version(seen: Iterable[Seen]) -> str:
+    """Return the oldest version that runs."""
+    versions = {
+        tuple(int(p) for p in n.version.split(".") if p.isdigit()) for n in seen if n.version
+    }
+    return ".".join(map(str, min(versions))) if versions else ""
