@@ -73,7 +73,11 @@ def _answers(process: subprocess.Popen[bytes], path: Path, log: Path) -> bool:
     if process.poll() is not None:
         raise AssertionError(f"the embedded server ended: {log.read_text()[-2000:]}")
     try:
-        return Api.from_kubeconfig(str(path)).request("GET", "/readyz").status == 200
+        probe = Api.from_kubeconfig(str(path))
+        try:
+            return probe.request("GET", "/readyz").status == 200
+        finally:
+            probe.close()
     except (OSError, TypeError, KeyError):
         return False
 

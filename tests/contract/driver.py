@@ -194,6 +194,7 @@ class Api:
     context: ssl.SSLContext
     ca: bytes
     token: str | None = None
+    keep_open: bool = True
     _connection: http.client.HTTPSConnection | None = field(default=None, repr=False)
 
     @classmethod
@@ -218,7 +219,8 @@ class Api:
 
     def bearing(self, token: str | None) -> Api:
         """The same server for the bearer of a token (or nobody), without our certificate."""
-        return Api(self.server, ssl.create_default_context(cadata=self.ca.decode()), self.ca, token)
+        tls = ssl.create_default_context(cadata=self.ca.decode())
+        return Api(self.server, tls, self.ca, token, keep_open=False)
 
     def connect(self) -> http.client.HTTPSConnection:
         address = urllib.parse.urlsplit(self.server)
@@ -260,7 +262,7 @@ class Api:
                     raise
                 continue
             lower = {name.lower(): value for name, value in response.getheaders()}
-            if response.will_close:
+            if response.will_close or not self.keep_open:
                 self.close()
             return Reply(response.status, lower, data)
         raise AssertionError("unreachable")
