@@ -27,6 +27,7 @@ from .actions import (
 )
 from .advice import Plan
 from .election import limitation, unsynced
+from .gates import can_copy
 from .observed import Counted, Seen
 from .situation import Situation
 
@@ -199,8 +200,8 @@ def _move(situation: Situation, step: MoveSlots) -> list[str]:
         return [f"I3: {one.pod.name} does not own all of slots {step.slots}"]
     if situation.colliding_epochs:
         return [f"I14: {situation.colliding_epochs}"]
-    if one.version != two.version:
-        return [f"I12: {one.pod.name} and {two.pod.name} run different versions"]
+    if not can_copy((one.engine, one.version), (two.engine, two.version)):
+        return [f"I12: {two.pod.name} cannot read what {one.pod.name} would send"]
     return []
 
 

@@ -12,6 +12,7 @@ from ..actions import Action
 from ..advice import Plan
 from ..situation import Situation
 from .assist import assist
+from .configure import configure
 from .connect import connect
 from .cover import cover
 from .empty_primary import empty_primary
@@ -19,13 +20,20 @@ from .follow import follow
 from .foreign import foreign
 from .forget import forget
 from .found import found
+from .grow import grow
 from .hibernate import hibernate
+from .house import house
 from .label import label
+from .leave import leave
 from .lost import lost
 from .pause import pause
 from .pods import pods
+from .rebalance import rebalance
 from .rescue import rescue
+from .roll import roll
 from .settle import settle
+from .shrink import shrink
+from .switch import drain, spread, switch
 from .twins import twins
 
 __all__ = ["COMPANIONS", "RULES", "Companion", "Rule"]
@@ -49,6 +57,16 @@ RULES: tuple[Rule, ...] = (
     rescue,
     follow,
     forget,
+    configure,
+    house,
+    drain,
+    leave,
+    roll,
+    rebalance,
+    shrink,
+    grow,
+    switch,
+    spread,
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)

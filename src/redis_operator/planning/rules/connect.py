@@ -78,7 +78,8 @@ def _belongs(situation: Situation, node: Seen) -> bool:
     """Pods that stay, and leaving ones that still own or hold something."""
     if not situation.leaving(node.pod):
         return True
-    return bool(node.slots or (node.is_primary and node.keys) or situation.replicas_of(node.id))
+    followed = any(not situation.leaving(f.pod) for f in situation.replicas_of(node.id))
+    return bool(node.slots or (node.is_primary and node.keys) or followed)
 
 
 def _meets(one: Seen, two: Seen) -> list[Action]:

@@ -1,0 +1,105 @@
+"""Whether a database is at rest: nothing planned starts before, and the reason is told."""
+
+from __future__ import annotations
+
+from ..redis.slots import ALL_SLOTS, NO_SLOTS
+from .election import unsynced
+from .observed import Node, NodeId, Seen, Unreachable
+from .situation import Situation
+
+__all__ = ["shard_unrest", "unrest"]
+
+
+def unrest(situation: Situation) -> str | None:
+    """Why no planned change may start now, or None. I5, I6, I8, I14
+
+    `cluster_state:ok` is not health: open slots, links in both directions, replicas, epochs and
+    what every server believes of every owner are looked at too.
+    """
+    checks = (_absent, _unowned, _unfinished, _disagreement)
+    for check in checks:
+        reason = check(situation)
+        if reason:
+            return reason
+    for shard in range(situation.wanted.shards):
+        reason = shard_unrest(situation, shard)
+        if reason:
+            return reason
+    return None
+
+
+def shard_unrest(situation: Situation, shard: int) -> str | None:
+    """Why one shard's pods are not all in place and in sync, or None."""
+    leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
+    if leader is None:
+        return f"shard {shard} has no primary that answers"
+    for node in situation.pods_of(shard):
+        reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
+        if reason:
+            return reason
+    return None
+
+
+def _pod_unrest(node: Node) -> str | None:
+    name = node.pod.name
+    if isinstance(node, Unreachable):
+        return f"{name} does not answer: {node.pod.waiting or node.error}"
+    if node.pod.deleting:
+        return f"{name} is being deleted"
+    if not node.pod.ready:
+        return f"{name} is not ready"
+    if node.loading:
+        return f"{name} is still loading its data"
+    if not node.state_ok and node.slots:
+        return f"{name} does not serve yet"
+    return None
+
+
+def _out_of_place(situation: Situation, node: Node, leader: Seen) -> str | None:
+    if not isinstance(node, Seen) or node.id == leader.id or situation.leaving(node.pod):
+        return None
+    if node.is_primary:
+        return f"{node.pod.name} is not a replica yet"
+    return unsynced(node, leader)
+
+
+def _absent(situation: Situation) -> str | None:
+    if situation.missing_pods:
+        return f"{situation.missing_pods[0]} does not exist yet"
+    if situation.missing_shards:
+        return f"shard {situation.missing_shards[0]} has no pod yet"
+    if situation.twins:
+        return "two pods have one node id"
+    return None
+
+
+def _unowned(situation: Situation) -> str | None:
+    owned = NO_SLOTS
+    for node, slots in situation.owned.items():
+        if node not in situation.by_id:
+            return f"{situation.name_of(node)} owns slots and does not answer"
+        owned |= slots
+    return None if owned == ALL_SLOTS else f"slots {ALL_SLOTS - owned} have no owner"
+
+
+def _unfinished(situation: Situation) -> str | None:
+    if situation.unfinished_moves:
+        return situation.unfinished_moves[0]
+    return situation.colliding_epochs
+
+
+def _disagreement(situation: Situation) -> str | None:
+    """Somebody has old news of an owner, or no link to it."""
+    owners = [situation.by_id[node] for node in situation.owned if node in situation.by_id]
+    for node in situation.by_id.values():
+        if situation.leaving(node.pod) and not node.slots:
+            continue
+        for owner in owners:
+            view = node.peer(owner.id)
+            if owner.id == node.id:
+                continue
+            if view is None or not view.healthy:
+                return f"{node.pod.name} has no link to {owner.pod.name}"
+            if view.slots != owner.slots:
+                return f"{node.pod.name} has not heard yet what {owner.pod.name} owns"
+    return None

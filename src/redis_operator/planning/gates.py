@@ -1,0 +1,50 @@
+"""Which version may follow which: one place, from the measured matrix of full syncs. I12
+
+A new replica must be able to copy an old primary, and to read the files its predecessor left. The
+reverse never holds, so a downgrade is a restore or a copy key by key, never a roll.
+"""
+
+from __future__ import annotations
+
+from ..redis.versions import Version, parse_version
+from .advice import Wanted
+from .observed import Observed
+
+__all__ = ["can_copy", "limitation"]
+
+
+def limitation(wanted: Wanted, observed: Observed) -> str | None:
+    """Why the wanted engine and version may not be rolled over what runs now, or None."""
+    new = parse_version(wanted.engine, wanted.version) if wanted.version else None
+    if new is None:
+        return None
+    for node in observed.seen:
+        old = parse_version(node.engine, node.version) if node.version else None
+        if old is None:
+            continue
+        reason = _step(old, new)
+        if reason:
+            return f"{node.pod.name} runs {old}: {reason}"
+    return None
+
+
+def can_copy(primary: tuple[str, str], replica: tuple[str, str]) -> bool:
+    """Whether a replica, or a receiver of slots, reads what a primary (engine, version) sends."""
+    old, new = parse_version(*primary), parse_version(*replica)
+    return old is None or new is None or _step(old, new) is None
+
+
+def _step(old: Version, new: Version) -> str | None:
+    """Why one may not follow the other. Patch levels of one minor version go both ways."""
+    before, after = (old.major, old.minor), (new.major, new.minor)
+    if old.engine == new.engine:
+        if after >= before:
+            return None
+        return f"{new} cannot read its data; restore a backup into {new} instead"
+    if old.engine == "redis":
+        if before <= (7, 2):
+            return None
+        return f"{new} cannot read the data of redis 7.4 and later; import it key by key"
+    if before < (9, 0) and after >= (7, 4):
+        return None
+    return f"{new} cannot read its data; import it key by key"

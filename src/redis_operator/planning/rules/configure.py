@@ -1,0 +1,63 @@
+"""Settings that can be changed while a server runs."""
+
+from __future__ import annotations
+
+from ..actions import ConfigSet, at
+from ..advice import Phase, Plan
+from ..observed import Seen
+from ..situation import Situation
+
+__all__ = ["configure", "drift"]
+
+
+def configure(situation: Situation) -> Plan | None:
+    """Set what differs: first on one server, a replica if there is one, then on all others.
+
+    A value the engine refuses is found there and goes no further. It also ends the short
+    timeouts of the bootstrap, once replicas are linked; where keys are, at once. Anything that
+    somebody set by hand is drift and goes back.
+    """
+    differing = {node.id: drift(situation, node) for node in situation.by_id.values()}
+    nodes = [node for node in situation.by_id.values() if differing[node.id]]
+    if not nodes:
+        return None
+    forming = _forming(situation)
+    if forming:
+        return Plan(rule="configure", blocked=(forming,), phase=Phase.CREATING, again_after=0.05)
+    first = min(nodes, key=lambda n: (n.is_primary, n.pod.shard, n.pod.ordinal))
+    rest = [node for node in nodes if node is not first]
+    names = sorted({name for node in nodes for name, _ in differing[node.id]})
+    stages = (
+        (ConfigSet(node=at(first), values=differing[first.id]),),
+        tuple(ConfigSet(node=at(node), values=differing[node.id]) for node in rest),
+    )
+    return Plan(
+        rule="configure",
+        why=f"{', '.join(names)} differ from the spec on {len(nodes)} servers",
+        stages=tuple(stage for stage in stages if stage),
+        phase=Phase.UPDATING if any(node.keys for node in nodes) else Phase.CREATING,
+    )
+
+
+def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
+    """Directives whose value on a server is not the wanted one. Unasked ones are left alone."""
+    return tuple(
+        (name, value)
+        for name, value in situation.wanted.config
+        if node.setting(name) not in (value, None)
+    )
+
+
+def _forming(situation: Situation) -> str | None:
+    """While a new, empty database forms, its short timeouts stay."""
+    if any(node.keys for node in situation.seen):
+        return None
+    unlinked = [n.pod.name for n in situation.seen if not n.is_primary and not _linked(n)]
+    if unlinked:
+        return f"{unlinked[0]} has no replication link yet"
+    unserving = [n.pod.name for n in situation.voters if not n.state_ok]
+    return f"{unserving[0]} does not serve yet" if unserving else None
+
+
+def _linked(node: Seen) -> bool:
+    return node.replication.link_up and not node.replication.syncing

@@ -1,0 +1,119 @@
+"""Slots where the spec wants them: shards added, shards leaving, ranges in the wrong hands."""
+
+from __future__ import annotations
+
+from ...redis.slots import NO_SLOTS, SlotMove, SlotSet, fewest_moves, slot_targets
+from ..actions import Action, MoveSlots, StopMoving, at
+from ..advice import Phase, Plan
+from ..calm import unrest
+from ..gates import can_copy
+from ..observed import NodeId, Seen
+from ..situation import Situation
+
+__all__ = ["rebalance"]
+
+
+def rebalance(situation: Situation) -> Plan | None:
+    """Move the fewest slots that give every shard its share; leaving shards end with none.
+
+    Targets come from who owns what now, so a plan taken back half-way simply turns round. Nobody
+    gives and takes at once. All pairs are one stage; a mover that can serve one pair at a time
+    takes them in turn. I4, I5, I12, CL-06, CL-07, CL-15
+    """
+    moves = _moves(situation)
+    if situation.observed.moving:
+        return _under_way(situation, moves)
+    if not moves:
+        return None
+    reason = _limitation(situation, moves)
+    if reason:
+        return Plan(
+            rule="rebalance", blocked=(f"slots wait to move: {reason}",), phase=Phase.SCALING
+        )
+    steps = tuple(
+        MoveSlots(
+            source=at(situation.by_id[NodeId(move.source)]),
+            target=at(situation.by_id[NodeId(move.target)]),
+            slots=move.slots,
+        )
+        for move in moves
+    )
+    total = sum(len(move.slots) for move in moves)
+    return Plan(
+        rule="rebalance",
+        why=f"{total} slots move so that {situation.wanted.shards} shards have even shares",
+        stages=(steps,),
+        phase=Phase.SCALING,
+    )
+
+
+def _moves(situation: Situation) -> tuple[SlotMove, ...]:
+    """From effective ownership to the targets; only leaders of wanted shards keep anything."""
+    share = dict(situation.wanted.weights)
+    leaders = {
+        node: share.get(shard, 1.0)
+        for shard, node in situation.leaders.items()
+        if shard < situation.wanted.shards
+    }
+    owned: dict[str, SlotSet] = dict.fromkeys(leaders, NO_SLOTS)
+    owned.update(situation.owned.items())
+    weights = {node: leaders.get(NodeId(node), 0.0) for node in owned}
+    if not any(weights.values()):
+        return ()
+    targets = slot_targets({node: len(slots) for node, slots in owned.items()}, weights)
+    return fewest_moves(owned, targets)
+
+
+def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None:
+    reason = unrest(situation)
+    if reason:
+        return reason
+    incoming: dict[str, int] = {}
+    for move in moves:
+        source = situation.by_id.get(NodeId(move.source))
+        target = situation.by_id.get(NodeId(move.target))
+        if source is None or target is None or not (source.is_primary and target.is_primary):
+            return f"{move.source} and {move.target} are not both primaries that answer"
+        if not can_copy((source.engine, source.version), (target.engine, target.version)):
+            return (
+                f"{source.pod.name} runs {source.engine} {source.version}, "
+                f"which {target.pod.name} ({target.engine} {target.version}) cannot read"
+            )
+        share = len(move.slots) / max(1, len(source.slots))
+        incoming[move.target] = incoming.get(move.target, 0) + round(source.used_memory * share)
+    return _too_big(situation, incoming)
+
+
+def _too_big(situation: Situation, incoming: dict[str, int]) -> str | None:
+    """Would a receiver run full? Told with the numbers, and nothing is moved."""
+    for node, more in incoming.items():
+        target: Seen = situation.by_id[NodeId(node)]
+        if target.max_memory and target.used_memory + more > target.max_memory:
+            return (
+                f"{target.pod.name} uses {target.used_memory} bytes and would get about {more}, "
+                f"but maxmemory is {target.max_memory}: keep the shards or give them more memory"
+            )
+    return None
+
+
+def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
+    """Let moves go on that are still wanted; end those that are not."""
+    givers = {move.source for move in moves}
+    takers = {move.target for move in moves}
+    stops: list[Action] = []
+    notes: list[str] = []
+    for move in situation.observed.moving:
+        if move.source in takers or move.target in givers:
+            stops.append(StopMoving(source=move.source, target=move.target))
+        else:
+            notes.append(
+                f"{len(move.slots)} slots are on their way from "
+                f"{situation.name_of(move.source)} to {situation.name_of(move.target)}"
+            )
+    return Plan(
+        rule="rebalance",
+        why="slots that are on their way are wanted elsewhere by now" if stops else "",
+        stages=(tuple(stops),) if stops else (),
+        blocked=tuple(notes),
+        phase=Phase.SCALING,
+    )

@@ -1,0 +1,171 @@
+"""Pods of an old revision."""
+
+from __future__ import annotations
+
+from ..actions import DeletePod
+from ..advice import Phase, Plan
+from ..calm import shard_unrest, unrest
+from ..gates import limitation as version_limitation
+from ..observed import Node, Pod, Role, Seen, Unreachable
+from ..situation import Situation
+from .hand_over import hand_over
+
+__all__ = ["DWELL_SECONDS", "outdated", "roll"]
+
+DWELL_SECONDS = 1.0
+
+
+def roll(situation: Situation) -> Plan | None:
+    """Replace outdated pods: stuck ones first, then replicas, then hand over, old primaries last.
+
+    One disruption per shard, so many shards at a time as the spec allows, each only when all its
+    copies are in sync. Stops at the first new pod that does not come up: the spec is wrong, not
+    the pods. A later spec makes those pods the outdated, stuck ones. I8, I12, CL-18, IN-07, ST-05
+    """
+    old = [n for n in situation.observed.nodes if outdated(situation, n.pod)]
+    if not old:
+        return None
+    count = f"{len(old)} pods are of an old revision"
+    reason = _refused(situation)
+    if reason:
+        return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING)
+    stuck = [n for n in old if isinstance(n, Unreachable) and n.dead]
+    if stuck:
+        return _replace(situation, [stuck[0]], f"{count}; {stuck[0].pod.name} does not run")
+    failing = _failing(situation)
+    if failing:
+        return Plan(rule="roll", blocked=(f"{count}; {failing}",), phase=Phase.UPDATING)
+    replicas = _replicas_to_go(situation, old)
+    if isinstance(replicas, str):
+        return Plan(
+            rule="roll", blocked=(f"{count}; {replicas}",), phase=Phase.UPDATING, again_after=0.5
+        )
+    if replicas:
+        return _replace(situation, replicas, count)
+    return _primary(situation, old, count)
+
+
+def outdated(situation: Situation, pod: Pod) -> bool:
+    """Whether the workload would make this pod differently now; leaving pods are let be."""
+    workload = situation.observed.workload(pod.shard)
+    if workload is None or not workload.revision or situation.leaving(pod) or pod.deleting:
+        return False
+    return pod.revision != workload.revision
+
+
+def _refused(situation: Situation) -> str | None:
+    wanted = situation.wanted
+    if wanted.update_paused:
+        return "spec.update.paused is set"
+    reason = version_limitation(wanted, situation.observed)
+    if reason:
+        return reason
+    if not wanted.replicas and not wanted.persistent and not wanted.accept_data_loss:
+        return (
+            "without replicas and storage a restart loses all data: "
+            "add either, or set spec.update.allowDataLoss"
+        )
+    return None
+
+
+def _failing(situation: Situation) -> str | None:
+    """A pod of the new revision that does not come up, in words."""
+    for node in situation.observed.nodes:
+        if situation.leaving(node.pod) or outdated(situation, node.pod):
+            continue
+        if isinstance(node, Unreachable):
+            return f"{node.pod.name} does not come up: {node.pod.waiting or node.error}"
+        if not node.pod.ready:
+            return f"{node.pod.name} is not ready: {node.pod.waiting or 'waiting for it'}"
+    return None
+
+
+def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
+    """At most one replica a shard, in shards at rest; or why none may go now."""
+    reasons: list[str] = []
+    chosen: list[Node] = []
+    disturbed = [s for s in range(situation.wanted.shards) if shard_unrest(situation, s)]
+    room = situation.wanted.rolling_shards - len(disturbed)
+    general = situation.unfinished_moves[:1] or (
+        (situation.colliding_epochs,) if situation.colliding_epochs else ()
+    )
+    if general:
+        return general[0]
+    for node in sorted(old, key=lambda n: (n.pod.shard, -n.pod.ordinal)):
+        if not isinstance(node, Seen) or node.is_primary:
+            continue
+        if any(node.pod.shard == other.pod.shard for other in chosen):
+            continue
+        reason = shard_unrest(situation, node.pod.shard) or _freshly_up(situation, node.pod.shard)
+        if reason:
+            reasons.append(reason)
+        elif len(chosen) < room:
+            chosen.append(node)
+    if chosen:
+        return chosen
+    if reasons:
+        return reasons[0]
+    if any(isinstance(n, Seen) and not n.is_primary for n in old):
+        return (
+            shard_unrest(situation, disturbed[0]) or "a shard is not at rest" if disturbed else []
+        )
+    return []
+
+
+def _freshly_up(situation: Situation, shard: int) -> str | None:
+    """A server that has only just started is given a moment to prove itself."""
+    for node in situation.pods_of(shard):
+        if isinstance(node, Seen) and situation.now - node.started_at < DWELL_SECONDS:
+            return f"{node.pod.name} has only just come up"
+    return None
+
+
+def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
+    """Only primaries are left: hand over, or restart one that has nobody to hand over to."""
+    reason = unrest(situation)
+    if reason:
+        return Plan(
+            rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING, again_after=0.5
+        )
+    primary = next(node for node in old if isinstance(node, Seen))
+    fresh = _freshly_up(situation, primary.pod.shard)
+    if fresh:
+        return Plan(
+            rule="roll", blocked=(f"{count}; {fresh}",), phase=Phase.UPDATING, again_after=0.5
+        )
+    if situation.wanted.replicas and situation.replicas_of(primary.id):
+        return hand_over(
+            situation,
+            primary,
+            rule="roll",
+            why=count,
+            phase=Phase.UPDATING,
+            among=[
+                replica
+                for replica in situation.replicas_of(primary.id)
+                if replica.pod.shard == primary.pod.shard and not outdated(situation, replica.pod)
+            ],
+        )
+    return _replace(situation, [primary], f"{count}; {primary.pod.name} has no replica")
+
+
+def _replace(situation: Situation, nodes: list[Node], why: str) -> Plan:
+    del situation
+    steps = tuple(
+        DeletePod(
+            pod=node.pod.name,
+            uid=node.pod.uid,
+            why=why,
+            expect_id=node.id if isinstance(node, Seen) else None,
+            expect_role=_role(node),
+        )
+        for node in nodes
+    )
+    names = ", ".join(step.pod for step in steps)
+    return Plan(
+        rule="roll", why=f"{why}; {names} is made anew", stages=(steps,), phase=Phase.UPDATING
+    )
+
+
+def _role(node: Node) -> Role | None:
+    return node.role if isinstance(node, Seen) else None

@@ -1,0 +1,86 @@
+"""Primaries where people, drains and zones want them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..advice import Phase, Plan
+from ..calm import unrest
+from ..observed import Seen
+from ..situation import Situation
+from .hand_over import hand_over
+
+__all__ = ["SPREAD_SECONDS", "drain", "spread", "switch"]
+
+SPREAD_SECONDS = 60.0
+
+
+def switch(situation: Situation) -> Plan | None:
+    """Make the pod a person named the primary of its shard; done once it is."""
+    request = situation.wanted.switchover
+    if request is None:
+        return None
+    node = next((n for n in situation.seen if n.pod.name == request.pod), None)
+    if node is None:
+        return Plan(rule="switch", blocked=(f"{request.pod} shall be primary and does not answer",))
+    if node.is_primary:
+        return None
+    primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
+    if primary is None:
+        return Plan(rule="switch", blocked=(f"{request.pod} follows nobody who answers",))
+    return hand_over(
+        situation,
+        primary,
+        rule="switch",
+        why=f"{request.pod} was asked to be primary",
+        phase=Phase.UPDATING,
+        among=[node],
+    )
+
+
+def drain(situation: Situation) -> Plan | None:
+    """Hand over from primaries whose machine is being emptied, before their pods go. CL-19"""
+    for node in situation.voters:
+        if not node.pod.draining or not situation.replicas_of(node.id):
+            continue
+        return hand_over(
+            situation,
+            node,
+            rule="drain",
+            why=f"{node.pod.node} is being drained",
+            phase=Phase.UPDATING,
+            among=[r for r in situation.replicas_of(node.id) if not r.pod.draining],
+        )
+    return None
+
+
+def spread(situation: Situation) -> Plan | None:
+    """Even out primaries over zones once all is calm, one a minute at most."""
+    if not situation.wanted.spread_primaries or unrest(situation):
+        return None
+    last = max((election.at for election in situation.observed.elections), default=0.0)
+    if situation.now - last < SPREAD_SECONDS:
+        return None
+    zones = Counter({node.pod.zone: 0 for node in situation.seen if node.pod.zone})
+    zones.update(node.pod.zone for node in situation.voters if node.pod.zone)
+    for node in situation.voters:
+        target = _emptier_zone(situation, node, zones)
+        if target is None:
+            continue
+        advice = hand_over(
+            situation,
+            node,
+            rule="spread",
+            why=f"zone {node.pod.zone} has {zones[node.pod.zone]} primaries, "
+            f"{target} has {zones[target]}",
+            phase=Phase.UPDATING,
+            among=[r for r in situation.replicas_of(node.id) if r.pod.zone == target],
+        )
+        return advice if advice.stages else None
+    return None
+
+
+def _emptier_zone(situation: Situation, node: Seen, zones: Counter[str]) -> str | None:
+    near = {r.pod.zone for r in situation.replicas_of(node.id) if r.pod.shard == node.pod.shard}
+    better = [zone for zone in near if zone and zones[node.pod.zone] - zones[zone] >= 2]
+    return min(better, key=lambda zone: (zones[zone], zone), default=None)
