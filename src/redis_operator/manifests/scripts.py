@@ -37,7 +37,7 @@ read_identity() {
 has_dataset() {
     [ "$PERSISTENCE" != none ] || return 1
     for file in dump.rdb appendonly.aof appendonlydir/*.manifest; do
-        [ ! -s "$file" ] || return 0
+        [ ! -e "$file" ] || return 0
     done
     return 1
 }

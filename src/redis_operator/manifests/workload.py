@@ -1,8 +1,8 @@
 """One StatefulSet and one disruption budget for each shard. Pure.
 
 Pods start side by side and are replaced by the operator alone (OnDelete): a StatefulSet knows
-nothing of primaries. Claims are never deleted with it: a StatefulSet that somebody deletes by hand must not
-take data along; the operator removes claims by the database's policy.
+nothing of primaries. Claims are never deleted with it: a StatefulSet that somebody
+deletes by hand must not take data along; the operator removes claims by the database's policy.
 """
 
 from __future__ import annotations

@@ -125,6 +125,7 @@ WORDS_PER_LINE: Final = {
     "client-output-buffer-limit": 4,
     "oom-score-adj-values": 3,
     "latency-tracking-info-percentiles": 0,
+    "bind": 0,
 }
 """Directives whose value is several words; more words than the number go to another line."""
 
