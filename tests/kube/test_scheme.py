@@ -12,6 +12,7 @@ def test_kinds_know_how_they_are_written() -> None:
     assert (PODS.api_version, PODS.resource) == ("v1", "pods")
     assert (STATEFUL_SETS.api_version, STATEFUL_SETS.resource) == ("apps/v1", "statefulsets.apps")
     assert str(PODS.ref(("a", "b"))) == "Pod a/b"
+    assert PODS.list_kind == "PodList"
 
 
 def test_a_kind_read_plain_is_the_same_kind_of_plain_values() -> None:

@@ -6,6 +6,7 @@
     │   └── CredentialError          no usable credential came from a file or exec plugin
     ├── ConnectionFailed             no HTTP answer (host)
     │   ├── CertificateRejected      TLS: wrong CA, wrong name, expired
+    │   ├── ConnectionBroken         lost after it was made: sent, perhaps carried out
     │   └── NoAnswer                 our own deadline passed
     ├── StreamError                  a watch stream went wrong
     │   ├── GarbledLine              a line that is no watch event
@@ -39,6 +40,7 @@ __all__ = [
     "CertificateRejected",
     "ConfigError",
     "Conflict",
+    "ConnectionBroken",
     "ConnectionFailed",
     "CredentialError",
     "Expired",
@@ -130,6 +132,10 @@ class ConnectionFailed(KubeError):
 
 class CertificateRejected(ConnectionFailed):
     """TLS failed: the server's certificate is not one we trust, or ours was refused."""
+
+
+class ConnectionBroken(ConnectionFailed):
+    """The connection was lost after it was made: what was sent may have been carried out."""
 
 
 class NoAnswer(ConnectionFailed):

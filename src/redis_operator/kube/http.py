@@ -39,6 +39,7 @@ from redis_operator.kube.credential import (
 )
 from redis_operator.kube.errors import (
     CertificateRejected,
+    ConnectionBroken,
     ConnectionFailed,
     KubeError,
     NoAnswer,
@@ -60,10 +61,6 @@ _READ_BUFFER: Final = 2**20
 _USER_AGENT: Final = "redis-operator"
 _RESET: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError)
 _Address: TypeAlias = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
-
-
-class _Reset(ConnectionFailed):
-    """The connection broke after it was made: what was sent may have been carried out."""
 
 
 def login_for(access: Access) -> Login:
@@ -145,7 +142,7 @@ class HttpTransport:
                 held = await self._authorised(request, self._request_session(), limits)
                 self._note_warnings(held)
                 response = await self._whole(held)
-            except _Reset:
+            except ConnectionBroken:
                 wait = min(0.1 * 2**attempt, 1.0)
                 if last or request.method != "GET" or loop.time() + wait >= deadline:
                     raise
@@ -281,7 +278,14 @@ class HttpTransport:
                     advice="It may not accept our client certificate",
                 )
             case _ if isinstance(error, _RESET):
-                return _Reset(f"the connection broke ({error})", host=host)
+                return ConnectionBroken(
+                    f"the connection broke ({error})",
+                    host=host,
+                    advice="If it does each time, the server may want a client certificate it"
+                    " accepts"
+                    if self._tls
+                    else "",
+                )
             case _:
                 return ConnectionFailed(f"the request failed ({error})", host=host)
 

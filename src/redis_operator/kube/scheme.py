@@ -46,6 +46,11 @@ class Kind(Struct, Generic[T_co], frozen=True):
         return (self.group, self.version, self.kind)
 
     @property
+    def list_kind(self) -> str:
+        """The `kind` of lists of these objects."""
+        return f"{self.kind}List"
+
+    @property
     def resource(self) -> str:
         """The resource's full name, as people write it: `statefulsets.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
