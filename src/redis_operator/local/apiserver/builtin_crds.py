@@ -116,10 +116,12 @@ def _check_stored(stored: list[str]) -> Iterator[Cause]:
 
 def _check_schema(path: str, version: dict[str, Any]) -> Iterator[Cause]:
     schema = version["schema"]["openAPIV3Schema"]
-    found = check_structural(schema) or compile_rules(schema)
+    found = check_structural(schema)
     for cause in found:
         field = f"{path}.{cause.field}" if cause.field else path
         yield Cause(field, cause.reason, cause.message)
+    if not found:
+        yield from compile_rules(schema, at=path)
 
 
 def _check_extras(path: str, version: dict[str, Any]) -> Iterator[Cause]:

@@ -10,100 +10,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import cel
-from msgspec import Struct
 
 from redis_operator.local.apiserver.causes import (
     Cause,
-    Fields,
     duplicate,
     forbidden,
     invalid,
     required,
 )
+from redis_operator.local.apiserver.rules_compile import Rule, compile_rules, compiled
 from redis_operator.local.apiserver.rules_library import LIBRARY
-from redis_operator.local.apiserver.rules_values import escaped, to_cel
+from redis_operator.local.apiserver.rules_values import to_cel
 from redis_operator.local.apiserver.schema_validation import ABSENT, correlated_items, same
 
 __all__ = ["compile_rules", "evaluate"]
 
 _MAX_MESSAGE = 5 * 1024
-_OPTIONAL_FIELD = re.compile(r"\.\?([A-Za-z_]\w*)")
-_OPTIONAL_INDEX = re.compile(r"\[\?((?:[^\[\]\"']|\"[^\"]*\"|'[^']*')*)\]")
-_TEXT = re.compile(r"""(?:[rR]?"(?:\\.|[^"\\])*"|[rR]?'(?:\\.|[^'\\])*')""")
-_CHAIN = re.compile(r"(?<![\w.])(self|oldSelf)((?:\.\w+)+)(\s*\()?")
-_CORE = {
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "string",
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "bytes",
-    "dyn",
-    "type",
-    "duration",
-    "timestamp",
-    "has",
-    "all",
-    "exists",
-    "exists_one",
-    "map",
-    "filter",
-    "optional.of",
-    "optional.none",
-    "optional.ofNonZeroValue",
-    "of",
-    "none",
-    "ofNonZeroValue",
-    "hasValue",
-    "value",
-    "or",
-    "orValue",
-}
-
-
-class _Rule(Struct, frozen=True):
-    """A rule ready to run, or the reason why it cannot."""
-
-    program: Any
-    uses_old: bool
-    error: str
-
-
-@lru_cache(maxsize=4096)
-def _compiled(source: str) -> _Rule:
-    text = _OPTIONAL_FIELD.sub(r'.optional_("\1")', source)
-    text = _OPTIONAL_INDEX.sub(r".optional_(\1)", text)
-    try:
-        program = cel.compile(text)
-    except ValueError as error:
-        reason = str(error).partition(": ")[2] or str(error)
-        return _Rule(None, uses_old=False, error=f"compilation failed: {reason}")
-    known = program.references()
-    for name in known["functions"]:
-        if name[:1].isalpha() and not _is_known(name):
-            place = max(source.find(f"{name}("), 0) + 1
-            error_text = f"ERROR: <input>:1:{place}: undeclared reference to '{name}'"
-            text = f"compilation failed: {error_text} (in container '')"
-            return _Rule(None, uses_old=False, error=text)
-    return _Rule(program, uses_old="oldSelf" in known["variables"], error="")
-
-
-def _is_known(name: str) -> bool:
-    return (
-        name in LIBRARY
-        or name in _CORE
-        or name.startswith("get")
-        or any(qualified.endswith(f".{name}") for qualified in LIBRARY)
-    )
 
 
 def evaluate(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
@@ -112,7 +38,7 @@ def evaluate(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
     return list(_walk(schema, value, before, "", is_root=True))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _context() -> Any:
     return cel.Context(functions=LIBRARY)
 
@@ -169,28 +95,28 @@ def _check(
     now = to_cel(schema, value, is_root=is_root)
     before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
     for rule in holder["x-kubernetes-validations"]:
-        compiled = _compiled(rule["rule"])
+        ready = compiled(rule["rule"])
         is_optional = bool(rule.get("optionalOldSelf"))
-        if compiled.uses_old and (old is ABSENT or old is None) and not is_optional:
+        if ready.uses_old and (old is ABSENT or old is None) and not is_optional:
             continue
         past = before
         if is_optional:
             none = cel.OptionalValue.none()
             past = none if before is None else cel.OptionalValue.of(before)
         variables = {"self": now, "oldSelf": past}
-        cause = _judge(rule, compiled, variables, path or "<nil>", schema.get("type", ""))
-        if cause is not None and (compiled.uses_old or not ratchet):
+        cause = _judge(rule, ready, variables, path or "<nil>", schema.get("type", ""))
+        if cause is not None and (ready.uses_old or not ratchet):
             yield cause
 
 
 def _judge(
-    rule: dict[str, Any], compiled: _Rule, variables: dict[str, Any], path: str, kind: str
+    rule: dict[str, Any], ready: Rule, variables: dict[str, Any], path: str, kind: str
 ) -> Cause | None:
     """Run one rule; what goes wrong while it runs counts against the value."""
-    if compiled.program is None:
-        return invalid(path, kind, f"rule compile error: {compiled.error}")
+    if ready.program is None:
+        return invalid(path, kind, f"rule compile error: {ready.error}")
     try:
-        holds = _run(compiled.program, variables)
+        holds = _run(ready.program, variables)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         return invalid(path, kind, f"{_runtime_error(error)} evaluating rule: {_shown(rule)}")
     if holds is True:
@@ -231,9 +157,9 @@ def _message(rule: dict[str, Any], variables: dict[str, Any]) -> str:
     source = rule.get("messageExpression")
     if not source:
         return str(fallback)
-    compiled = _compiled(source)
+    ready = compiled(source)
     try:
-        text = _run(compiled.program, variables) if compiled.program else None
+        text = _run(ready.program, variables) if ready.program else None
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
         return str(fallback)
     if not isinstance(text, str) or not text.strip() or "\n" in text or len(text) > _MAX_MESSAGE:
@@ -250,113 +176,3 @@ def _broken(reason: str | None, path: str, kind: str, message: str) -> Cause:
         case "FieldValueDuplicate":
             return duplicate(path, kind)
     return invalid(path, kind, message)
-
-
-def compile_rules(schema: dict[str, Any]) -> list[Cause]:
-    """Find the rules of a schema that a CRD may not have; fields are relative to the schema."""
-    found = list(_rules_of(schema, "", "", root=schema))
-    malformed = [cause for cause in found if not cause.field.endswith((".rule", "Expression"))]
-    malformed += [cause for cause in found if cause.reason == "FieldValueRequired"]
-    return malformed or found
-
-
-def _rules_of(
-    schema: dict[str, Any], path: str, atomic_at: str, *, root: dict[str, Any]
-) -> Iterator[Cause]:
-    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
-        prefix = f"{path}." if path else ""
-        place = f"{prefix}x-kubernetes-validations[{index}]"
-        yield from _rule_problems(schema, rule, place, atomic_at, is_root=schema is root)
-    for name, sub in schema.get("properties", {}).items():
-        prefix = f"{path}.properties" if path else "properties"
-        is_atomic = schema.get("x-kubernetes-map-type") == "atomic"
-        below = (path or ".") if is_atomic and not atomic_at else atomic_at
-        yield from _rules_of(sub, f"{prefix}[{name}]", below, root=root)
-    for word in ("items", "additionalProperties"):
-        if isinstance(schema.get(word), dict):
-            is_atomic = word == "items" and schema.get("x-kubernetes-list-type") != "map"
-            below = (path or ".") if is_atomic and not atomic_at else atomic_at
-            prefix = f"{path}.{word}" if path else word
-            yield from _rules_of(schema[word], prefix, below, root=root)
-
-
-def _rule_problems(
-    schema: dict[str, Any], rule: dict[str, Any], place: str, atomic_at: str, *, is_root: bool
-) -> Iterator[Cause]:
-    source = rule.get("rule", "")
-    if not source.strip():
-        yield required(f"{place}.rule", "rule is not specified")
-        return
-    yield from _message_problems(rule, place)
-    compiled = _compiled(source)
-    error = compiled.error or _unknown_field(schema, source, is_root=is_root)
-    if error:
-        yield invalid(f"{place}.rule", _printed(rule), error)
-    elif compiled.uses_old and atomic_at:
-        text = (
-            f"oldSelf cannot be used on the uncorrelatable portion of the schema within {atomic_at}"
-        )
-        yield invalid(f"{place}.rule", source, text)
-    elif rule.get("optionalOldSelf") is not None and not compiled.uses_old:
-        text = "may not be set if oldSelf is not used in rule"
-        yield invalid(f"{place}.optionalOldSelf", rule["optionalOldSelf"], text)
-    expression = rule.get("messageExpression")
-    if expression and _compiled(expression).error:
-        text = f"messageExpression {_compiled(expression).error}"
-        yield invalid(f"{place}.messageExpression", _printed(rule), text)
-
-
-def _message_problems(rule: dict[str, Any], place: str) -> Iterator[Cause]:
-    message, reason = rule.get("message", ""), rule.get("reason")
-    if message and not message.strip():
-        yield invalid(f"{place}.message", message, "must be non-empty if specified")
-    elif "\n" in message.strip():
-        yield invalid(f"{place}.message", message, "must not contain line breaks")
-    elif "\n" in rule["rule"].strip() and not message and not rule.get("messageExpression"):
-        text = "message must be specified if rule contains line breaks"
-        yield required(f"{place}.message", text)
-    path = rule.get("fieldPath")
-    if path is not None and not path.strip():
-        yield invalid(f"{place}.fieldPath", path, "must be non-empty if specified")
-    known = (
-        "FieldValueRequired",
-        "FieldValueForbidden",
-        "FieldValueInvalid",
-        "FieldValueDuplicate",
-    )
-    if reason is not None and reason not in known:
-        detail = f"supported values: {', '.join(known)}"
-        yield invalid(f"{place}.reason", reason, detail)
-
-
-def _printed(rule: dict[str, Any]) -> Fields:
-    return Fields(
-        Rule=rule.get("rule", ""),
-        Message=rule.get("message", ""),
-        MessageExpression=rule.get("messageExpression", ""),
-        Reason=rule.get("reason"),
-        FieldPath=rule.get("fieldPath", ""),
-        OptionalOldSelf=rule.get("optionalOldSelf"),
-    )
-
-
-def _unknown_field(schema: dict[str, Any], source: str, *, is_root: bool) -> str:
-    """Follow chains such as self.a.b through the schema; a field that is not there is an error."""
-    for match in _CHAIN.finditer(_TEXT.sub("''", source)):
-        names = match[2].split(".")[1:]
-        node: dict[str, Any] = schema
-        for position, name in enumerate(names):
-            is_call = position == len(names) - 1 and match[3]
-            if is_call or node.get("type") != "object":
-                break
-            fields = {escaped(field): sub for field, sub in node.get("properties", {}).items()}
-            if is_root and position == 0:
-                fields |= {known: {} for known in ("apiVersion", "kind", "metadata")}
-            if name in fields:
-                node = fields[name]
-            elif isinstance(node.get("additionalProperties"), dict):
-                node = node["additionalProperties"]
-            else:
-                place = source.find(f".{name}") + 1
-                return f"compilation failed: ERROR: <input>:1:{place}: undefined field '{name}'"
-    return ""
