@@ -23,7 +23,7 @@ from redis_operator.local.node.nodes import NodeSpec
 def container(name: str = "main", script: str | None = None, **more: Any) -> dict[str, Any]:
     """A busybox container that runs a script, or sleeps."""
     command = ["sh", "-c", script] if script is not None else ["sleep", "600"]
-    return {"name": name, "image": "busybox", "command": command, **more}
+    return {"name": name, "image": "busybox:1.36", "command": command, **more}
 
 
 def pod(name: str = "p", *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:

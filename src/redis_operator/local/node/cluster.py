@@ -96,6 +96,8 @@ class Cluster:
         """Write what the node knows of a pod; conditions of others are left alone."""
         metadata = pod["metadata"]
         body = dict(status)
+        absent = {"reason": None, "message": None}
+        body["conditions"] = [{**absent, **condition} for condition in status["conditions"]]
         for name in ("podIPs", "hostIPs"):
             if name in body:
                 body[name] = [{"$patch": "replace"}, *body[name]]

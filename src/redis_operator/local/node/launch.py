@@ -121,21 +121,24 @@ def _all_mounts(launch: Launch, place: Path, variables: Mapping[str, str]) -> li
     log.write_bytes(b"")
     log.chmod(0o666)
     own.append(Mount(log, message))
+    own += _program_mounts(launch, place)
+    return sorted([*own, *declared], key=lambda mount: mount.target.count("/"))
+
+
+def _program_mounts(launch: Launch, place: Path) -> list[Mount]:
+    """Put the image's programs, as shims, where images have them."""
+    names = launch.image.names
     address = launch.sources.pod_ip
+    shims = [Mount(place / "bin" / name, f"/usr/local/bin/{name}") for name in names]
     if launch.mode is Mode.MAPPING:
         write_shims(place / "bin", launch.image, address=address)
-        own += [
-            Mount(place / "bin" / name, f"/usr/local/bin/{name}") for name in launch.image.names
-        ]
-    else:
-        inside = {name: Path(_PROGRAMS) / name for name in launch.image.names}
-        write_shims(place / "bin", launch.image, address=address, programs=inside)
-        own += [
-            Mount(program, str(inside[name]), read_only=True)
-            for name, program in launch.image.names.items()
-        ]
-    own += [Mount(place / "bin" / name, f"/usr/local/bin/{name}") for name in inside]
-    return sorted([*own, *declared], key=lambda mount: mount.target.count("/"))
+        return shims
+    inside = {name: Path(_PROGRAMS) / name for name in names}
+    write_shims(place / "bin", launch.image, address=address, programs=inside)
+    programs = [
+        Mount(program, str(inside[name]), read_only=True) for name, program in names.items()
+    ]
+    return programs + shims
 
 
 def _scratch(place: Path, target: str) -> Path:

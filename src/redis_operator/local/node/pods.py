@@ -169,6 +169,7 @@ class PodRunner:
             self._end_by(asyncio.get_running_loop().time() + grace)
         else:
             self._objects_changed.set()
+            self._publish(self)
 
     def vanish(self) -> None:
         """The pod is gone from the API: end what is left of it."""

@@ -46,7 +46,8 @@ def phase_of(pod: Mapping[str, Any], state: PodState) -> str:
     begun = any(not isinstance(c.state, Waiting) or c.last is not None for c in mains)
     if not begun and any(_is_pending_init(c) for c in inits):
         return "Pending"
-    return _phase_of_mains(mains, policy, is_terminal=state.is_terminal)
+    beside = any(c.role is Role.SIDECAR and isinstance(c.state, Running) for c in inits)
+    return _phase_of_mains(mains, policy, beside=beside, is_terminal=state.is_terminal)
 
 
 def _failed_init(container: Container) -> bool:
@@ -60,12 +61,14 @@ def _is_pending_init(container: Container) -> bool:
     return not container.succeeded
 
 
-def _phase_of_mains(mains: Sequence[Container], policy: str, *, is_terminal: bool) -> str:
+def _phase_of_mains(
+    mains: Sequence[Container], policy: str, *, beside: bool, is_terminal: bool
+) -> str:
     running = sum(isinstance(c.state, Running) for c in mains)
     ended = [c for c in mains if isinstance(c.state, Terminated) or _is_between(c)]
     if len(ended) + running < len(mains):
         return "Pending"
-    if running:
+    if running or beside:
         return "Running"
     all_well = all(c.succeeded for c in ended)
     if is_terminal:
