@@ -1,0 +1,248 @@
+"""Certificates of our own making for webhooks: EC P-256, a CA and one server certificate.
+
+Pure but for the keys it draws. Nothing but the certificates themselves says what to do next, so
+any replica at any time comes to the same conclusion:
+
+1. The CA is past two thirds of its life: a new one is put in front of the bundle. The server
+   certificate stays, since clients trust the old CA still and the new one not yet.
+2. The newest CA has been in the bundle for `overlap`: a server certificate is issued from it.
+3. That certificate has been served for `overlap`: older CAs leave the bundle.
+
+A server certificate past two thirds of its life, or for other names, is issued anew at once, unless
+that would use a CA that is not known yet.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
+
+__all__ = ["Material", "next_check", "renewed"]
+
+_CA_LIFE: Final = timedelta(days=3650)
+_LEAF_LIFE: Final = timedelta(days=365)
+_OVERLAP: Final = timedelta(hours=1)
+_BACKDATED: Final = timedelta(minutes=5)  # clocks differ
+
+
+class Material(Struct, frozen=True):
+    """What is kept in the Secret, in PEM. `authorities` has the newest CA first."""
+
+    authorities: bytes
+    authority_key: bytes
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Material(***)"
+
+    @classmethod
+    def from_secret(cls, secret: Mapping[str, bytes]) -> Material | None:
+        """Return what a Secret's (decoded) data holds; nothing if any of it is missing."""
+        names = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+        if not all(secret.get(name) for name in names):
+            return None
+        return cls(*(secret[name] for name in names))
+
+    def to_secret(self) -> dict[str, bytes]:
+        """Return the data of the Secret."""
+        return {
+            "ca.crt": self.authorities,
+            "ca.key": self.authority_key,
+            "tls.crt": self.certificate,
+            "tls.key": self.key,
+        }
+
+
+class _Parsed(Struct, frozen=True):
+    authorities: tuple[x509.Certificate, ...]
+    authority_key: ec.EllipticCurvePrivateKey
+    leaf: x509.Certificate
+
+
+def renewed(
+    material: Material | None,
+    *,
+    names: Sequence[str],
+    now: datetime,
+    overlap: timedelta = _OVERLAP,
+) -> tuple[Material, str] | None:
+    """Return what the material has to become and why, or nothing when it is good as it is."""
+    if material is None:
+        return _fresh(names, now), "there is none"
+    try:
+        parsed = _parse(material)
+    except (ValueError, TypeError) as error:
+        return _fresh(names, now), f"what is there cannot be read ({error})"
+    newest = parsed.authorities[0]
+    is_own = parsed.leaf.issuer == newest.subject
+    if newest.not_valid_after_utc <= now:
+        return _fresh(names, now), "the authority has expired"
+    if _is_due(newest, now):
+        key, certificate = _make_authority(now)
+        bundle = _pem(certificate) + _without_expired(parsed.authorities, now)
+        changed = Material(bundle, _key_pem(key), material.certificate, material.key)
+        return changed, "the authority is past two thirds of its life"
+    is_known = newest.not_valid_before_utc + _BACKDATED + overlap <= now
+    is_over = parsed.leaf.not_valid_after_utc <= now
+    if _is_due(parsed.leaf, now) and (is_own or is_known or is_over):
+        return _reissued(material, parsed, names, now), "it is past two thirds of its life"
+    if not _covers(parsed.leaf, names):
+        return _reissued(material, parsed, names, now), "it is for other names"
+    if not is_own and is_known:
+        return _reissued(material, parsed, names, now), "the new authority is known by now"
+    served_for = now - parsed.leaf.not_valid_before_utc - _BACKDATED
+    if is_own and len(parsed.authorities) > 1 and served_for >= overlap:
+        changed = Material(_pem(newest), material.authority_key, material.certificate, material.key)
+        return changed, "the old authority is no longer needed"
+    return None
+
+
+def next_check(material: Material, *, now: datetime, overlap: timedelta = _OVERLAP) -> timedelta:
+    """Return how long the material stays good without another look."""
+    parsed = _parse(material)
+    moments = [_due(parsed.authorities[0]), _due(parsed.leaf)]
+    if len(parsed.authorities) > 1:
+        moments.append(now + overlap)
+    return max(timedelta(0), min(moments) - now)
+
+
+def _fresh(names: Sequence[str], now: datetime) -> Material:
+    authority_key, authority = _make_authority(now)
+    key, leaf = _make_leaf(authority, authority_key, names, now)
+    return Material(_pem(authority), _key_pem(authority_key), _pem(leaf), _key_pem(key))
+
+
+def _reissued(material: Material, parsed: _Parsed, names: Sequence[str], now: datetime) -> Material:
+    key, leaf = _make_leaf(parsed.authorities[0], parsed.authority_key, names, now)
+    return Material(material.authorities, material.authority_key, _pem(leaf), _key_pem(key))
+
+
+def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(f"redis-operator webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    certificate = (
+        _builder(name, name, key.public_key(), now, _CA_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate
+
+
+def _make_leaf(
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    names: Sequence[str],
+    now: datetime,
+) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(
+        authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    )
+    certificate = (
+        _builder(_name(names[0][:64]), authority.subject, key.public_key(), now, _LEAF_LIFE)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(list(map(_general, names))), critical=False)
+        .add_extension(identifier, critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    return key, certificate
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    now: datetime,
+    life: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _parse(material: Material) -> _Parsed:
+    authorities = tuple(x509.load_pem_x509_certificates(material.authorities))
+    key = serialization.load_pem_private_key(material.authority_key, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise TypeError("the authority's key is not an EC key")
+    if key.public_key() != authorities[0].public_key():
+        raise ValueError("the authority's key is not the key of its certificate")
+    leaf = x509.load_pem_x509_certificate(material.certificate)
+    own = serialization.load_pem_private_key(material.key, password=None)
+    if own.public_key() != leaf.public_key():
+        raise ValueError("the key is not the key of the certificate")
+    return _Parsed(authorities, key, leaf)
+
+
+def _due(certificate: x509.Certificate) -> datetime:
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return begin + (end - begin) * 2 / 3
+
+
+def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
+    return now >= _due(certificate)
+
+
+def _covers(leaf: x509.Certificate, names: Sequence[str]) -> bool:
+    held = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return set(map(_general, names)) <= set(held)
+
+
+def _without_expired(certificates: Sequence[x509.Certificate], now: datetime) -> bytes:
+    return b"".join(_pem(one) for one in certificates if one.not_valid_after_utc > now)
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

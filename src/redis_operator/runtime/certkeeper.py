@@ -1,0 +1,188 @@
+"""Keeps the webhook certificate: in a Secret that all replicas share, in the live TLS context, and
+in the configurations whose API server has to trust it.
+
+Guarantees: replicas that start together agree on one Secret (created or changed under an
+optimistic lock; who loses reads again). A new certificate is served without closing a
+connection or restarting. The process is not ready before its certificate is loaded and every
+target has been given the CA bundle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import tempfile
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from redis_operator.kube.meta import Key, Manifest
+from redis_operator.kube.scheme import Kind
+from redis_operator.runtime.certificates import Material, next_check, renewed
+from redis_operator.runtime.logs import fields
+
+__all__ = ["CertificateKeeper", "Target", "conversion_target", "webhook_target"]
+
+_log = logging.getLogger(__name__)
+
+SECRETS: Kind[Manifest] = Kind("", "v1", "Secret", "secrets", True, dict)
+_TRIES = 5
+_LOOK_SECONDS = 60.0
+_RETRY_SECONDS = 5.0
+_SPREAD = 0.1
+
+
+class Target(Struct, frozen=True):
+    """A configuration that carries the CA bundle, and the apply that puts it there."""
+
+    kind: Kind[Any]
+    name: str
+    intent: Callable[[str], Manifest]
+
+
+def webhook_target(kind: Kind[Any], name: str, webhooks: Sequence[str]) -> Target:
+    """Return the target for a Validating- or MutatingWebhookConfiguration and its webhooks."""
+
+    def intent(bundle: str) -> Manifest:
+        entries = [{"name": one, "clientConfig": {"caBundle": bundle}} for one in webhooks]
+        return {"metadata": {"name": name}, "webhooks": entries}
+
+    return Target(kind, name, intent)
+
+
+def conversion_target(kind: Kind[Any], name: str) -> Target:
+    """Return the target for the conversion webhook of a CustomResourceDefinition."""
+
+    def intent(bundle: str) -> Manifest:
+        client = {"webhook": {"clientConfig": {"caBundle": bundle}}}
+        return {"metadata": {"name": name}, "spec": {"conversion": client}}
+
+    return Target(kind, name, intent)
+
+
+class CertificateKeeper:
+    """See the module. `context` is the TLS context to serve with; it is changed in place."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        secret: Key,
+        names: Sequence[str],
+        targets: Sequence[Target] = (),
+        random: Callable[[], float],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._client = client
+        self._secret = secret
+        self._names = tuple(names)
+        self._targets = tuple(targets)
+        self._random = random
+        self._now = now
+        self._loaded: Material | None = None
+        self._injected: bytes = b""
+
+    def limitation(self) -> str | None:
+        """Return why webhooks cannot be served yet, or nothing."""
+        if self._loaded is None:
+            return "no certificate is loaded yet"
+        if self._targets and self._injected != self._loaded.authorities:
+            return "the CA bundle is not in every configuration yet"
+        return None
+
+    async def refresh(self) -> Material:
+        """Read, renew if due, load and inject; return what is served now."""
+        material = await self._agree()
+        if material != self._loaded:
+            await asyncio.to_thread(_load, self.context, material)
+            self._loaded = material
+            _log.info("certificate loaded", extra=fields(secret="/".join(self._secret)))
+        if self._injected != material.authorities:
+            await self._inject(material.authorities)
+            self._injected = material.authorities
+        return material
+
+    async def run(self) -> None:
+        """Refresh for ever: once a minute, so that other replicas' changes are seen, or earlier."""
+        while True:
+            try:
+                material = await self.refresh()
+                wait = min(
+                    next_check(material, now=self._now()), timedelta(seconds=_LOOK_SECONDS)
+                ).total_seconds()
+                wait = max(wait, 1.0)
+            except KubeError as error:
+                _log.warning("certificate not refreshed", extra=fields(error=error))
+                wait = _RETRY_SECONDS
+            await asyncio.sleep(wait * (1.0 + _SPREAD * self._random()))
+
+    async def _agree(self) -> Material:
+        for _ in range(_TRIES):
+            try:
+                live: Manifest | None = await self._client.get(SECRETS, self._secret)
+            except NotFound:
+                live = None
+            material = Material.from_secret(_decoded(live)) if live is not None else None
+            change = renewed(material, names=self._names, now=self._now())
+            if change is None:
+                assert material is not None
+                return material
+            wanted, reason = change
+            try:
+                await self._write(live, wanted)
+            except (AlreadyExists, Conflict):
+                continue  # another replica was first: take what it wrote
+            _log.info("certificate renewed", extra=fields(reason=reason))
+            return wanted
+        raise Conflict(
+            "the certificate could not be written: others keep changing it",
+            status=409,
+            reason="Conflict",
+            ref=f"Secret {'/'.join(self._secret)}",
+        )
+
+    async def _write(self, live: Manifest | None, material: Material) -> None:
+        data = {name: b64encode(value).decode() for name, value in material.to_secret().items()}
+        if live is None:
+            metadata = {"namespace": self._secret[0], "name": self._secret[1]}
+            body = {"metadata": metadata, "type": "kubernetes.io/tls", "data": data}
+            await self._client.create(SECRETS, body)
+            return
+        await self._client.replace(SECRETS, {**live, "data": {**(live.get("data") or {}), **data}})
+
+    async def _inject(self, authorities: bytes) -> None:
+        bundle = b64encode(authorities).decode()
+        for target in self._targets:
+            manager = f"{self._client.field_manager}-ca"
+            await self._client.apply(target.kind, target.intent(bundle), manager=manager)
+
+
+def _decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
+    found = {}
+    for name, text in (secret.get("data") or {}).items():
+        try:
+            found[name] = b64decode(text, validate=True)
+        except ValueError:
+            continue  # as good as missing
+    return found
+
+
+def _load(context: ssl.SSLContext, material: Material) -> None:
+    """Swap the certificate of a live context. The key is on disk for that moment, for us alone."""
+    descriptor, path = tempfile.mkstemp(prefix="tls-", suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(material.certificate + material.key)
+        context.load_cert_chain(path)
+    finally:
+        Path(path).unlink(missing_ok=True)
