@@ -26,6 +26,9 @@ __all__ = ["TinyServer", "TinyTransport"]
 
 _JSON: Final = {"content-type": "application/json"}
 _BOOKMARK_SECONDS = 60.0
+_SERVERS_OWN: Final = frozenset(
+    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"}
+)
 Collection = str
 
 
@@ -203,10 +206,8 @@ class TinyServer:
             raise _Refused(409, "Conflict", f"{collection} {key[1]!r} has been modified")
         if subresource:
             new = {**copy.deepcopy(old), subresource: new.get(subresource)}
-        merged = {**old["metadata"], **new["metadata"]}
-        if "finalizers" not in new["metadata"]:
-            merged.pop("finalizers", None)
-        for kept in ("uid", "resourceVersion", "generation", "creationTimestamp"):
+        merged = dict(new["metadata"])
+        for kept in _SERVERS_OWN & set(old["metadata"]):
             merged[kept] = old["metadata"][kept]
         changed = {**copy.deepcopy(new), "metadata": merged}
         return _ok(self.put(collection, changed, bump_generation=not subresource))
