@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from redis_operator.local.apiserver.builtin_schemas import definition
+from redis_operator.local.apiserver.builtin_schemas import OBJECT_META, definition
 from redis_operator.local.apiserver.causes import Cause
 from redis_operator.local.apiserver.fields import (
     FieldSet,
@@ -41,6 +41,7 @@ from redis_operator.local.apiserver.typed import (
     misfits,
     named,
     remove,
+    without_emptied,
     zero,
 )
 
@@ -48,7 +49,6 @@ __all__ = ["ApplyConflict", "ApplyError", "apply", "track"]
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
-_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANNOTATION_LIMIT = 256 * 1024
 # What the server itself keeps up to date has no manager.
 _UNMANAGED = from_paths(
@@ -97,7 +97,7 @@ def _typed_root(schema: dict[str, Any]) -> dict[str, Any]:
     """Give metadata its real schema; a CRD leaves it open."""
     properties = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
     properties |= schema.get("properties", {})
-    return {**schema, "properties": {**properties, "metadata": definition(_OBJECT_META)}}
+    return {**schema, "properties": {**properties, "metadata": definition(OBJECT_META)}}
 
 
 def _bare(document: dict[str, Any]) -> dict[str, Any]:
@@ -225,8 +225,10 @@ class _Attempt:
         last = recursive_difference(last, self._ignored)
         managers[self._me] = self._me.owning(fields, self._version, None)
         merged = merge(self._root, self._live, self._intent)
-        merged = _prune(self._root, merged, managers, last)
-        change = compare(self._root, self._live, merged)
+        pruned = _prune(self._root, merged, managers, last)
+        change = compare(self._root, self._live, pruned)
+        if pruned is not merged:
+            merged = without_emptied(merged, pruned)
         kept = _without_fields(change, self._ignored)
         _settle(managers, kept, self._me, force=force)
         if self._me in managers:

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["definition", "published", "schema_of"]
+__all__ = ["OBJECT_META", "definition", "published", "schema_of"]
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 

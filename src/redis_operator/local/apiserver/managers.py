@@ -40,6 +40,16 @@ class Manager(Struct, frozen=True):
         """Make the record of this manager."""
         return Record(fields=fields, version=version, time=time)
 
+    @property
+    def identity(self) -> str:
+        """The text by which the real server orders managers."""
+        text = f'{{"manager":{go_quote(self.name)},"operation":"{self.operation}"'
+        if self.version:
+            text += f',"apiVersion":"{self.version}"'
+        if self.subresource:
+            text += f',"subresource":"{self.subresource}"'
+        return f"{text}}}"
+
     def __str__(self) -> str:
         text = go_quote(self.name)
         if self.subresource:
@@ -145,7 +155,7 @@ def cap(managers: Managers) -> None:
     excess = len(updaters) - _MAX_UPDATERS
     if excess <= 0:
         return
-    updaters.sort(key=lambda known: (managers[known].time or "", str(known)))
+    updaters.sort(key=lambda known: (managers[known].time or "", known.identity))
     first: dict[str, Manager] = {}
     for known in updaters:
         if excess <= 0:
@@ -167,7 +177,7 @@ def conflicts_of(conflicts: dict[Manager, FieldSet]) -> list[Conflict]:
     """List conflicts by manager, then in the order of the fields."""
     return [
         Conflict(known, path)
-        for known in sorted(conflicts, key=str)
+        for known in sorted(conflicts, key=lambda known: known.identity)
         for path in members(conflicts[known])
     ]
 
@@ -187,7 +197,7 @@ def conflict_message(conflicts: list[Conflict]) -> str:
     for found in conflicts:
         by_manager.setdefault(str(found.manager), []).append(path_text(found.path))
     lines = []
-    for known in sorted(by_manager):
+    for known in by_manager:
         lines.append(f"conflicts with {known}:")
         lines += [f"- {place}" for place in by_manager[known]]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

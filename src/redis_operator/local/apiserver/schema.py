@@ -11,6 +11,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from redis_operator.local.apiserver.builtin_defaults import writable
+from redis_operator.local.apiserver.builtin_schemas import OBJECT_META, definition
 from redis_operator.local.apiserver.causes import Cause
 from redis_operator.local.apiserver.schema_structure import check_structural
 from redis_operator.local.apiserver.schema_validation import validate
@@ -23,14 +25,23 @@ _EMBEDDED = ("apiVersion", "kind", "metadata")
 
 
 def apply_defaults(schema: Schema, value: Any) -> None:
-    """Fill in what the schema gives a default for; drop nulls that it does not allow."""
+    """Fill in what the schema gives a default for; drop nulls that it does not allow.
+
+    Metadata, which is the same for all kinds, loses what is empty in it.
+    """
+    if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+        writable(definition(OBJECT_META), value["metadata"])
+    _default(schema, value)
+
+
+def _default(schema: Schema, value: Any) -> None:
     if isinstance(value, dict):
         _default_object(schema, value)
     elif isinstance(value, list):
         items = schema.get("items")
         if isinstance(items, dict):
             for item in value:
-                apply_defaults(items, item)
+                _default(items, item)
 
 
 def _default_object(schema: Schema, value: dict[str, Any]) -> None:
@@ -46,7 +57,7 @@ def _default_object(schema: Schema, value: dict[str, Any]) -> None:
         if _is_bad_null(sub_schema, value[name]):
             del value[name]
         else:
-            apply_defaults(sub_schema, value[name])
+            _default(sub_schema, value[name])
 
 
 def _is_bad_null(schema: Schema, value: Any) -> bool:
@@ -58,6 +69,7 @@ def prune(schema: Schema, value: Any) -> list[str]:
     dropped: list[str] = []
     if isinstance(value, dict):
         _prune_object(schema, value, "", dropped, is_resource=True)
+        _prune(definition(OBJECT_META), value.get("metadata"), "metadata", dropped)
     return sorted(dropped)
 
 

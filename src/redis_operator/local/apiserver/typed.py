@@ -23,6 +23,7 @@ __all__ = [
     "misfits",
     "named",
     "remove",
+    "without_emptied",
     "zero",
 ]
 
@@ -309,7 +310,7 @@ def named(schema: dict[str, Any], fields: FieldSet) -> FieldSet:
 
 
 def remove(schema: dict[str, Any], value: Any, fields: FieldSet) -> Any:
-    """Take the members of a set out of a value; what becomes empty by it goes too."""
+    """Take the members of a set out of a value; what becomes empty by it is null."""
     if isinstance(value, dict):
         if _is_atomic_object(schema):
             return value
@@ -339,7 +340,20 @@ def _without(schema: dict[str, Any], value: Any, node: FieldSet) -> Any:
     if is_member(node):
         return _ABSENT
     rest = remove(schema, value, node)
-    return _ABSENT if isinstance(rest, dict | list) and not rest and value else rest
+    return None if isinstance(rest, dict | list) and not rest else rest
+
+
+def without_emptied(before: Any, after: Any) -> Any:
+    """Drop the nulls that `remove` left where it took all there was."""
+    if isinstance(after, dict) and isinstance(before, dict):
+        return {
+            name: without_emptied(before.get(name), value)
+            for name, value in after.items()
+            if value is not None or before.get(name) is None
+        }
+    if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
+        return [without_emptied(past, value) for past, value in zip(before, after, strict=True)]
+    return after
 
 
 def zero(schema: dict[str, Any]) -> dict[str, Any]:
