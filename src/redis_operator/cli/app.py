@@ -133,7 +133,12 @@ async def _in_foreground(instance: Instance, settings: Settings, begun: float) -
 def _children(instance: Instance, settings: Settings) -> list[supervisor.Child]:
     """Return the processes of a cluster, in the order in which they are stopped."""
     operator = supervisor.Child(
-        "operator", ("run", "--kubeconfig", str(instance.kubeconfig), "--wait-for-server")
+        "operator",
+        (
+            *("run", "--wait-for-server", "--kubeconfig", str(instance.kubeconfig)),
+            *("--namespace", "kube-system"),
+            *("--health-host", instances.operator_address(settings.network)),
+        ),
     )
     plane = supervisor.Child("control-plane", ("control-plane", "--name", instance.name))
     return [operator, plane] if settings.operator else [plane]

@@ -13,6 +13,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from redis_operator.api.crd import crds
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import AlreadyExists
 from redis_operator.kube.meta import Manifest
@@ -116,6 +117,8 @@ async def _control(daemon: Daemon) -> None:
     client = Client(_transport(daemon), field_manager="control-plane")
     with contextlib.suppress(AlreadyExists):
         await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
+    for definition in crds().values():
+        await client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
     await ControlLoops(client, authority=daemon.authority.certificate.decode()).run()
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "hold_network",
     "home",
     "known",
+    "operator_address",
     "pod_network",
     "service_network",
 ]
@@ -187,3 +188,8 @@ def service_network(number: int) -> str:
 def api_address(number: int) -> tuple[str, int]:
     """Return where the API server listens."""
     return f"127.{number}.255.254", 6443
+
+
+def operator_address(number: int) -> str:
+    """Return where the operator serves its health and metrics."""
+    return f"127.{number}.255.253"

@@ -32,7 +32,7 @@ from redis_operator.runtime.manager import Manager
 
 __all__ = ["CHILD_KINDS", "REDISES", "REDIS_VERSIONS", "World"]
 
-REDISES: Final[Kind[Manifest]] = Kind("redisoperator.dev", "v1", "Redis", "redises", True, dict)
+REDISES: Final[Kind[Manifest]] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
 REDIS_VERSIONS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisVersion", "redisversions", False, dict
 )

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import ApiError, KubeError, NotFound, TooManyRequests
-from redis_operator.kube.meta import Key, Manifest
+from redis_operator.kube.meta import Key, Manifest, meta_of
 from redis_operator.kube.patches import MergePatch
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.logs import fields
@@ -75,7 +75,7 @@ class Regarding(Struct, frozen=True):
     @classmethod
     def of(cls, kind: Kind[Any], obj: Any) -> Regarding:
         """Return the reference to an object of a kind."""
-        meta = obj.metadata
+        meta = meta_of(obj)
         return cls(
             kind.api_version, kind.kind, meta.namespace, meta.name, meta.uid, meta.resource_version
         )

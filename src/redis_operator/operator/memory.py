@@ -1,0 +1,76 @@
+"""What the operator remembers of a database from one look to the next, and nothing it cannot lose.
+
+Elections are remembered because engines dislike a second one too soon; after a restart of the
+operator the times in the status stand in. Whether a database was whole once is told by its status:
+its binding appears then and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from redis_operator.api.redis import RedisStatus
+from redis_operator.api.version import RedisVersion, RedisVersionSpec
+from redis_operator.kube.meta import Key, Manifest
+from redis_operator.operator.execute import Outcome
+from redis_operator.operator.observe import Memory
+from redis_operator.planning.actions import Failover
+from redis_operator.planning.observed import Election, Moving, NodeId, Observed
+
+__all__ = ["Memories"]
+
+_KEEP_SECONDS = 600.0
+
+
+class Memories:
+    """The memory of one operator process."""
+
+    def __init__(self) -> None:
+        self._elections: dict[Key, tuple[Election, ...]] = {}
+        self._pods: dict[Key, dict[str, NodeId]] = {}
+
+    def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
+        """Return what is known of a database before looking."""
+        known = self._elections.get(key)
+        elections = known if known is not None else self._from_status(key, told)
+        return Memory(formed=told.binding is not None, elections=elections, moving=moving)
+
+    def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
+        """Remember what this look and its steps taught."""
+        self._pods[key] = {node.pod.name: node.id for node in observed.seen}
+        now = datetime.now().timestamp()  # noqa: DTZ005 - seconds since the epoch have no zone
+        fresh = [
+            Election(node=o.action.node.id, at=now, over=o.action.primary)
+            for o in outcomes
+            if o.done and isinstance(o.action, Failover)
+        ]
+        kept = [e for e in observed.elections if now - e.at < _KEEP_SECONDS]
+        self._elections[key] = (*kept, *fresh)
+
+    def forget(self, key: Key) -> None:
+        """Forget a database that is gone."""
+        self._elections.pop(key, None)
+        self._pods.pop(key, None)
+
+    def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
+        """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""
+        found = []
+        for raw in versions:
+            try:
+                found.append(msgspec.convert(raw, RedisVersion).spec)
+            except msgspec.ValidationError:
+                continue
+        return found
+
+    def _from_status(self, key: Key, told: RedisStatus) -> tuple[Election, ...]:
+        pods = self._pods.get(key, {})
+        found = []
+        for shard in told.shards:
+            node = pods.get(shard.primary)
+            if shard.last_failover_time and node is not None:
+                at = datetime.fromisoformat(shard.last_failover_time).timestamp()
+                found.append(Election(node=node, at=at))
+        return tuple(found)

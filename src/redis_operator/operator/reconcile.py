@@ -1,0 +1,203 @@
+"""One pass over one database: look, think, do, tell. The only place where the three rings meet.
+
+A pass takes whatever it finds, however broken, and ends in a status. While there is something to do
+at once it looks again within the same pass, so that forming and healing are not slowed by queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from redis_operator.api.redis import Redis, RedisStatus
+from redis_operator.api.validation import load
+from redis_operator.api.version import RedisVersionSpec, find_version
+from redis_operator.kube.errors import ApiError, KubeError
+from redis_operator.kube.meta import Key, Manifest
+from redis_operator.manifests import names
+from redis_operator.manifests.facts import Facts
+from redis_operator.manifests.users import OPERATOR
+from redis_operator.operator.children import ChildError, Children
+from redis_operator.operator.ending import Ending
+from redis_operator.operator.execute import Executor, Outcome
+from redis_operator.operator.links import Links
+from redis_operator.operator.memory import Memories
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.objects import ClusterObjects
+from redis_operator.operator.observe import Observer, Request
+from redis_operator.operator.passwords import PasswordError
+from redis_operator.operator.report import Reporter
+from redis_operator.operator.servers import Servers
+from redis_operator.operator.wanted import directives, wanted_of
+from redis_operator.operator.world import World
+from redis_operator.planning.actions import Action
+from redis_operator.planning.advice import Plan
+from redis_operator.planning.observed import Observed
+from redis_operator.planning.plan import plan
+from redis_operator.planning.status import Context, refused, status
+from redis_operator.redis.connection import Credentials
+from redis_operator.runtime.logs import fields
+from redis_operator.runtime.outcomes import Again, Done, Retry
+from redis_operator.runtime.outcomes import Outcome as Result
+
+__all__ = ["Reconciler"]
+
+_LOG = logging.getLogger(__name__)
+_LOOKS = 40  # in one pass; then other databases have their turn
+_SOON_SECONDS = 0.02
+_BUSY_SECONDS = 1.0
+
+
+class Reconciler(Struct, frozen=True):
+    """Everything a pass needs, made once for all databases."""
+
+    world: World
+    client: Any
+    links: Links
+    observer: Observer
+    children: Children
+    reporter: Reporter
+    ending: Ending
+    memories: Memories
+    movers: SlotMovers
+    interval: float
+    before: Callable[[Action], None] = lambda _: None
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one database as far as it can be brought now."""
+        raw = self.world.redis(key)
+        if raw is None:
+            self.forget(key)
+            return Done()
+        try:
+            if raw["metadata"].get("deletionTimestamp"):
+                return await self.ending.end(raw)
+            if await self.ending.hold(raw):
+                return Done()  # the finalizer comes back as an event
+            return await self._pass(key, raw)
+        except ApiError as error:
+            return Retry(error)
+        except KubeError as error:
+            return Retry(error)
+
+    def forget(self, key: Key) -> None:
+        """Let go of a database that is gone."""
+        self.observer.forget(key)
+        self.memories.forget(key)
+
+    async def _pass(self, key: Key, raw: Manifest) -> Result:
+        loaded = load(raw)
+        if not isinstance(loaded, Redis):
+            problems = [f"{p.path}: {p.message}" for p in loaded]
+            return await self._refuse(raw, RedisStatus(), "InvalidSpec", problems)
+        entry = find_version(loaded.spec, self._catalog())
+        if isinstance(entry, str):
+            return await self._refuse(raw, loaded.status, "UnknownVersion", [entry])
+        try:
+            passwords = await self.children.passwords(loaded)
+            facts = self.children.facts(loaded, entry, passwords)
+            if not loaded.spec.paused:
+                await self.children.ensure(loaded, facts)
+        except PasswordError as error:
+            return await self._refuse(raw, loaded.status, "AuthSecret", [str(error)])
+        except ChildError as error:
+            return await self._refuse(raw, loaded.status, "ChildRefused", [str(error)])
+        return await self._bring(key, raw, loaded, facts)
+
+    async def _bring(self, key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Result:
+        """Look, plan and act until there is nothing to do at once."""
+        wanted = wanted_of(redis, facts)
+        count_on: tuple[str, ...] = ()
+        for _ in range(_LOOKS):
+            request = Request(
+                key=key,
+                credentials=Credentials(OPERATOR, facts.passwords.operator),
+                directives=directives(wanted),
+                count_on=count_on,
+                memory=self.memories.of(key, redis.status, self.movers.moving(key)),
+            )
+            observed = await self.observer.observe(request)
+            advice = plan(wanted, observed, time.time())
+            outcomes = await self._carry_out(raw, redis, request, advice)
+            self.memories.learn(key, observed, outcomes)
+            count_on = advice.count_on
+            failures = tuple(o.error for o in outcomes if not o.done)
+            after = status(wanted, observed, advice, self._context(redis, failures))
+            if not self._goes_on(advice, outcomes):
+                await self.reporter.report(raw, redis.status, after)
+                return self._rest(advice, observed, outcomes)
+            await asyncio.sleep(_SOON_SECONDS)
+        await self.reporter.report(raw, redis.status, after)
+        return Again(_SOON_SECONDS)
+
+    async def _carry_out(
+        self, raw: Manifest, redis: Redis, request: Request, advice: Plan
+    ) -> tuple[Outcome, ...]:
+        if not advice.stages:
+            return ()
+        servers = Servers(self.links, self.observer.targets(request))
+        objects = ClusterObjects(
+            self.client,
+            *request.key,
+            servers,
+            keep_claims=redis.spec.storage is not None and redis.spec.storage.retain,
+        )
+        executor = Executor(servers, objects, self.movers.of(request.key), before=self.before)
+        _LOG.info("acting", extra=fields(rule=advice.rule, why=advice.why, steps=len(advice.steps)))
+        outcomes = await executor.carry_out(advice)
+        for outcome in outcomes:
+            if not outcome.done:
+                _LOG.info("not done", extra=fields(action=outcome.action, why=outcome.error))
+        if advice.rule != "label":
+            self.reporter.tell(raw, advice.rule.title().replace("_", ""), advice.why)
+        return outcomes
+
+    def _goes_on(self, advice: Plan, outcomes: tuple[Outcome, ...]) -> bool:
+        """Tell whether looking again at once may show something new to do."""
+        if advice.count_on or (advice.again_after is not None and advice.again_after < 0.5):
+            return True
+        return bool(outcomes) and all(outcome.done for outcome in outcomes)
+
+    def _rest(self, advice: Plan, observed: Observed, outcomes: tuple[Outcome, ...]) -> Result:
+        """Say when to look again although nothing happens."""
+        spans = [self.interval]
+        if advice.again_after is not None:
+            spans.append(advice.again_after)
+        if advice.stages or advice.blocked or observed.unreachable or outcomes:
+            spans.append(_BUSY_SECONDS)
+        if any(not node.state_ok for node in observed.seen):
+            spans.append(0.1)
+        return Again(min(spans))
+
+    async def _refuse(
+        self, raw: Manifest, before: RedisStatus, reason: str, messages: list[str]
+    ) -> Result:
+        meta = raw["metadata"]
+        context = Context(previous=before, generation=meta.get("generation", 0), now=_now())
+        _LOG.info("the spec cannot be followed", extra=fields(reason=reason, problems=messages))
+        await self.reporter.report(raw, before, refused(context, reason, messages))
+        return Again(self.interval)
+
+    def _context(self, redis: Redis, failures: tuple[str, ...]) -> Context:
+        meta = redis.metadata
+        return Context(
+            previous=redis.status,
+            generation=meta.generation,
+            now=_now(),
+            failures=failures,
+            binding=names.connection_secret(meta.name),
+            selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
+        )
+
+    def _catalog(self) -> list[RedisVersionSpec]:
+        return self.memories.catalog(self.world.versions.cache)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,55 @@
+"""Tells the world: status written only when it differs, events only when something changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from redis_operator.api.redis import RedisStatus
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import NotFound
+from redis_operator.kube.meta import Manifest
+from redis_operator.operator.world import REDISES
+from redis_operator.planning.status import announcements
+from redis_operator.runtime.applier import Applier
+from redis_operator.runtime.events import Recorder, Regarding
+
+__all__ = ["Reporter"]
+
+
+class Reporter:
+    """Writes statuses and events of databases."""
+
+    def __init__(self, client: Client, applier: Applier, recorder: Recorder) -> None:
+        self._client = client
+        self._applier = applier
+        self._recorder = recorder
+
+    async def report(self, raw: Manifest, before: RedisStatus, after: RedisStatus) -> None:
+        """Write the status if it differs from the one that stands, then tell what changed."""
+        meta = raw["metadata"]
+        try:
+            written = await self._applier.apply_status(
+                REDISES,
+                (meta["namespace"], meta["name"]),
+                _plain(after),
+                observed=raw.get("status"),
+            )
+        except NotFound:
+            return  # the database was deleted meanwhile; there is nobody to tell
+        if written is None:
+            return
+        about = Regarding.of(REDISES, raw)
+        for told in announcements(before, after):
+            record = self._recorder.warning if told.warning else self._recorder.normal
+            record(about, told.reason, told.message)
+
+    def tell(self, raw: Manifest, reason: str, message: str) -> None:
+        """Tell one thing that is no condition: a step that was taken."""
+        self._recorder.normal(Regarding.of(REDISES, raw), reason, message)
+
+
+def _plain(status: RedisStatus) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(status)
+    return plain

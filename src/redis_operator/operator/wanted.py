@@ -1,0 +1,43 @@
+"""From a spec to what planning wants to know of it. Pure."""
+
+from __future__ import annotations
+
+from redis_operator.api.quantity import parse_quantity
+from redis_operator.api.redis import Persistence, Redis
+from redis_operator.manifests.config import NODE_TIMEOUT_MS, live_directives
+from redis_operator.manifests.facts import Facts
+from redis_operator.planning.advice import Switchover, Wanted
+
+__all__ = ["PRIMARY_ANNOTATION", "directives", "wanted_of"]
+
+PRIMARY_ANNOTATION = "redisoperator.dev/switch-primary-to"
+"""Set on the database, it asks for one pod to become the primary of its shard."""
+
+
+def wanted_of(redis: Redis, facts: Facts) -> Wanted:
+    """Return what is wanted of one database."""
+    spec, annotations = redis.spec, redis.metadata.annotations
+    size = parse_quantity(spec.storage.size) if spec.storage is not None else None
+    pod = annotations.get(PRIMARY_ANNOTATION, "")
+    return Wanted(
+        name=redis.metadata.name,
+        shards=spec.shards,
+        replicas=spec.replicas,
+        engine=spec.engine.value,
+        version=f"{facts.version.major}.{facts.version.minor}",
+        persistent=spec.storage is not None and spec.persistence is not Persistence.NONE,
+        config=tuple(sorted(live_directives(spec, facts.version).items())),
+        node_timeout_ms=NODE_TIMEOUT_MS,
+        accept_data_loss=spec.update.allow_data_loss,
+        paused=spec.paused,
+        update_paused=spec.update.paused,
+        hibernate=spec.hibernate,
+        switchover=Switchover(pod) if pod else None,
+        spread_primaries=spec.update.balance_primaries,
+        volume_size=int(size) if size is not None else 0,
+    )
+
+
+def directives(wanted: Wanted) -> tuple[str, ...]:
+    """Return the settings whose values planning compares."""
+    return tuple(name for name, _ in wanted.config)

@@ -1,0 +1,140 @@
+"""Puts one operator process together: caches, links, the reconciler and what wakes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.config import load
+from redis_operator.kube.http import HttpTransport
+from redis_operator.kube.meta import Key
+from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
+from redis_operator.operator.children import Children
+from redis_operator.operator.ending import Ending
+from redis_operator.operator.links import Links
+from redis_operator.operator.memory import Memories
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.observe import Observer
+from redis_operator.operator.reconcile import Reconciler
+from redis_operator.operator.report import Reporter
+from redis_operator.operator.settings import Settings
+from redis_operator.operator.world import World
+from redis_operator.runtime.applier import Applier
+from redis_operator.runtime.changes import Added, Change, Deleted, Updated
+from redis_operator.runtime.consistency import Consistency
+from redis_operator.runtime.controller import Controller, Watch
+from redis_operator.runtime.lease import LeaseSettings, default_identity
+from redis_operator.runtime.manager import Manager
+from redis_operator.runtime.metrics import Metrics
+from redis_operator.runtime.server import HealthServer
+from redis_operator.runtime.triggers import itself
+
+__all__ = ["make_manager"]
+
+_LEASE: Final = "redis-operator"
+_STUCK_SECONDS: Final = 60.0
+
+
+def make_manager(settings: Settings) -> Manager:
+    """Return the whole operator, ready to run."""
+    access = load(file=settings.kubeconfig, context=settings.context)
+    client = Client(HttpTransport(access), field_manager=MANAGER)
+    metrics = Metrics()
+    health = (
+        HealthServer(metrics, host=settings.health_host, port=settings.health_port)
+        if settings.health_port
+        else None
+    )
+    lease = (
+        LeaseSettings(settings.namespace, _LEASE, default_identity()) if settings.elect else None
+    )
+    manager = Manager(
+        client,
+        name=MANAGER,
+        lease=lease,
+        connect=lambda: HttpTransport(access),
+        health=health,
+        metrics=metrics,
+        stuck_after=_STUCK_SECONDS,
+    )
+    add_databases(manager, settings)
+    return manager
+
+
+def add_databases(manager: Manager, settings: Settings) -> Controller:
+    """Add the controller of databases to a manager."""
+    world = World(manager, settings.namespaces)
+    consistency = Consistency()
+    for informers in (*world.children.values(), world.pods, world.redises):
+        consistency.add_cache(informers[0].kind.resource, _Slowest(informers))
+    applier = Applier(manager.client, annotation=INTENT_ANNOTATION, consistency=consistency)
+
+    def lost(uid: str) -> None:
+        key = _owner_of(world, uid)
+        if key is not None:
+            controller.enqueue(key, reason="a server ended its connection", priority=10)
+
+    links = Links(on_lost=lost)
+    movers = SlotMovers(on_end=lambda key: controller.enqueue(key, reason="a slot move ended"))
+    reconciler = Reconciler(
+        world=world,
+        client=manager.client,
+        links=links,
+        observer=Observer(world, links, timeout=settings.probe_timeout),
+        children=Children(manager.client, world, applier),
+        reporter=Reporter(manager.client, applier, manager.recorder),
+        ending=Ending(manager.client),
+        memories=Memories(),
+        movers=movers,
+        interval=settings.probe_interval,
+    )
+    watches = [Watch(informer, itself) for informer in world.redises]
+    watches += [Watch(informer, _database) for informer in (*world.pods, *world.claims)]
+    watches += [Watch(i, _database) for informers in world.children.values() for i in informers]
+    controller = Controller(
+        "redis",
+        reconciler.reconcile,
+        watches,
+        workers=settings.workers,
+        deadline=120.0,
+        gate=consistency.limitation,
+    )
+    manager.add(controller)
+    return controller
+
+
+class _Slowest:
+    """Several caches of one resource: together they have reached what the slowest has."""
+
+    def __init__(self, caches: Iterable[Any]) -> None:
+        self._caches = tuple(caches)
+
+    @property
+    def version(self) -> str:
+        """The version that all of them have reached."""
+        versions = [cache.version for cache in self._caches]
+        return "" if "" in versions else min(versions, key=int)
+
+
+def _owner_of(world: World, uid: str) -> Key | None:
+    for informer in world.pods:
+        for pod in informer.cache:
+            if pod.metadata.uid == uid:
+                return (pod.metadata.namespace, pod.metadata.label(DATABASE_LABEL))
+    return None
+
+
+def _database(change: Change[Any]) -> Iterable[Key]:
+    """Return the database that an object belongs to, by its label, before and after the change."""
+    match change:
+        case Added(obj, _) | Deleted(obj):
+            states: tuple[Any, ...] = (obj,)
+        case Updated(old, new):
+            states = (old, new)
+    found: dict[Key, None] = {}
+    for state in states:
+        name = state.metadata.label(DATABASE_LABEL)
+        if name:
+            found[state.metadata.namespace, name] = None
+    return found
