@@ -133,6 +133,15 @@ async def test_an_expired_plugin_credential_never_reaches_the_server(
     assert server.seen == []
 
 
+async def test_a_slow_plugin_is_not_taken_for_a_slow_server(serve: Any, script: Any) -> None:
+    server = await serve(ok)
+    auth = ExecAuth(command=script("time.sleep(60)"), api_version="v")
+    access = Access(server=server.url, auth=auth, source="context c of /k")
+    with pytest.raises(CredentialError, match=r"context c of /k: no credential within 0\.2 s"):
+        await send(access, timeout=0.2)
+    assert server.seen == []
+
+
 # Proxies
 
 

@@ -41,6 +41,7 @@ from redis_operator.kube.errors import (
     CertificateRejected,
     ConnectionBroken,
     ConnectionFailed,
+    CredentialError,
     KubeError,
     NoAnswer,
     StreamStalled,
@@ -100,9 +101,11 @@ class HttpTransport:
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send a request and return the whole answer, whatever its status."""
+        deadline = asyncio.get_running_loop().time() + timeout
+        await self._log_in(deadline, timeout)
         try:
-            async with asyncio.timeout(timeout):
-                return await self._with_retries(request, timeout)
+            async with asyncio.timeout_at(deadline):
+                return await self._with_retries(request, deadline)
         except TimeoutError as error:
             raise NoAnswer(
                 f"no answer to {request.method} {request.path} within {timeout:g} s",
@@ -132,9 +135,20 @@ class HttpTransport:
             if session is not None:
                 await session.close()
 
-    async def _with_retries(self, request: Request, timeout: float) -> Response:
+    async def _log_in(self, deadline: float, timeout: float) -> None:
+        """Have a credential ready, so that a slow plugin is not taken for a slow server."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._login.current()
+        except TimeoutError as error:
+            raise CredentialError(
+                f"no credential within {timeout:g} s",
+                file=self.access.source,
+                advice="The exec plugin is slow: run it by hand to see why",
+            ) from error
+
+    async def _with_retries(self, request: Request, deadline: float) -> Response:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_WITHIN)
         for attempt in range(_MOST_RETRIES + 1):
             last = attempt == _MOST_RETRIES
