@@ -82,7 +82,7 @@ def redis_crd() -> Schema:
             "additionalPrinterColumns": [
                 _column("Mode", ".spec.mode"),
                 _column("Engine", ".spec.engine"),
-                _column("Version", ".spec.version"),
+                _column("Version", ".status.version"),
                 _column("Shards", ".spec.shards", "integer"),
                 _column("Replicas", ".spec.replicas", "integer"),
                 _column("Ready", ".status.ready"),

@@ -10,7 +10,7 @@ __all__ = ["QUANTITY_PATTERN", "format_bytes", "parse_quantity"]
 QUANTITY_PATTERN = (
     r"^\+?([0-9]+|[0-9]+\.[0-9]*|\.[0-9]+)(Ki|Mi|Gi|Ti|Pi|Ei|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,2})?$"
 )
-_QUANTITY = re.compile(QUANTITY_PATTERN, re.ASCII)
+_QUANTITY = re.compile(QUANTITY_PATTERN.strip("^$"), re.ASCII)
 _FACTORS = {
     **{unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
     **{unit: 1000**power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
@@ -19,7 +19,7 @@ _FACTORS = {
 
 def parse_quantity(value: str | int) -> Fraction | None:
     """The number a quantity stands for, or None when it is no (non-negative) quantity."""
-    match = _QUANTITY.match(str(value))
+    match = _QUANTITY.fullmatch(str(value))
     if match is None or len(str(value)) > 40:
         return None
     number, suffix = Fraction(match.group(1).rstrip(".") or "0"), match.group(2) or ""

@@ -58,6 +58,11 @@ def _shape(raw: dict[str, Any]) -> Iterator[Problem]:
     if not isinstance(spec, dict):
         yield Problem("spec", "is required")
         return
+    try:
+        msgspec.json.encode(spec)
+    except (UnicodeEncodeError, OverflowError, TypeError, RecursionError) as error:
+        yield Problem("spec", f"holds what JSON cannot say: {error}")
+        return
     yield from shape_problems(properties["metadata"], metadata or {}, "metadata")
     yield from shape_problems(properties["spec"], spec, "spec")
 

@@ -1,0 +1,277 @@
+"""Whatever an object contains, it becomes a value or a list of everything that is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redis_operator.api.redis import Mode, Persistence, Redis
+from redis_operator.api.rules import RULES
+from redis_operator.api.unbuilt import UNBUILT
+from redis_operator.api.validation import change_problems, load
+from redis_operator.api.version import CATALOG, RedisVersionSpec, find_version
+from redis_operator.redis.versions import parse_version, support_limitation
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def raw(name: str = "cache", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"mode": "Cluster", "shards": 3} | spec}
+
+
+def paths(document: dict[str, Any]) -> list[str]:
+    found = load(document)
+    return [] if isinstance(found, Redis) else [problem.path for problem in found]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("cluster*.yaml")), ids=lambda p: p.stem)
+def test_every_example_is_valid(path: Path) -> None:
+    document = yaml.safe_load(path.read_text())
+    assert isinstance(load(document), Redis), load(document)
+
+
+def test_ten_lines_are_enough() -> None:
+    redis = load(raw())
+    assert isinstance(redis, Redis)
+    assert (redis.spec.shards, redis.spec.replicas) == (3, 1)
+    assert redis.spec.persistence is Persistence.NONE
+
+
+def test_storage_means_that_data_are_written_to_it() -> None:
+    redis = load(raw(storage={"size": "1Gi"}))
+    assert isinstance(redis, Redis)
+    assert redis.spec.persistence is Persistence.AOF
+
+
+BAD: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("IN-14 no shards", raw(shards=0), ["spec.shards"]),
+    ("IN-14 two shards", raw(shards=2), ["spec.shards"]),
+    ("IN-14 negative", raw(shards=-1), ["spec.shards"]),
+    ("IN-14 too many", raw(shards=10000), ["spec.shards"]),
+    ("IN-14 as text", raw(shards="3"), ["spec.shards"]),
+    ("IN-14 as truth", raw(shards=True), ["spec.shards"]),
+    ("IN-15 sentinel elsewhere", raw(sentinel={}), ["spec.sentinel"]),
+    (
+        "IN-17 managed",
+        raw(config={"port": 1, "requirepass": "x"}),
+        ["spec.config.port", "spec.config.requirepass"],
+    ),
+    ("IN-17 unknown", raw(version="9.1", config={"no-such": "x"}), ["spec.config.no-such"]),
+    ("IN-17 huge", raw(config={"hz": "1" * 2**20}), ["spec.config.hz"]),
+    ("IN-17 dangerous", raw(config={"loadmodule": "/x.so"}), ["spec.config.loadmodule"]),
+    ("IN-18 newline in value", raw(config={"hz": "10\nport 1"}), ["spec.config.hz"]),
+    ("IN-18 trailing newline", raw(config={"hz": "10\n"}), ["spec.config.hz"]),
+    ("IN-18 nul in name", raw(config={"h\x00z": "10"}), ["spec.config.h\x00z"]),
+    ("IN-18 image", raw(image="a\nb"), ["spec.image"]),
+    ("IN-18 annotation", raw(pod={"annotations": {"a": "x\r\ny"}}), ["spec.pod.annotations.a"]),
+    ("IN-19 too long", raw("a" * 41), ["metadata.name"]),
+    ("IN-19 like a child", raw("cache-nodes"), ["metadata.name"]),
+    ("IN-19 like a shard", raw("cache-12"), ["metadata.name"]),
+    ("IN-19 digit first", raw("1cache"), ["metadata.name"]),
+    (
+        "IN-13 root",
+        raw(pod={"securityContext": {"runAsUser": 0}}),
+        ["spec.pod.securityContext.runAsUser"],
+    ),
+    (
+        "IN-13 sidecar root",
+        raw(
+            pod={"sidecars": [{"name": "a", "image": "b", "securityContext": {"privileged": True}}]}
+        ),
+        ["spec.pod.sidecars[0].securityContext.privileged"],
+    ),
+    ("X-01 other namespace", raw(auth={"secretName": "b/secret"}), ["spec.auth.secretName"]),
+    ("X-01 path", raw(auth={"secretName": "../secret"}), ["spec.auth.secretName"]),
+    (
+        "X-02 host path",
+        raw(pod={"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}),
+        ["spec.pod.volumes[0].hostPath"],
+    ),
+    (
+        "X-02 host port",
+        raw(pod={"sidecars": [{"name": "a", "image": "b", "ports": [{"hostPort": 1}]}]}),
+        ["spec.pod.sidecars[0].ports[0].hostPort"],
+    ),
+    (
+        "our container",
+        raw(pod={"sidecars": [{"name": "server", "image": "b"}]}),
+        ["spec.pod.sidecars[0].name"],
+    ),
+    (
+        "our variable",
+        raw(pod={"env": [{"name": "POD_IP", "value": "x"}]}),
+        ["spec.pod.env[0].name"],
+    ),
+    (
+        "our label",
+        raw(pod={"labels": {"redisoperator.dev/role": "primary"}}),
+        ["spec.pod.labels.redisoperator.dev/role"],
+    ),
+    ("no such mode", raw(mode="Sharded"), ["spec.mode"]),
+    (
+        "persistence without disk",
+        raw(durability={"persistence": "aof"}),
+        ["spec.durability.persistence"],
+    ),
+    (
+        "more in sync than there are",
+        raw(durability={"minReplicasToWrite": 2}),
+        ["spec.durability.minReplicasToWrite"],
+    ),
+    ("sleep without disk", raw(hibernate=True), ["spec.hibernate"]),
+    ("empty disk", raw(storage={"size": "0"}), ["spec.storage.size"]),
+    ("no size", raw(storage={}), ["spec.storage.size"]),
+    ("odd size", raw(storage={"size": "10 GB"}), ["spec.storage.size"]),
+    (
+        "tiny memory",
+        raw(resources={"limits": {"memory": "10Mi"}}),
+        ["spec.resources.limits.memory"],
+    ),
+    (
+        "request over limit",
+        raw(resources={"requests": {"cpu": 2}, "limits": {"cpu": "1"}}),
+        ["spec.resources.requests.cpu"],
+    ),
+    ("unknown resource", raw(resources={"limits": {"ram": "1Gi"}}), ["spec.resources.limits.ram"]),
+    ("too old", raw(engine="redis", version="5.0"), ["spec.version"]),
+    ("no version", raw(version="latest"), ["spec.version"]),
+    ("empty peer", raw(networkPolicy={"clients": [{}]}), ["spec.networkPolicy.clients[0]"]),
+    ("half a character", raw(config={"hz": "\ud800"}), ["spec"]),
+    ("half a character in a pod", raw(pod={"env": [{"name": "\udfff"}]}), ["spec"]),
+    ("no spec", {"metadata": {"name": "a"}}, ["spec"]),
+    ("spec is a list", {"metadata": {"name": "a"}, "spec": []}, ["spec"]),
+    ("spec of nothing", {"metadata": {"name": "a"}, "spec": {}}, ["spec.mode"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"), [row[1:] for row in BAD], ids=[r[0] for r in BAD]
+)
+def test_bad_input_is_refused_with_the_path_of_the_field(
+    document: dict[str, Any], expected: list[str]
+) -> None:
+    assert paths(document) == expected
+
+
+def test_every_problem_is_told_at_once() -> None:
+    found = paths(raw("cache-0", shards=2, tls={"selfSigned": True}, config={"dir": "/"}))
+    assert found == ["metadata.name", "spec.config.dir", "spec.shards", "spec.tls"]
+
+
+UNBUILT_SPECS: dict[str, dict[str, Any]] = {
+    "mode": {"mode": "Failover", "shards": 1},
+    "tls": {"tls": {"secretName": "a"}},
+    "auth.users": {
+        "auth": {"users": [{"name": "a", "rules": "b", "passwordSecret": {"name": "c"}}]}
+    },
+    "bootstrap.fromBackup": {"bootstrap": {"fromBackup": {"name": "a"}}},
+    "bootstrap.fromRedis": {"bootstrap": {"fromRedis": {"host": "a"}}},
+    "deletion.policy": {"deletion": {"policy": "Backup"}},
+    "monitoring.serviceMonitor": {"monitoring": {"serviceMonitor": True}},
+    "monitoring.prometheusRule": {"monitoring": {"prometheusRule": True}},
+    "monitoring.dashboard": {"monitoring": {"dashboard": True}},
+}
+
+
+@pytest.mark.parametrize("row", UNBUILT, ids=lambda row: row.path)
+def test_what_is_not_built_yet_is_refused_and_never_ignored(row: Any) -> None:
+    found = load(raw(**UNBUILT_SPECS[row.path]))
+    assert not isinstance(found, Redis)
+    assert [(p.path, p.message) for p in found] == [(f"spec.{row.path}", row.message)]
+
+
+def test_the_neutral_values_of_what_is_not_built_are_fine() -> None:
+    spec: dict[str, Any] = {
+        "auth": {"users": []},
+        "bootstrap": {},
+        "deletion": {"policy": "Retain"},
+        "monitoring": {"serviceMonitor": False, "exporter": True},
+    }
+    assert paths(raw(**spec)) == []
+
+
+def test_null_means_absent() -> None:
+    redis = load(raw(storage=None, tls=None, pod={"affinity": None}))
+    assert isinstance(redis, Redis)
+    assert redis.spec.storage is None
+
+
+def test_unknown_fields_do_no_harm() -> None:
+    document = raw(surprise={"a": [1]}) | {"status": {"phase": "Odd", "plan": 3}, "extra": 1}
+    assert isinstance(load(document), Redis)
+
+
+def test_a_status_that_can_be_read_is_kept() -> None:
+    document = raw() | {"status": {"observedGeneration": 4, "phase": "Ready", "plan": ["nothing"]}}
+    redis = load(document)
+    assert isinstance(redis, Redis)
+    assert redis.status.observed_generation == 4
+
+
+words = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.floats(allow_nan=False)
+)
+FIELDS = """
+mode shards replicas storage size config pod auth users name resources limits memory sidecars
+volumes networkPolicy clients tls durability persistence monitoring version engine bootstrap env
+"""
+fields = st.sampled_from(FIELDS.split())
+values = st.recursive(
+    words,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(fields, inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(spec=st.dictionaries(fields, values, max_size=8), whole=st.booleans())
+def test_no_content_makes_loading_fail(spec: dict[str, Any], whole: bool) -> None:
+    base = {"mode": "Cluster", "shards": 3} if whole else {}
+    found = load({"metadata": {"name": "a"}, "spec": base | spec})
+    assert isinstance(found, Redis) or all(problem.path and problem.message for problem in found)
+
+
+def test_what_cannot_change_is_told() -> None:
+    def spec(**storage: Any) -> Any:
+        redis = load(raw(storage=storage) if storage else raw())
+        assert isinstance(redis, Redis)
+        return redis.spec
+
+    assert change_problems(spec(size="1Gi"), spec(size="2Gi")) == ()
+    assert [p.path for p in change_problems(spec(size="2Gi"), spec(size="2G"))] == [
+        "spec.storage.size"
+    ]
+    changed = change_problems(spec(size="2Gi", className="a"), spec(size="2Gi", className="b"))
+    assert [p.path for p in changed] == ["spec.storage.className"]
+    assert [p.path for p in change_problems(spec(), spec(size="1Gi"))] == ["spec.storage"]
+
+
+def test_every_rule_tells_the_field_it_is_about() -> None:
+    for rule in RULES:
+        assert rule.message
+        if rule.type == "RedisSpec":
+            assert rule.message.startswith("spec.")
+
+
+def test_the_catalog_holds_versions_that_are_run() -> None:
+    for entry in CATALOG:
+        version = parse_version(entry.engine.value, entry.version)
+        assert version is not None
+        assert support_limitation(version) is None
+
+
+def test_the_clusters_own_entries_win_over_the_built_in_ones() -> None:
+    redis = load(raw(version="9.1"))
+    assert isinstance(redis, Redis)
+    mine = RedisVersionSpec(redis.spec.engine, "9.1", "mine:9.1")
+    assert find_version(redis.spec, [mine]) == mine
+    unknown = load(raw(version="9.9"))
+    assert isinstance(unknown, Redis)
+    assert "use one of 9.1" in str(find_version(unknown.spec))
+    assert redis.spec.mode is Mode.CLUSTER

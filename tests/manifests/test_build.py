@@ -1,0 +1,366 @@
+"""The objects of a database: complete, stable, least privileged, without secrets in the open."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redis_operator.api.metadata import Metadata
+from redis_operator.api.redis import Redis
+from redis_operator.api.validation import load
+from redis_operator.manifests import names
+from redis_operator.manifests.build import MANAGED_KINDS, build
+from redis_operator.manifests.config import boot_digest, directives, live_directives
+from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.manifests.memory import maxmemory_bytes
+from redis_operator.manifests.secrets import password_limitation
+from redis_operator.redis.config import parse
+from redis_operator.redis.versions import Version
+
+V91, V81, R62 = Version("valkey", 9, 1), Version("valkey", 8, 1), Version("redis", 6, 2)
+PASSWORDS = Passwords("canary-app", "canary-operator", "canary-replication", "canary-exporter")
+FACTS = Facts(version=V91, image="valkey:9.1", passwords=PASSWORDS, exporter_image="exporter:1")
+
+
+def database(name: str = "cache", **spec: Any) -> Redis:
+    raw = {"metadata": {"name": name}, "spec": {"mode": "Cluster", "shards": 3} | spec}
+    redis = load(raw)
+    assert isinstance(redis, Redis), redis
+    metadata = Metadata(name=name, namespace="prod", uid="uid-1")
+    return msgspec.structs.replace(redis, metadata=metadata)
+
+
+def by_kind(redis: Redis, kind: str, facts: Facts = FACTS) -> list[dict[str, Any]]:
+    return [found for found in build(redis, facts) if found["kind"] == kind]
+
+
+def template(redis: Redis, facts: Facts = FACTS) -> dict[str, Any]:
+    found: dict[str, Any] = by_kind(redis, "StatefulSet", facts)[0]["spec"]["template"]
+    return found
+
+
+def test_a_cluster_of_three_has_what_people_were_promised() -> None:
+    found = [f"{o['kind']}/{o['metadata']['name']}" for o in build(database(), FACTS)]
+    assert found == [
+        "ServiceAccount/cache",
+        "Role/cache",
+        "RoleBinding/cache",
+        "Secret/cache-auth",
+        "Secret/cache-users",
+        "Secret/cache-conn",
+        "ConfigMap/cache-config",
+        "Service/cache-nodes",
+        "Service/cache",
+        "Service/cache-primaries",
+        "Service/cache-replicas",
+        "NetworkPolicy/cache",
+        *(f"PodDisruptionBudget/cache-{n}" for n in range(3)),
+        *(f"StatefulSet/cache-{n}" for n in range(3)),
+    ]
+
+
+def test_every_object_is_owned_stamped_and_of_a_managed_kind() -> None:
+    for document in build(database(monitoring={"exporter": True}), FACTS):
+        [owner] = document["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Redis", "uid-1", True)
+        assert document["metadata"]["annotations"][names.INTENT_ANNOTATION]
+        assert (document["apiVersion"], document["kind"]) in MANAGED_KINDS
+        assert document["metadata"]["namespace"] == "prod"
+
+
+def test_the_same_wish_gives_the_same_bytes() -> None:
+    spec = {"storage": {"size": "1Gi"}, "config": {"hz": 20}}
+    first = msgspec.json.encode(build(database(**spec), FACTS))
+    assert first == msgspec.json.encode(build(database(**spec), FACTS))
+
+
+def stamps(redis: Redis, facts: Facts = FACTS) -> dict[str, str]:
+    return {
+        f"{o['kind']}/{o['metadata']['name']}": o["metadata"]["annotations"][
+            names.INTENT_ANNOTATION
+        ]
+        for o in build(redis, facts)
+    }
+
+
+def test_only_what_changed_has_another_stamp() -> None:
+    before, after = stamps(database()), stamps(database(service={"annotations": {"a": "b"}}))
+    assert {name for name in before if before[name] != after[name]} == {"Service/cache"}
+
+
+def test_live_configuration_does_not_touch_the_pods() -> None:
+    before, after = stamps(database()), stamps(database(config={"maxmemory-policy": "allkeys-lru"}))
+    assert {n for n in before if before[n] != after[n]} == {"ConfigMap/cache-config"}
+
+
+def test_configuration_that_needs_a_restart_changes_the_template() -> None:
+    before, after = template(database()), template(database(config={"databases": 2}))
+    assert before != after
+
+
+def test_a_restart_on_request_reaches_the_template() -> None:
+    redis = database()
+    annotations = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
+    asked = msgspec.structs.replace(
+        redis, metadata=msgspec.structs.replace(redis.metadata, annotations=annotations)
+    )
+    assert template(redis)["metadata"]["annotations"] != template(asked)["metadata"]["annotations"]
+
+
+def strings(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for name, member in value.items():
+                yield name
+                yield from strings(member)
+        case list() | tuple():
+            for member in value:
+                yield from strings(member)
+        case str():
+            yield value
+
+
+def test_passwords_are_in_secrets_and_nowhere_else() -> None:
+    for document in build(database(monitoring={"exporter": True}), FACTS):
+        if document["kind"] != "Secret":
+            assert not [text for text in strings(document) if "canary" in text]
+    assert "canary" not in repr(PASSWORDS) + repr(FACTS)
+
+
+def test_pods_do_not_see_the_operators_password() -> None:
+    volumes = template(database())["spec"]["volumes"]
+    [users] = [volume for volume in volumes if volume["name"] == "users"]
+    keys = {item["key"] for item in users["secret"]["items"]}
+    assert keys == {"valkey-9.1.acl", "replication.conf", "exporter"}
+
+
+def test_a_given_password_is_not_copied_into_a_secret_of_ours() -> None:
+    found = [
+        o["metadata"]["name"] for o in by_kind(database(auth={"secretName": "mine"}), "Secret")
+    ]
+    assert found == ["cache-users", "cache-conn"]
+
+
+def test_the_connection_secret_has_the_service_binding_layout() -> None:
+    facts = msgspec.structs.replace(FACTS, passwords=Passwords("p@ss/w:rd", "b", "c", "d"))
+    [secret] = [
+        o for o in by_kind(database(), "Secret", facts) if o["metadata"]["name"] == "cache-conn"
+    ]
+    values = {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
+    assert values["uri"] == "redis://default:p%40ss%2Fw%3Ard@cache.prod.svc:6379"
+    assert {"type", "provider", "host", "port", "username", "password", "uri"} <= set(values)
+
+
+def test_pods_are_restricted() -> None:
+    pod = template(database(monitoring={"exporter": True}))["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["readOnlyRootFilesystem"] is True
+
+
+def test_files_are_named_only_where_they_are_mounted() -> None:
+    [server] = template(database())["spec"]["containers"]
+    mounts = [mount["mountPath"] for mount in server["volumeMounts"]]
+    for text in strings([server["command"], [e.get("value", "") for e in server["env"]]]):
+        assert not text.startswith("/") or any(text.startswith(mount) for mount in mounts), text
+    [files] = by_kind(database(), "ConfigMap")
+    assert "/data" not in str(files["data"])
+    assert "/redis/" not in str(files["data"])
+
+
+def test_only_listening_decides_life_and_death() -> None:
+    [server] = template(database())["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert server[probe]["tcpSocket"] == {"port": "redis"}
+    assert (
+        server["startupProbe"]["periodSeconds"] * server["startupProbe"]["failureThreshold"] > 3600
+    )
+
+
+def test_copies_of_one_shard_stay_apart() -> None:
+    pod = template(database())["spec"]
+    first = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]
+    labels = first["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert labels == {"redisoperator.dev/database": "cache", "redisoperator.dev/shard": "0"}
+    [spread] = pod["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "topology.kubernetes.io/zone"
+
+
+def test_a_person_may_replace_affinity_and_add_to_the_pod() -> None:
+    pod = {
+        "affinity": {"nodeAffinity": {}},
+        "sidecars": [{"name": "log", "image": "log:1"}],
+        "initContainers": [{"name": "first", "image": "a:1"}],
+        "volumes": [{"name": "extra", "emptyDir": {}}],
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "a"}],
+        "priorityClassName": "high",
+        "serviceAccountName": "mine",
+        "securityContext": {"runAsUser": 1234},
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+    }
+    found = template(database(pod=pod))
+    spec = found["spec"]
+    assert spec["affinity"] == {"nodeAffinity": {}}
+    assert [c["name"] for c in spec["containers"]] == ["server", "log"]
+    assert spec["initContainers"][0]["name"] == "first"
+    assert spec["volumes"][-1]["name"] == "extra"
+    assert spec["containers"][0]["env"][-1] == {"name": "TZ", "value": "UTC"}
+    assert (spec["nodeSelector"], spec["priorityClassName"]) == ({"disk": "ssd"}, "high")
+    assert (spec["serviceAccountName"], spec["securityContext"]["runAsUser"]) == ("mine", 1234)
+    assert found["metadata"]["labels"]["team"] == "a"
+    assert found["metadata"]["annotations"]["note"] == "b"
+
+
+def test_volumes_are_claimed_and_never_deleted_with_their_statefulset() -> None:
+    storage = {"size": "10Gi", "className": "fast"}
+    spec = by_kind(database(storage=storage), "StatefulSet")[0]["spec"]
+    [claim] = spec["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["metadata"]["annotations"] == {"redisoperator.dev/identity": "uid-1"}
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
+    memory_only = by_kind(database(), "StatefulSet")[0]["spec"]
+    assert "volumeClaimTemplates" not in memory_only
+    assert {"name": "data", "emptyDir": {}} in memory_only["template"]["spec"]["volumes"]
+
+
+def test_a_shard_that_is_being_drained_keeps_its_objects() -> None:
+    facts = msgspec.structs.replace(FACTS, pods={4: 2, 0: 3})
+    found = {
+        o["metadata"]["name"]: o["spec"]["replicas"]
+        for o in by_kind(database(), "StatefulSet", facts)
+    }
+    assert found == {"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-4": 2}
+
+
+def test_a_sleeping_database_has_no_pods_and_keeps_the_rest() -> None:
+    redis = database(storage={"size": "1Gi"}, hibernate=True)
+    assert {o["spec"]["replicas"] for o in by_kind(redis, "StatefulSet")} == {0}
+    awake = [o["kind"] for o in build(database(storage={"size": "1Gi"}), FACTS)]
+    assert [o["kind"] for o in build(redis, FACTS)] == awake
+
+
+def test_files_of_the_version_that_still_runs_are_kept() -> None:
+    facts = msgspec.structs.replace(FACTS, running=(V81, V91))
+    [files] = by_kind(database(), "ConfigMap", facts)
+    assert {"valkey-8.1.conf", "valkey-9.1.conf"} <= set(files["data"])
+    assert "shutdown-on-sigterm" in files["data"]["valkey-9.1.conf"]
+    assert "shutdown-on-sigterm" not in files["data"]["valkey-8.1.conf"]
+    users = by_kind(database(), "Secret", facts)[1]["data"]
+    assert {"valkey-8.1.acl", "valkey-9.1.acl"} <= set(users)
+
+
+def test_optional_parts_go_when_they_are_switched_off() -> None:
+    spec = {"networkPolicy": {"enabled": False}, "disruptionBudget": {"enabled": False}}
+    kinds = {o["kind"] for o in build(database(**spec), FACTS)}
+    assert not kinds & {"NetworkPolicy", "PodDisruptionBudget"}
+    assert "Service/cache-stats" in stamps(database(monitoring={"exporter": True}))
+
+
+def test_only_servers_of_the_same_database_reach_the_bus() -> None:
+    [policy] = by_kind(database(), "NetworkPolicy")
+    reach = [
+        rule["from"]
+        for rule in policy["spec"]["ingress"]
+        if {"port": 16379, "protocol": "TCP"} in rule["ports"]
+    ]
+    assert reach == [[{"podSelector": {"matchLabels": {"redisoperator.dev/database": "cache"}}}]]
+
+
+texts = st.text(
+    alphabet=st.characters(min_codepoint=0x20, codec="utf-8", exclude_characters="\x7f"),
+    max_size=40,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["hz", "timeout", "notify-keyspace-events", "save"]), texts))
+def test_no_value_brings_in_another_directive(config: dict[str, str]) -> None:
+    spec = database(config=config).spec
+    [files] = by_kind(database(config=config), "ConfigMap")
+    found = {name for name, _ in parse(files["data"]["valkey-9.1.conf"])}
+    assert found == set(directives(spec, V91))
+
+
+def test_what_is_live_and_what_is_not_adds_up() -> None:
+    spec = database(config={"databases": 4, "hz": 20}).spec
+    live = live_directives(spec, V91)
+    assert live["hz"] == "20"
+    assert "databases" not in live
+    assert boot_digest(spec, V91) != boot_digest(database().spec, V91)
+    assert boot_digest(database(config={"hz": 5}).spec, V91) == boot_digest(database().spec, V91)
+
+
+def test_old_versions_get_no_directive_they_do_not_know() -> None:
+    found = directives(database(config={"maxmemory-clients": "5%"}).spec, R62)
+    assert not {"maxmemory-clients", "shutdown-on-sigterm"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("limit", "storage", "replicas", "expected"),
+    [
+        ("1Gi", True, 1, 716),
+        ("1Gi", False, 0, 819),
+        ("128Mi", False, 1, 70),
+        ("8Gi", True, 1, 6451),
+    ],
+)
+def test_maxmemory_leaves_room_for_saving(
+    limit: str, storage: bool, replicas: int, expected: int
+) -> None:
+    spec = {"resources": {"limits": {"memory": limit}}, "replicas": replicas}
+    redis = database(**spec, **({"storage": {"size": "1Gi"}} if storage else {}))
+    assert maxmemory_bytes(redis.spec) == expected * 2**20
+
+
+def test_without_a_limit_there_is_no_maxmemory() -> None:
+    assert maxmemory_bytes(database().spec) == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (None, "has no key"),
+        (b"", "has no key"),
+        (b"secret\n", "line end"),
+        (b"a\x00b", "control character"),
+        (b"\xff\xfe", "not text"),
+        (b"x" * 600, "longer"),
+    ],
+)
+def test_passwords_that_cannot_be_used_are_told(raw: bytes | None, why: str) -> None:
+    assert why in (password_limitation(raw) or "")
+
+
+def test_ordinary_passwords_are_fine() -> None:
+    assert password_limitation("pässword with blanks".encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("pod", "place"),
+    [
+        ("cache-0-1", names.Place(0, 1)),
+        ("cache-12-0", names.Place(12, 0)),
+        ("cache-b-0-1", None),
+        ("cache-0", None),
+        ("other-0-1", None),
+        ("cache-0-x", None),
+    ],
+)
+def test_a_pods_place_is_in_its_name(pod: str, place: names.Place | None) -> None:
+    assert names.place_of("cache", pod) == place
