@@ -214,7 +214,7 @@ def _delete_pod(situation: Situation, step: DeletePod) -> list[str]:
         found.append(f"I8: {node.pod.name} owns slots and has replicas: promote one first")
     siblings = [n for n in situation.pods_of(node.pod.shard) if n.pod.uid != step.uid]
     down = [n.pod.name for n in siblings if not isinstance(n, Seen) or not n.pod.ready]
-    if down and isinstance(node, Seen):
+    if down and isinstance(node, Seen) and node.pod.ready:
         found.append(f"I8: {down[0]} of the same shard is down already")
     return found
 

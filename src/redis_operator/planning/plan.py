@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from .actions import DeletePod, LabelRole
 from .advice import Loss, Phase, Plan, Wanted
 from .invariants import breaches
 from .observed import Observed
@@ -64,7 +65,13 @@ def _merge(said: list[Plan]) -> Plan:
 
 
 def _with_companions(situation: Situation, chosen: Plan) -> Plan:
-    extra = tuple(step for companion in COMPANIONS for step in companion(situation))
+    ending = {step.uid for step in chosen.steps if isinstance(step, DeletePod)}
+    extra = tuple(
+        step
+        for companion in COMPANIONS
+        for step in companion(situation)
+        if not (isinstance(step, LabelRole) and step.uid in ending)
+    )
     if not extra:
         return chosen
     if not chosen.stages:

@@ -30,6 +30,7 @@ from .pause import pause
 from .pods import pods
 from .rebalance import rebalance
 from .rescue import rescue
+from .rest import rest
 from .roll import roll
 from .settle import settle
 from .shrink import shrink
@@ -67,6 +68,7 @@ RULES: tuple[Rule, ...] = (
     grow,
     switch,
     spread,
+    rest,
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)

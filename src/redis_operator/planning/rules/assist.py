@@ -62,6 +62,7 @@ def assist(situation: Situation) -> Plan | None:
         stages=((step,),),
         blocked=tuple(reasons),
         phase=Phase.HEALING,
+        count_on=(candidate.pod.name,),  # the dead primary may have been the end of a move
     )
 
 

@@ -29,7 +29,7 @@ def roll(situation: Situation) -> Plan | None:
     reason = _refused(situation)
     if reason:
         return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING)
-    stuck = [n for n in old if isinstance(n, Unreachable) and n.dead]
+    stuck = [node for node in old if _is_stuck(situation, node)]
     if stuck:
         return _replace(situation, [stuck[0]], f"{count}; {stuck[0].pod.name} does not run")
     failing = _failing(situation)
@@ -51,6 +51,13 @@ def outdated(situation: Situation, pod: Pod) -> bool:
     if workload is None or not workload.revision or situation.leaving(pod) or pod.deleting:
         return False
     return pod.revision != workload.revision
+
+
+def _is_stuck(situation: Situation, node: Node) -> bool:
+    """It serves nobody, and nothing of it is needed: the new revision may well cure it."""
+    if isinstance(node, Unreachable):
+        return node.dead
+    return not node.pod.ready and node.id not in situation.owned and not situation.unfinished_moves
 
 
 def _refused(situation: Situation) -> str | None:

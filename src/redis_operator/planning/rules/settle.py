@@ -39,15 +39,16 @@ def settle(situation: Situation) -> Plan | None:
         blocked[f"slots stay open: {situation.colliding_epochs}"] = None
         finish.clear()
     steps = _steps(situation, finish, close)
-    if steps:
-        return Plan(
-            rule="settle",
-            why="slots were left open by an unfinished move",
-            stages=(steps,),
-            blocked=tuple(blocked),
-            phase=Phase.HEALING,
-        )
-    return Plan(rule="settle", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+    if not steps and not blocked:
+        return None
+    return Plan(
+        rule="settle",
+        why="slots were left open by an unfinished move" if steps else "",
+        stages=(steps,) if steps else (),
+        blocked=tuple(blocked),
+        phase=Phase.HEALING,
+        count_on=tuple(node.pod.name for node in situation.uncounted),
+    )
 
 
 def _in_hand(situation: Situation, node: Seen, open_slot: OpenSlot) -> bool:

@@ -65,6 +65,7 @@ class SimulatedDatabase:
     formed: bool = False
     revision: str = "1"
     frozen: bool = False  # nobody makes pods: as when nodes are full
+    later: list[tuple[float, Wanted | None]] = field(default_factory=list)
     _places: dict[tuple[int, int], _Slot] = field(default_factory=dict)
     _uids: int = 0
 
@@ -87,6 +88,24 @@ class SimulatedDatabase:
                 )
         for shard, workload in self.workloads.items():
             self.workloads[shard] = replace(workload, revision=self.revision)
+
+    def repair_after(self, seconds: float) -> None:
+        """The image works again from then on, under a new revision."""
+        self.later.append((self.world.now + seconds, None))
+
+    def forget_request_after(self, seconds: float) -> None:
+        """A request for a switchover is taken back when it was not done by then."""
+        self.later.append((self.world.now + seconds, self.wanted))
+
+    def _do_later(self) -> None:
+        due = [entry for entry in self.later if entry[0] <= self.world.now]
+        self.later = [entry for entry in self.later if entry[0] > self.world.now]
+        for _, request in due:
+            if request is None:
+                self.image_works = True
+                self.apply_spec(self.wanted, revision=str(int(self.revision) + 1))
+            elif self.wanted.switchover == request.switchover:
+                self.apply_spec(replace(self.wanted, switchover=None))
 
     def _uid(self) -> str:
         self._uids += 1
@@ -114,6 +133,7 @@ class SimulatedDatabase:
 
     def run_controllers(self) -> None:
         """Make and remove pods as the workloads say."""
+        self._do_later()
         for shard, ordinal in list(self._places):
             workload = self.workloads.get(shard)
             if workload is None or ordinal >= workload.pods:
@@ -218,9 +238,10 @@ class SimulatedDatabase:
 
     def observe(self) -> Observed:
         """Look at everything, and remember who was where."""
+        servers = self.world.servers
         seen = look(
             self.world,
-            [(pod, self.world.servers.get(pod.name)) for pod in self.pods],
+            [(replace(p, ready=servers[p.name].alive), servers[p.name]) for p in self.pods],
             workloads=[self.workloads[shard] for shard in sorted(self.workloads)],
             volumes=list(self.volumes.values()),
             elections=self.elections,

@@ -7,13 +7,14 @@ does in life. Used by the property tests and by longer campaigns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from ...planning.actions import Action
 from ...planning.advice import Plan, Wanted
 from .breakages import Breakage, fill
+from .changes import Change
 from .database import SimulatedDatabase
 from .world import SimulatedCluster
 
@@ -21,8 +22,6 @@ __all__ = ["Trial"]
 
 _HEALED_BY_THEN = 14  # passes after which frozen servers and cut networks are back
 _PATIENCE = 90
-
-Change = Callable[[SimulatedDatabase, Random], None]
 
 
 @dataclass
@@ -62,7 +61,8 @@ class Trial:
             if self.verdict:
                 return self.verdict
             done = self.last.settled or self.last.losses
-            if done and not changes and turn > _HEALED_BY_THEN + 8:
+            busy = changes or self.database.later
+            if done and not busy and turn > _HEALED_BY_THEN + 8:
                 break
         return self._judge()
 
@@ -134,7 +134,36 @@ class Trial:
         if not self.last.settled and not self.last.losses:
             self.verdict = f"it never settled: {self.last.rule}: {self.last.blocked}"
             return self.verdict
+        wrong = "" if self.last.losses else self._differs_from_the_spec()
+        if wrong:
+            self.verdict = wrong
+            return wrong
+        if self.database.wanted.hibernate:
+            return self.verdict
         hidden = [k for k in self.kept if self.world.read(self.wanted.name, k) is None]
         if hidden:
             self.verdict = f"keys that clients cannot see: {sorted(hidden)[:5]}"
         return self.verdict
+
+    def _differs_from_the_spec(self) -> str:
+        """What a settled database still has that was not asked for."""
+        database, wanted = self.database, self.database.wanted
+        expected = 0 if wanted.hibernate else wanted.shards * wanted.pods_per_shard
+        if len(database.pods) != expected:
+            return f"{len(database.pods)} pods, not {expected}"
+        if wanted.hibernate:
+            return ""
+        if set(database.workloads) != set(range(wanted.shards)):
+            return f"workloads of shards {sorted(database.workloads)}"
+        old = [pod.name for pod in database.pods if pod.revision != database.revision]
+        if old:
+            return f"{old} are of an old revision"
+        sizes = [len(s.slots) for s in database.servers if s.is_primary]
+        if len(sizes) != wanted.shards or max(sizes) - min(sizes) > 1:
+            return f"primaries with {sizes} slots"
+        for server in database.servers:
+            drift = [n for n, v in wanted.config if server.config[n] != v]
+            known = len(server.table)
+            if drift or known != expected:
+                return f"{server.name} differs in {drift} and knows {known} nodes"
+        return ""
