@@ -175,6 +175,19 @@ async def test_a_reconcile_that_raises_is_retried_and_the_worker_lives(quiet, ru
     assert "a bug" in caplog.text
 
 
+async def test_trouble_with_the_api_in_a_reconcile_is_retried_in_one_line(quiet, running, caplog):
+    async def reconcile(key):
+        raise ConnectionFailed("connection refused", host="https://api:6443")
+
+    machine = controller(quiet, reconcile)
+    async with running(machine.run()):
+        machine.enqueue(key("a"))
+        await asyncio.sleep(0.5)
+    assert (machine.tally.panics, machine.tally.results["error"]) == (0, 1)
+    assert "Traceback" not in caplog.text
+    assert machine.queue.failures(key("a")) == 1
+
+
 async def test_a_reconcile_that_exceeds_its_deadline_is_cancelled_and_retried(quiet, running):
     cancelled = []
 

@@ -5,6 +5,7 @@ What an operator author imports is here; `docs/runtime.md` explains it with a wh
 
 from __future__ import annotations
 
+from redis_operator.runtime.applier import Applier
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.controller import Controller, Watch
 from redis_operator.runtime.informer import Informer
@@ -17,6 +18,7 @@ from redis_operator.runtime.store import Reader
 __all__ = [
     "Added",
     "Again",
+    "Applier",
     "Change",
     "Controller",
     "Deleted",

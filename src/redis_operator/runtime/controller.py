@@ -5,7 +5,8 @@ key reaches it, never the event: what to do is derived from the world as it is.
 
 Guarantees:
 - One key is never reconciled twice at a time; different keys are, by up to `workers` workers.
-- A worker never dies: whatever a reconcile raises is a `Retry`, logged with its reconcile id.
+- A worker never dies: whatever a reconcile raises is a `Retry`, logged with its reconcile id;
+  trouble with the API as one line, a bug with its traceback.
 - A reconcile that exceeds its deadline is cancelled and retried, so a key that hangs costs one
   worker for that long and a key that fails costs nothing but its own growing wait.
 - Keys of the first list and of resyncs wait behind keys of real events.
@@ -23,6 +24,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from msgspec import Struct
 
+from redis_operator.kube.errors import KubeError
 from redis_operator.kube.meta import Key, meta_of
 from redis_operator.runtime.backoff import ItemExponential, RateLimiter
 from redis_operator.runtime.changes import Added, Change, Updated
@@ -237,6 +239,8 @@ class Controller:
                 return Retry(error)
             self.tally.timeouts += 1
             return Retry(f"the reconcile did not end within {self._deadline:g} s")
+        except KubeError as error:
+            return Retry(error)  # trouble with the API is no bug: one line, no traceback
         except Exception as error:
             self.tally.panics += 1
             _log.exception("the reconcile raised; it is tried again")

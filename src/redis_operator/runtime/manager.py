@@ -19,9 +19,12 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from redis_operator.kube.access import Access
 from redis_operator.kube.client import Client
+from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.scheme import Kind
 from redis_operator.kube.transport import Transport
 from redis_operator.runtime.controller import CachesNotSynced, Controller
@@ -33,7 +36,7 @@ from redis_operator.runtime.election import (
 )
 from redis_operator.runtime.events import Recorder
 from redis_operator.runtime.informer import Informer
-from redis_operator.runtime.lease import LeaseSettings
+from redis_operator.runtime.lease import LeaseSettings, default_identity
 from redis_operator.runtime.logs import fields
 from redis_operator.runtime.metrics import MeasuredTransport, Metrics
 from redis_operator.runtime.server import HealthServer
@@ -112,7 +115,24 @@ class Manager:
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
         self._signals = 0
+        self._connection: Transport | None = None
         self.on_synced: list[Callable[[], None]] = []
+
+    @classmethod
+    def connected(
+        cls, access: Access, *, name: str, namespace: str = "", **options: Any
+    ) -> Manager:
+        """Return a manager that reaches a server by HTTP and leads by a lease of its own name.
+
+        The lease lives in `namespace`, or the one the configuration names. Call it in the loop
+        that will run it; `run` closes the connection at its end.
+        """
+        lease = LeaseSettings(namespace or access.namespace, name, default_identity())
+        client = Client(HttpTransport(access), field_manager=name)
+        options = {"lease": lease, "connect": partial(HttpTransport, access), **options}
+        manager = cls(client, name=name, **options)
+        manager._connection = client.transport
+        return manager
 
     def informer(
         self, kind: Kind[T], *, namespace: str = "", labels: str = "", fields: str = "", **more: Any
@@ -283,6 +303,8 @@ class Manager:
         _log.info("stopping", extra=fields(manager=self.name, stage="events"))
         await self.recorder.drain(timeout=0.0 if is_lost else 1.0)
         await self._cancel("events")
+        if self._connection is not None:
+            await self._connection.close()
         if self._watchdog is not None:
             self._watchdog.stop()
 
