@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
@@ -74,19 +75,18 @@ def _quoted(character: str) -> str:
 
 
 def go_number(number: float) -> str:
-    """Print a number as Go's %v does: shortest form, exponent from 1e21 on."""
+    """Print a number as Go's %v does: shortest form, with an exponent from a million on."""
     if isinstance(number, int):
         return str(number)
-    if number == int(number) and abs(number) < 1e21:
-        return str(int(number))
-    text = repr(number)
-    if "e" not in text and abs(number) < 1e-4:
-        text = f"{number:e}"
-    mantissa, e, exponent = text.partition("e")
-    if not e:
-        return text
-    sign = "-" if exponent.startswith("-") else "+"
-    return f"{mantissa.removesuffix('.0')}e{sign}{exponent.lstrip('+-').zfill(2)}"
+    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
+    exponent = Decimal(repr(number)).adjusted()
+    if number == 0:
+        return "0"
+    if -4 <= exponent < 6:
+        return str(int(number)) if number == int(number) else repr(number)
+    head, tail = str(digits[0]), "".join(str(digit) for digit in digits[1:])
+    mantissa = f"{head}.{tail}" if tail else head
+    return f"{'-' * sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 def go_value(value: Any) -> str:

@@ -197,7 +197,7 @@ def conflict_message(conflicts: list[Conflict]) -> str:
     for found in conflicts:
         by_manager.setdefault(str(found.manager), []).append(path_text(found.path))
     lines = []
-    for known in by_manager:
+    for known, places in by_manager.items():
         lines.append(f"conflicts with {known}:")
-        lines += [f"- {place}" for place in by_manager[known]]
+        lines += [f"- {place}" for place in places]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

@@ -25,17 +25,55 @@ from redis_operator.local.apiserver.causes import (
 from redis_operator.local.apiserver.rules_compile import Rule, compile_rules, compiled
 from redis_operator.local.apiserver.rules_library import LIBRARY
 from redis_operator.local.apiserver.rules_values import to_cel
-from redis_operator.local.apiserver.schema_validation import ABSENT, correlated_items, same
+from redis_operator.local.apiserver.schema_validation import (
+    ABSENT,
+    correlated_items,
+    same,
+    validate,
+)
 
-__all__ = ["compile_rules", "evaluate"]
+__all__ = ["compile_rules", "evaluate", "find_violations"]
 
 _MAX_MESSAGE = 5 * 1024
+_FUNCTION_ERROR = re.compile(r"Python function call failed: \w+: (.*?)\. Check function arguments")
+_BLOCKING = {
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+}
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 
 
 def evaluate(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
     """Find the rules that a value breaks; `old` is nothing when the object is created."""
     before = ABSENT if old is None else old
     return list(_walk(schema, value, before, "", is_root=True))
+
+
+def find_violations(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
+    """Find all that a custom resource breaks, of its schema and of its rules.
+
+    Rules are not asked about a value of the wrong shape; the last cause says so then.
+    """
+    found = validate(schema, value, old)
+    if not _has_any_rule(schema):
+        return found
+    if any(cause.reason in _BLOCKING for cause in found):
+        return [*found, invalid("<nil>", None, _UNCHECKED)]
+    return found + evaluate(schema, value, old)
+
+
+def _has_any_rule(schema: dict[str, Any]) -> bool:
+    if _has_rules(schema):
+        return True
+    below = [*schema.get("properties", {}).values(), *schema.get("allOf", ())]
+    below += [schema.get("items"), schema.get("additionalProperties")]
+    return any(isinstance(sub, dict) and _has_any_rule(sub) for sub in below)
 
 
 @cache
@@ -138,11 +176,12 @@ def _runtime_error(error: Exception) -> str:
         return str(error)
     if isinstance(error, TypeError):
         return "'no such overload': call arguments did not match a supported operator"
-    return str(error).partition("\n")[0]
+    match = _FUNCTION_ERROR.search(str(error))
+    return match[1] if match else str(error).partition("\n")[0]
 
 
 def _shown(rule: dict[str, Any]) -> str:
-    return " ".join(rule["rule"].split())
+    return str(rule.get("message") or " ".join(rule["rule"].split()))
 
 
 def _place(path: str, field_path: str) -> str:

@@ -38,7 +38,8 @@ _SEMVER = re.compile(
 def _quantity(text: str) -> dict[str, str]:
     value = parse_quantity(text)
     if value is None:
-        raise ValueError(f"quantities must match the regular expression, not {text!r}")
+        form = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+        raise ValueError(f"quantities must match the regular expression '{form}'")
     return {_QUANTITY: str(value)}
 
 

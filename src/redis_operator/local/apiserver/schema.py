@@ -69,7 +69,6 @@ def prune(schema: Schema, value: Any) -> list[str]:
     dropped: list[str] = []
     if isinstance(value, dict):
         _prune_object(schema, value, "", dropped, is_resource=True)
-        _prune(definition(OBJECT_META), value.get("metadata"), "metadata", dropped)
     return sorted(dropped)
 
 
@@ -92,9 +91,11 @@ def _prune_object(
     rest = schema.get("additionalProperties")
     keep = schema.get("x-kubernetes-preserve-unknown-fields")
     for name in list(value):
-        if is_resource and name in _EMBEDDED:
-            continue
         below = f"{path}.{name}" if path else name
+        if is_resource and name in _EMBEDDED:
+            if name == "metadata":
+                _prune(definition(OBJECT_META), value[name], below, dropped)
+            continue
         if name in properties:
             _prune(properties[name], value[name], below, dropped)
         elif rest:

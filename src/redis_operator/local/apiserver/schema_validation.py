@@ -77,6 +77,8 @@ def type_of(value: Any) -> str:
     """Name the JSON type of a value as the validator prints it."""
     if value is None:
         return "null"
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        return "number"
     return _TYPE_NAMES.get(type(value), "array")
 
 
@@ -222,7 +224,10 @@ def _check_object(
         elif rest is False:
             detail = f"{path}.{name} in body is a forbidden property"
             yield invalid(_field(path), "", detail)
-    for name in schema.get("required", ()):
+    wanted = schema.get("required", ())
+    if schema.get("x-kubernetes-embedded-resource"):
+        wanted = [*wanted, *(name for name in ("apiVersion", "kind") if name not in wanted)]
+    for name in wanted:
         if name not in value:
             yield required(_field(f"{path}.{name}"))
 
