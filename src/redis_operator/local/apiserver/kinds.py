@@ -13,8 +13,8 @@ from .builtin import schema_of
 from .causes import Cause
 from .entries import Object
 from .resources import Resource
-from .rules import evaluate
-from .schema import Schema, apply_defaults, prune, validate
+from .rules import find_violations
+from .schema import Schema, apply_defaults, prune
 
 __all__ = ["complete", "drop_unknown", "fill_defaults", "find_problems", "schema_for"]
 
@@ -49,6 +49,4 @@ def find_problems(resource: Resource, value: Object, old: Object | None) -> list
     """Return every rule of the kind that an object breaks."""
     if resource.custom is None:
         return builtin_problems(resource.group, resource.kind, value, old)
-    schema = resource.custom.schema
-    found = validate(schema, value) if old is None else validate(schema, value, old)
-    return found or evaluate(schema, value, old)
+    return find_violations(resource.custom.schema, value, old)

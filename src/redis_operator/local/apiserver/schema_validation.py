@@ -162,7 +162,8 @@ def _check_number(schema: dict[str, Any], value: float, path: str) -> Iterator[C
     if factor and (value / factor) % 1 != 0:
         detail = f"{path} in body should be a multiple of {go_number(factor)}"
         yield invalid(field, value, detail)
-    least, most = schema.get("minimum"), schema.get("maximum")
+    # A bound is shown as a number of the same kind as the value.
+    least, most = (_as(value, schema.get(bound)) for bound in ("minimum", "maximum"))
     if least is not None:
         exclusive = schema.get("exclusiveMinimum")
         if value < least or (exclusive and value == least):
@@ -173,6 +174,12 @@ def _check_number(schema: dict[str, Any], value: float, path: str) -> Iterator[C
         if value > most or (exclusive and value == most):
             words = "less than" if exclusive else "less than or equal to"
             yield invalid(field, value, f"{path} in body should be {words} {go_number(most)}")
+
+
+def _as(value: float, bound: float | None) -> float | None:
+    if bound is None:
+        return None
+    return float(bound) if isinstance(value, float) or bound != int(bound) else int(bound)
 
 
 def _check_list(schema: dict[str, Any], value: list[Any], path: str, old: Any) -> Iterator[Cause]:
