@@ -1,0 +1,60 @@
+"""Whole databases, on local mode or on the cluster KUBECONFIG names.
+
+Without KUBECONFIG a local cluster of three nodes is started once for all tests. With it, the same
+tests run there; the operator runs beside them as a process of this machine, so pods must be
+reachable from here. `E2E_ENGINE`, `E2E_VERSION` and `E2E_IMAGE` choose what the databases run.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness import Cluster, Database, LocalCluster, RealCluster
+
+__all__ = ["Cluster", "Database"]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Return the cluster that all tests share."""
+    given = os.environ.get("KUBECONFIG", "")
+    folder = tmp_path_factory.mktemp("e2e")
+    made: Cluster = RealCluster(Path(given), folder) if given else LocalCluster(folder)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+async def namespace(cluster: Cluster) -> AsyncIterator[str]:
+    """Return a namespace of the test's own."""
+    name = f"e2e-{uuid.uuid4().hex[:8]}"
+    client = cluster.client()
+    await cluster.create_namespace(client, name)
+    yield name
+    await cluster.delete_namespace(client, name)
+    await client.close()
+
+
+@pytest.fixture
+async def database(cluster: Cluster, namespace: str) -> AsyncIterator[Any]:
+    """Return a maker of databases: `await database(shards=3, replicas=1, ...)`."""
+    client = cluster.client()
+    made: list[Database] = []
+
+    async def make(name: str = "cache", **spec: Any) -> Database:
+        one = Database(cluster, client, namespace, name)
+        made.append(one)
+        await one.apply(**spec)
+        return one
+
+    yield make
+    for one in made:
+        await one.close()
+    await client.close()

@@ -1,0 +1,404 @@
+"""What end-to-end tests need of a cluster and of a database: to start, break, change and look."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from redis_operator.api.crd import crds
+from redis_operator.kube.client import Client
+from redis_operator.kube.config import load
+from redis_operator.kube.errors import AlreadyExists, NotFound
+from redis_operator.kube.http import HttpTransport
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.objects import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    Pod,
+)
+from redis_operator.kube.patches import MergePatch
+from redis_operator.kube.scheme import Kind
+from redis_operator.redis import commands
+from redis_operator.redis.connection import Address, Connection, Credentials, connect
+from redis_operator.redis.errors import RedisError
+from redis_operator.testing.application import Application, Seeds
+
+REDISES: Kind[Manifest] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
+
+
+class Cluster:
+    """A cluster with the operator in it."""
+
+    kubeconfig: Path
+    is_local: bool
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def client(self) -> Client:
+        return Client(HttpTransport(load(file=self.kubeconfig)), field_manager="e2e")
+
+    def defaults(self) -> dict[str, Any]:
+        """Return what every database of this run is made with, unless a test says otherwise."""
+        found = {
+            "engine": os.environ.get("E2E_ENGINE", ""),
+            "version": os.environ.get("E2E_VERSION", ""),
+            "image": os.environ.get("E2E_IMAGE", ""),
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def stop_operator(self) -> None:
+        raise NotImplementedError
+
+    def start_operator(self) -> None:
+        raise NotImplementedError
+
+    def kill_operator(self) -> None:
+        """Kill -9; somebody starts it again."""
+        raise NotImplementedError
+
+    def kubectl(self, *words: str, check: bool = True, stdin: str = "") -> str:
+        program = Path(sys.executable).parent / "kubectl"
+        done = subprocess.run(
+            [str(program), "--kubeconfig", str(self.kubeconfig), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            input=stdin,
+            timeout=120,
+        )
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    async def create_namespace(self, client: Client, name: str) -> None:
+        await client.create(NAMESPACES.plain(), {"metadata": {"name": name}})
+
+    async def delete_namespace(self, client: Client, name: str) -> None:
+        """Delete a namespace and everything in it; it must always come to its end."""
+        await client.delete(NAMESPACES, ("", name))
+        await until(lambda: self._is_gone(client, name), seconds=90, what=f"end of {name}")
+
+    async def _is_gone(self, client: Client, name: str) -> bool:
+        try:
+            await client.get(NAMESPACES, ("", name))
+        except NotFound:
+            return True
+        return False
+
+
+class LocalCluster(Cluster):
+    """Local mode in a folder of its own."""
+
+    is_local = True
+
+    def start(self) -> None:
+        self.kubeconfig = self.folder / "e2e" / "kubeconfig"
+        self._run("up", "--name", "e2e", "--nodes", "3", "--zones", "3", "--detach")
+
+    def stop(self) -> None:
+        self._run("down", "--name", "e2e", "--purge")
+
+    def _run(self, *words: str) -> str:
+        environment = {**os.environ, "REDIS_OPERATOR_HOME": str(self.folder)}
+        done = subprocess.run(
+            [sys.executable, "-m", "redis_operator.cli.main", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def node(self, verb: str, name: str) -> None:
+        """Cut a node's power, or switch it on again."""
+        self._run("node", verb, name, "--name", "e2e")
+
+    def _operator(self) -> int:
+        """Return the pid of the operator process, or 0."""
+        supervisor = int((self.folder / "e2e" / "supervisor.pid").read_text().split()[0])
+        for child in _children(supervisor):
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"run" in words:
+                return child
+        return 0
+
+    def kill_operator(self) -> None:
+        os.kill(self._operator(), signal.SIGKILL)
+
+    def stop_operator(self) -> None:
+        """Stop the operator process where it stands: it is there and does nothing."""
+        os.kill(self._operator(), signal.SIGSTOP)
+
+    def start_operator(self) -> None:
+        os.kill(self._operator(), signal.SIGCONT)
+
+
+class RealCluster(Cluster):
+    """Any cluster, by its kubeconfig; the operator runs here, as a process of this machine."""
+
+    is_local = False
+
+    def __init__(self, kubeconfig: Path, folder: Path) -> None:
+        super().__init__(folder)
+        self.kubeconfig = kubeconfig
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        asyncio.run(self._install())
+        self.start_operator()
+
+    async def _install(self) -> None:
+        client = self.client()
+        for definition in crds().values():
+            await client.apply(CUSTOM_RESOURCE_DEFINITIONS.plain(), definition)
+        await client.close()
+
+    def stop(self) -> None:
+        self.stop_operator()
+
+    def start_operator(self) -> None:
+        with (self.folder / "operator.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "redis_operator.cli.main", "run"),
+                    *("--kubeconfig", str(self.kubeconfig), "--no-election", "--health-port", "0"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+
+    def stop_operator(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(timeout=60)
+
+    def kill_operator(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(timeout=10)
+        self.start_operator()
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+async def until(met: Callable[[], Any], *, seconds: float, what: str, every: float = 0.1) -> Any:
+    """Wait until something is true; say what was waited for when it does not come."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = await met()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s for {what}")
+        await asyncio.sleep(every)
+
+
+class Database:
+    """One database under test."""
+
+    def __init__(self, cluster: Cluster, client: Client, namespace: str, name: str) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.namespace = namespace
+        self.name = name
+        self.key = (namespace, name)
+
+    async def apply(self, **spec: Any) -> None:
+        """Apply the database whole, as `kubectl apply` does."""
+        wanted = {"mode": "Cluster", "shards": 3, "replicas": 1, **self.cluster.defaults(), **spec}
+        metadata = {"namespace": self.namespace, "name": self.name}
+        await self.client.apply(REDISES, {"metadata": metadata, "spec": wanted})
+
+    async def patch(self, **spec: Any) -> None:
+        await self.client.patch(REDISES, self.key, MergePatch({"spec": spec}))
+
+    async def annotate(self, **annotations: str | None) -> None:
+        change = {"metadata": {"annotations": annotations}}
+        await self.client.patch(REDISES, self.key, MergePatch(change))
+
+    async def get(self) -> Manifest:
+        return await self.client.get(REDISES, self.key)
+
+    async def status(self) -> Manifest:
+        return dict((await self.get()).get("status") or {})
+
+    async def condition(self, kind: str) -> Manifest:
+        conditions = (await self.status()).get("conditions") or ()
+        return next((dict(c) for c in conditions if c["type"] == kind), {})
+
+    async def wait_ready(self, *, seconds: float = 60.0, shards: int | None = None) -> Manifest:
+        """Wait until the newest spec was seen and the database is Ready."""
+
+        async def ready() -> Manifest | None:
+            found = await self.get()
+            status = found.get("status") or {}
+            current = status.get("observedGeneration") == found["metadata"]["generation"]
+            is_ready = any(
+                c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())
+            )
+            enough = shards is None or status.get("shardCount") == shards
+            return dict(status) if current and is_ready and enough else None
+
+        try:
+            found: Manifest = await until(ready, seconds=seconds, what=f"{self.name} to be Ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; status: {await self.status()}") from error
+        return found
+
+    async def wait_condition(
+        self, kind: str, status: str, *, reason: str = "", seconds: float = 60.0
+    ) -> Manifest:
+        async def met() -> Manifest | None:
+            found = await self.condition(kind)
+            fits = found.get("status") == status and reason in ("", found.get("reason"))
+            return found if fits else None
+
+        what = f"{kind}={status} {reason} of {self.name}"
+        try:
+            found: Manifest = await until(met, seconds=seconds, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; status: {await self.status()}") from error
+        return found
+
+    # Pods and servers
+
+    async def pods(self) -> dict[str, Pod]:
+        label = f"redisoperator.dev/database={self.name}"
+        page = await self.client.list(PODS, namespace=self.namespace, labels=label)
+        return {pod.metadata.name: pod for pod in page.items}
+
+    async def claims(self) -> list[str]:
+        label = f"redisoperator.dev/database={self.name}"
+        page = await self.client.list(
+            PERSISTENT_VOLUME_CLAIMS, namespace=self.namespace, labels=label
+        )
+        return sorted(claim.metadata.name for claim in page.items)
+
+    async def uids(self) -> dict[str, str]:
+        """Return the uid of each pod: a pod that was replaced has another."""
+        return {name: pod.metadata.uid for name, pod in (await self.pods()).items()}
+
+    async def restarts(self) -> int:
+        return sum(
+            status.restart_count
+            for pod in (await self.pods()).values()
+            for status in pod.status.container_statuses or ()
+        )
+
+    async def primary_of(self, shard: int) -> str:
+        shards = (await self.status())["shards"]
+        return str(next(s["primary"] for s in shards if s["name"] == f"shard-{shard}"))
+
+    async def secret(self, name: str, key: str) -> str:
+        found = await self.client.get(SECRETS, (self.namespace, name))
+        return (found.data or {})[key].decode()
+
+    @asynccontextmanager
+    async def server(self, pod: str) -> Any:
+        """Open an operator's connection to a pod's server."""
+        address = (await self.pods())[pod].status.pod_ip
+        password = await self.secret(f"{self.name}-users", "operator")
+        credentials = Credentials("operator", password)
+        connection: Connection = await connect(Address(address), timeout=5, credentials=credentials)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    async def crash(self, pod: str) -> None:
+        """End a server's process without a goodbye; its container starts again."""
+        async with self.server(pod) as connection:
+            info = await connection.run(commands.info(), timeout=5)
+            if self.cluster.is_local:
+                os.kill(info.server.process_id, signal.SIGKILL)
+                return
+            try:
+                await connection.run(commands.shutdown(save=False), timeout=5)
+            except RedisError:
+                return  # it ended instead of answering
+
+    async def delete_pods(self, *names: str, grace_seconds: int | None = None) -> None:
+        """Delete pods at once."""
+        await asyncio.gather(
+            *(
+                self.client.delete(PODS, (self.namespace, name), grace_seconds=grace_seconds)
+                for name in names
+            )
+        )
+
+    # Data
+
+    async def seeds(self) -> Seeds:
+        addresses = tuple((p.status.pod_ip, 6379) for p in (await self.pods()).values())
+        password = await self.secret(f"{self.name}-conn", "password")
+        return Seeds(tuple(a for a in addresses if a[0]), "default", password)
+
+    @asynccontextmanager
+    async def under_load(self, *, writes_per_second: float = 300.0) -> Any:
+        """Write all the while; the application is yielded and stopped at the end."""
+        application = Application(await self.seeds(), writes_per_second=writes_per_second)
+        application.start()
+        await asyncio.sleep(0.5)
+        try:
+            yield application
+        finally:
+            await application.stop()
+
+    async def fill(self, writes: int = 300) -> Application:
+        """Write some data and return the application that remembers it."""
+        application = Application(await self.seeds(), writes_per_second=3000)
+        application.start()
+        await until(
+            lambda: _enough(application, writes), seconds=30, what=f"{writes} writes", every=0.02
+        )
+        await application.stop()
+        return application
+
+    async def check(self, application: Application) -> list[str]:
+        """Return the acknowledged writes that are not there (any more)."""
+        application.seeds = await self.seeds()
+        return list((await application.verify()).lost)
+
+    async def close(self) -> None:
+        """Delete the database, unless the test did."""
+        try:
+            await self.client.delete(REDISES, self.key)
+        except NotFound:
+            return
+
+
+async def _enough(application: Application, writes: int) -> bool:
+    return len(application.acknowledged) >= writes
+
+
+__all__ = [
+    "REDISES",
+    "AlreadyExists",
+    "Cluster",
+    "Database",
+    "LocalCluster",
+    "RealCluster",
+    "until",
+]
