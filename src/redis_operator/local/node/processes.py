@@ -28,8 +28,9 @@ __all__ = ["Census", "Description", "Ended", "Processes", "Running", "version_li
 _PACKET = 1 << 20
 _START_DEADLINE = 10.0
 _REQUEST_DEADLINE = 60.0
-_KEEPER = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+_PATIENCE = 100
+_KEEPER = (  # the first step detaches it, so that it has no parent that could outlive or miss it
+    "import os; os.fork() and os._exit(0); import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from redis_operator.local.node.keeper.main import main; sys.exit(main(sys.argv[1]))"
 )
 
@@ -121,6 +122,20 @@ def version_line(program: Path) -> str:
     return text.splitlines()[0] if text else ""
 
 
+def _detach(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a keeper; what is returned is the process that starts it and ends at once."""
+    source = Path(__file__).parents[3]
+    with (folder / "keeper.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _KEEPER, str(source), str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
 class Processes:
     """A connection to the keeper of one folder, which is started when there is none."""
 
@@ -130,38 +145,40 @@ class Processes:
         self._sequence = 0
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ends: dict[str, asyncio.Future[Ended]] = {}
-        self._keeper: subprocess.Popen[bytes] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._quitting = False
+        self._is_open = False
 
     async def open(self) -> None:
         """Connect to the keeper, after starting it if need be."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        deadline = asyncio.get_running_loop().time() + _START_DEADLINE
-        while True:
-            if self._connect():
-                return
-            if self._keeper is None or self._keeper.poll() is not None:
-                self._start_keeper()
-            if asyncio.get_running_loop().time() > deadline:
-                log = self._folder / "keeper.log"
-                raise KeeperError(
-                    f"the keeper of {self._folder} did not answer within {_START_DEADLINE:.0f} s; "
-                    f"what it said is in {log}"
-                )
-            await asyncio.sleep(0.005)
+        try:
+            async with asyncio.timeout(_START_DEADLINE):
+                while not (self._connect() and await self._greet()):
+                    await self._start_keeper()
+        except TimeoutError:
+            raise KeeperError(
+                f"the keeper of {self._folder} did not answer within {_START_DEADLINE:.0f} s; "
+                f"what it said is in {self._folder / 'keeper.log'}"
+            ) from None
 
-    def _start_keeper(self) -> None:
-        source = Path(__file__).parents[3]
-        with (self._folder / "keeper.log").open("ab") as log:
-            self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _KEEPER, str(source), str(self._folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-            )
+    async def _greet(self) -> bool:
+        """Make sure that a keeper answers: one that is dying still takes connections."""
+        try:
+            await self._ask("ping", (), {})
+        except KeeperError:
+            self._disconnect()
+            return False
+        return True
+
+    async def _start_keeper(self) -> None:
+        """Start a keeper, which refuses to be the second one, and give it time to listen."""
+        starting = _detach(self._folder)
+        for _ in range(_PATIENCE):
+            await asyncio.sleep(0.005)
+            if starting.poll() is not None and self._connect():
+                self._disconnect()
+                return
 
     def _connect(self) -> bool:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -213,12 +230,14 @@ class Processes:
             if not answer.done():
                 answer.set_exception(KeeperError("the keeper died"))
         self._answers.clear()
-        if not self._quitting:
+        if not self._quitting and self._is_open:
+            self._is_open = False
             self._restarting = asyncio.ensure_future(self._restart())
 
     async def _restart(self) -> None:
         await self.open()
-        census = await self.census()
+        self._is_open = True
+        census = _read_listing(await self._ask("list", (), {}))
         for identity, future in self._ends.items():
             if identity not in census.running and not future.done():
                 lost = Ended(137, 0, lost=True)
@@ -233,8 +252,24 @@ class Processes:
     async def _request(
         self, verb: str, descriptors: Sequence[int] = (), **fields: Any
     ) -> dict[str, Any]:
-        if self._socket is None and self._restarting is not None:
+        """Ask the keeper; what may be repeated is asked again when the keeper dies over it."""
+        self._is_open = self._is_open or self._socket is not None
+        await self._wait_restarted()
+        try:
+            return await self._ask(verb, descriptors, fields)
+        except KeeperError:
+            if verb in ("start", "quit") or self._restarting is None:
+                raise
+        await self._wait_restarted()
+        return await self._ask(verb, descriptors, fields)
+
+    async def _wait_restarted(self) -> None:
+        if self._restarting is not None and not self._restarting.done():
             await asyncio.shield(self._restarting)
+
+    async def _ask(
+        self, verb: str, descriptors: Sequence[int], fields: dict[str, Any]
+    ) -> dict[str, Any]:
         if self._socket is None:
             raise KeeperError("not connected to the keeper")
         self._sequence += 1
@@ -295,8 +330,7 @@ class Processes:
 
     async def census(self) -> Census:
         """Ask what runs and what ended."""
-        answer = await self._request("list")
-        return _read_listing(Path(answer["path"]))
+        return _read_listing(await self._request("list"))
 
     async def forget(self, identities: Sequence[str]) -> None:
         """Let the keeper drop the records of ended processes whose end was written down."""
@@ -319,8 +353,6 @@ class Processes:
         with contextlib.suppress(KeeperError):
             await self._request("quit")
         self._disconnect()
-        if self._keeper is not None:
-            await asyncio.to_thread(self._keeper.wait, 5)
 
 
 class _Listing(msgspec.Struct, frozen=True):
@@ -328,7 +360,7 @@ class _Listing(msgspec.Struct, frozen=True):
     ended: dict[str, Ended | None]
 
 
-def _read_listing(path: Path) -> Census:
-    listing = msgspec.json.decode(path.read_bytes(), type=_Listing)
+def _read_listing(answer: dict[str, Any]) -> Census:
+    listing = msgspec.json.decode(Path(answer["path"]).read_bytes(), type=_Listing)
     ended = {identity: end for identity, end in listing.ended.items() if end is not None}
     return Census(listing.running, ended)
