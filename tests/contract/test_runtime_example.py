@@ -169,7 +169,7 @@ def test_a_standby_takes_over_within_the_lease_time_after_a_kill(
     until("the standby works", lambda: "after" in pages(place), seconds=30)
     assert holder(place) != leader
     # its own view of the lease may be one retry period (jittered) younger than the last renewal
-    assert time.monotonic() - killed < LEASE_SECONDS + 2 * 0.4 * 2.2 + 1.5
+    assert time.monotonic() - killed < LEASE_SECONDS + 2 * 0.4 * 2.2 + 3.0
 
 
 def test_a_standby_takes_over_at_once_after_a_graceful_stop(place: Space, start: Start) -> None:
@@ -182,7 +182,7 @@ def test_a_standby_takes_over_at_once_after_a_graceful_stop(place: Space, start:
     assert first.wait(15) == 0
     stopped = time.monotonic()
     until("the standby leads", lambda: holder(place) not in {"", leader}, seconds=10)
-    assert time.monotonic() - stopped < 0.4 * 2.2 + 1.0
+    assert time.monotonic() - stopped < 2.0, "without the release it takes at least 2.6 s"
     site(place, "after", "After")
     until("the standby works", lambda: "after" in pages(place))
 

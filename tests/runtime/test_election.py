@@ -32,8 +32,8 @@ def fast(identity: str, **more) -> LeaseSettings:
         namespace="system",
         name="operator",
         identity=identity,
-        duration=1.5,
-        renew_deadline=1.0,
+        duration=3.0,
+        renew_deadline=2.5,
         retry_period=0.1,
         **more,
     )
@@ -48,7 +48,7 @@ async def test_the_election_goes_on_while_the_main_loop_is_busy(server):
     election = ElectionThread(fast("a"), server.transport)
     election.start()
     await within(5, election.leading)
-    time.sleep(1.6)  # longer than the lease; the main loop does not turn  # noqa: ASYNC251
+    time.sleep(3.2)  # longer than the lease; the main loop does not turn  # noqa: ASYNC251
     assert election.is_leader()
     assert not election.lost.is_set()
     await election.stop()

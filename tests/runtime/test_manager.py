@@ -30,8 +30,8 @@ def fast_lease(identity: str) -> LeaseSettings:
         namespace="system",
         name="operator",
         identity=identity,
-        duration=1.5,
-        renew_deadline=1.0,
+        duration=3.0,
+        renew_deadline=2.5,
         retry_period=0.1,
     )
 

@@ -28,6 +28,7 @@ from redis_operator.kube.errors import KubeError
 from redis_operator.kube.meta import Key, meta_of
 from redis_operator.runtime.backoff import ItemExponential, RateLimiter
 from redis_operator.runtime.changes import Added, Change, Updated
+from redis_operator.runtime.fairness import Turn
 from redis_operator.runtime.informer import Informer, Subscription
 from redis_operator.runtime.logs import bound, fields
 from redis_operator.runtime.measures import Buckets
@@ -198,6 +199,7 @@ class Controller:
     # From keys to outcomes
 
     async def _work(self) -> None:
+        turn = Turn()
         while True:
             try:
                 key = await self.queue.get()
@@ -207,7 +209,7 @@ class Controller:
                 await self._process(key)
             finally:
                 self.queue.done(key)
-            await asyncio.sleep(0)  # a reconcile that never awaits must not starve the loop
+            await turn.step()  # a reconcile that never awaits must not starve the loop
 
     async def _process(self, key: Key) -> None:
         reason = self._reasons.pop(key, "requeued")

@@ -7,7 +7,7 @@ Guarantees:
   when only the last state was seen: the uid tells them apart.
 - A handler has synced when it was told everything the first list held; one that subscribes late
   is told what is there at once.
-- A burst of events does not starve the loop: it yields every 256 of them.
+- A burst of events does not starve the loop: it yields every millisecond or 256 events.
 
 Assumptions: one event loop; handlers only enqueue (a handler that raises is logged, and told the
 next change all the same); cached objects are never changed.
@@ -28,6 +28,7 @@ from redis_operator.kube.decode import Page
 from redis_operator.kube.meta import Key, is_at_least, key_of, meta_of
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.changes import Added, Change, Deleted, Handler, Updated
+from redis_operator.runtime.fairness import Turn
 from redis_operator.runtime.store import Index, Reader, Store, by_namespace, by_owner
 from redis_operator.runtime.watch_states import (
     Applied,
@@ -46,7 +47,6 @@ __all__ = ["Informer", "Subscription"]
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_EVENTS_BETWEEN_YIELDS = 256
 _RESYNC_SPREAD = 0.1
 
 
@@ -159,7 +159,7 @@ class Informer(Generic[T]):
         self._version = ""
         self._version_waiters: list[tuple[str, asyncio.Future[None]]] = []
         self._synced = asyncio.Event()
-        self._since_yield = 0
+        self._turn = Turn()
         self.last_error: Exception | None = None
         self.failures = 0
         source = _Collection(client, kind, namespace, labels, fields)
@@ -279,10 +279,7 @@ class Informer(Generic[T]):
         for change in changes:
             for subscription in subscriptions:
                 subscription.tell(change)
-            self._since_yield += 1
-            if self._since_yield >= _EVENTS_BETWEEN_YIELDS:
-                self._since_yield = 0
-                await asyncio.sleep(0)
+            await self._turn.step()
 
     def _put(self, obj: T, *, initial: bool = False) -> list[Change[T]]:
         obj = self._transformed(obj)

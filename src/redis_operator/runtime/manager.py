@@ -223,7 +223,7 @@ class Manager:
     async def _start_servers(self) -> None:
         if self.health is not None:
             self.health.add_readiness("manager", self.limitation)
-            self.health.add_health("loop", lambda: None)
+            self.health.add_health("ping", lambda: None)  # to answer is to be alive
             await self.health.start()
         for server in self._webhooks:
             await server.start()

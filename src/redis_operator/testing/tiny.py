@@ -288,7 +288,8 @@ class TinyTransport:
                 continue
             wait = min(_BOOKMARK_SECONDS, ends - loop.time(), idle)
             try:
-                await asyncio.wait_for(changed.wait(), wait)
+                async with asyncio.timeout(wait):  # wait_for may swallow a cancellation
+                    await changed.wait()
             except TimeoutError:
                 if wait == idle:
                     raise StreamStalled(f"silent for {idle:g} s") from None
