@@ -27,7 +27,13 @@ def found(situation: Situation) -> Plan | None:
         return None
     reason = _limitation(situation)
     if reason:
-        return Plan(rule="found", blocked=reason, phase=Phase.CREATING, final=True)
+        return Plan(
+            rule="found",
+            blocked=reason,
+            phase=Phase.CREATING,
+            final=True,
+            count_on=tuple(node.pod.name for node in situation.uncounted),
+        )
     leaders = {shard: situation.by_id[node] for shard, node in situation.leaders.items()}
     members = tuple(situation.by_id.values())
     stages: list[tuple[Action, ...]] = [
@@ -52,6 +58,7 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
     reasons += [f"shard {shard} has no pod yet" for shard in situation.missing_shards]
     if situation.twins:
         reasons.append("two pods have one node id")
+    reasons += [f"keys on {node.pod.name} are not counted yet" for node in situation.uncounted]
     reasons += [
         f"{node.pod.name} holds {node.keys} keys and owns no slots: they must find an owner first"
         for node in situation.seen

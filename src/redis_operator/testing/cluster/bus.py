@@ -58,6 +58,20 @@ def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
     record.pfail = False
     _clear_failure(world, server, record)
     _receive(world, server, other)
+    _meet_again(world, server, record, other)
+
+
+def _meet_again(world: SimulatedCluster, server: Server, record: Record, other: Server) -> None:
+    """Valkey introduces itself again to a peer that answers and never asks, even to one that
+    has forgotten it on purpose: a living node is not forgotten for long.
+    """
+    if server.engine != "valkey" or server.id in other.table:
+        record.unheard_since = None
+    elif record.unheard_since is None:
+        record.unheard_since = world.now
+    elif world.now - record.unheard_since > server.node_timeout:
+        record.unheard_since = None
+        _introduce(world, other, server)
 
 
 def _clear_failure(world: SimulatedCluster, server: Server, record: Record) -> None:

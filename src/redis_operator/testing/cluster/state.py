@@ -36,6 +36,7 @@ class Record:
     connected: bool = True
     ping_since: float | None = None  # when the oldest unanswered ping was sent
     failed_at: float = 0.0
+    unheard_since: float | None = None  # it answers us and never asks: it does not know us
     reports: dict[str, float] = field(default_factory=dict)
 
     @property

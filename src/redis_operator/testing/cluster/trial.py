@@ -87,10 +87,20 @@ class Trial:
             self.world.cut.clear()
             for server in self.world.servers.values():
                 server.stopped = False
+            self._strangers_part_from_us()
         if turn in (6, _HEALED_BY_THEN, 20):
             for pod in self.database.pods:
                 if not self.world.servers[pod.name].alive and self.database.image_works:
                     self.world.start(pod.name)
+
+    def _strangers_part_from_us(self) -> None:
+        """Another database's operator forgets us, as ours forgets them."""
+        ours = {server.id for server in self.database.servers}
+        for server in self.world.servers.values():
+            if server.database != self.wanted.name:
+                for node in ours & server.table.keys():
+                    del server.table[node]
+                    server.banned[node] = self.world.now + 60
 
     def _pass(self) -> None:
         self.last = advice = self.database.plan()

@@ -199,7 +199,13 @@ def reset(world: SimulatedCluster, server: Server, *, hard: bool) -> None:
 
 
 def migrate(
-    world: SimulatedCluster, server: Server, ip: str, keys: list[str], *, replace: bool
+    world: SimulatedCluster,
+    server: Server,
+    ip: str,
+    keys: list[str],
+    *,
+    replace: bool = False,
+    copy: bool = False,
 ) -> str:
     """MIGRATE keys of one slot to another server; both stand still, so nothing comes between."""
     target = world.reach(server, ip)
@@ -211,7 +217,8 @@ def migrate(
         if slot is None:
             continue
         _restore(target, slot, key, server.keys[slot][key], replace=replace)
-        del server.keys[slot][key]
+        if not copy:
+            del server.keys[slot][key]
         moved += 1
     server.offset += moved
     target.offset += moved

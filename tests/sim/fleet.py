@@ -1,0 +1,214 @@
+"""The same few verbs over simulated servers and over real ones, so that one suite runs on both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import hiredis
+
+from redis_operator.redis import commands
+from redis_operator.redis.connection import Address
+from redis_operator.redis.errors import ReplyError, reply_error
+from redis_operator.redis.replies import ClusterNode
+from redis_operator.redis.resp import encode
+from redis_operator.redis.slots import SlotSet, even_shares
+from redis_operator.testing.cluster import SimulatedCluster
+from redis_operator.testing.cluster.wire import answer
+from redis_operator.testing.servers import EngineBinary, Servers, free_host
+
+NODE_TIMEOUT = 0.8
+
+
+class Fleet(Protocol):
+    async def call(self, index: int, *words: str | int) -> Any: ...
+    async def kill(self, index: int) -> None: ...
+    async def start(
+        self, index: int, *, new_address: bool = False, empty: bool = False
+    ) -> None: ...
+    def ip(self, index: int) -> str: ...
+    async def tick(self) -> None: ...
+
+
+class SimulatedFleet:
+    def __init__(self, count: int) -> None:
+        self.world = SimulatedCluster(seed=1)
+        self.names = [f"s{i}" for i in range(count)]
+        for name in self.names:
+            server = self.world.add(name)
+            server.guarded = False
+            server.config["cluster-node-timeout"] = str(int(NODE_TIMEOUT * 1000))
+
+    async def call(self, index: int, *words: str | int) -> Any:
+        reply = answer(self.world, self.world.servers[self.names[index]], words)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def kill(self, index: int) -> None:
+        self.world.kill(self.names[index])
+
+    async def start(self, index: int, *, new_address: bool = False, empty: bool = False) -> None:
+        server = self.world.servers[self.names[index]]
+        server.persistent = not empty
+        address = self.world.new_address() if new_address else None
+        self.world.start(server.name, address=address)
+        server.persistent = True
+
+    def ip(self, index: int) -> str:
+        return self.world.servers[self.names[index]].ip
+
+    async def tick(self) -> None:
+        self.world.advance(0.1)
+
+
+class RealFleet:
+    def __init__(self, binary: EngineBinary, count: int) -> None:
+        self.count = count
+        options = {
+            "cluster-node-timeout": str(int(NODE_TIMEOUT * 1000)),
+            "cluster-require-full-coverage": "no",
+            "save": "3600 1",
+        }
+        if binary.version.number >= (6, 2, 0):
+            options["cluster-allow-replica-migration"] = "no"
+        self.servers = Servers(binary, options=options)
+
+    async def __aenter__(self) -> RealFleet:
+        await self.servers.start(self.count)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.servers.__aexit__(None, None, None)
+
+    async def call(self, index: int, *words: str | int) -> Any:
+        server = self.servers.members[index]
+        reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+        try:
+            writer.write(encode(words))
+            parser = hiredis.Reader(replyError=lambda text: reply_error(str(text)))
+            while (reply := parser.gets()) is False:
+                chunk = await asyncio.wait_for(reader.read(65536), 10)
+                if not chunk:
+                    raise ConnectionError("the server closed the connection")
+                parser.feed(chunk)
+        finally:
+            writer.close()
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def kill(self, index: int) -> None:
+        server = self.servers.members[index]
+        if server.is_running:
+            await self.call(index, "SAVE")
+        await server.kill()
+
+    async def start(self, index: int, *, new_address: bool = False, empty: bool = False) -> None:
+        server = self.servers.members[index]
+        if new_address:
+            server.address = Address(free_host(), server.address.port)
+            server.options["cluster-announce-ip"] = server.address.host
+        if empty:
+            (server.directory / "dump.rdb").unlink(missing_ok=True)
+        await server.start()
+
+    def ip(self, index: int) -> str:
+        return self.servers.members[index].address.host
+
+    async def tick(self) -> None:
+        await asyncio.sleep(0.05)
+
+
+# What both are asked
+
+
+async def nodes(fleet: Fleet, index: int) -> dict[str, ClusterNode]:
+    command = commands.cluster_nodes()
+    return {node.id: node for node in command.read(await fleet.call(index, "CLUSTER", "NODES"))}
+
+
+async def my_id(fleet: Fleet, index: int) -> str:
+    return str((await fleet.call(index, "CLUSTER", "MYID")).decode())
+
+
+async def myself(fleet: Fleet, index: int) -> ClusterNode:
+    return (await nodes(fleet, index))[await my_id(fleet, index)]
+
+
+async def until(
+    fleet: Fleet, condition: Callable[[], Awaitable[bool]], *, ticks: int = 300
+) -> None:
+    for _ in range(ticks):
+        if await condition():
+            return
+        await fleet.tick()
+    raise AssertionError("it did not come to pass")
+
+
+async def never(fleet: Fleet, condition: Callable[[], Awaitable[bool]], *, ticks: int) -> None:
+    for _ in range(ticks):
+        assert not await condition(), "it came to pass"
+        await fleet.tick()
+
+
+async def refusal(fleet: Fleet, index: int, *words: str | int) -> str:
+    try:
+        await fleet.call(index, *words)
+    except ReplyError as error:
+        return str(error)
+    raise AssertionError(f"{words} was not refused")
+
+
+async def mesh(fleet: Fleet, count: int) -> None:
+    for one in range(count):
+        for two in range(one + 1, count):
+            await fleet.call(one, "CLUSTER", "MEET", fleet.ip(two), 6379)
+
+    async def met() -> bool:
+        return all([len(await settled_nodes(fleet, i)) == count for i in range(count)])
+
+    await until(fleet, met)
+
+
+async def settled_nodes(fleet: Fleet, index: int) -> list[ClusterNode]:
+    return [n for n in (await nodes(fleet, index)).values() if not n.is_in_handshake]
+
+
+async def form(fleet: Fleet, *, primaries: int, count: int) -> list[str]:
+    """Primaries with even shares, the rest replicas in turn; the ids."""
+    for index, share in enumerate(even_shares(primaries)):
+        await fleet.call(index, "CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+        await fleet.call(index, "CLUSTER", "ADDSLOTS", *share)
+    await mesh(fleet, count)
+    ids = [await my_id(fleet, index) for index in range(count)]
+    for index in range(primaries, count):
+        await fleet.call(index, "CLUSTER", "REPLICATE", ids[index % primaries])
+
+    async def linked() -> bool:
+        up = [await link_up(fleet, i) for i in range(primaries, count)]
+        ok = [b"cluster_state:ok" in await fleet.call(i, "CLUSTER", "INFO") for i in range(count)]
+        roles = [
+            sum(node.is_replica for node in (await nodes(fleet, i)).values()) for i in range(count)
+        ]
+        return all(up) and all(ok) and all(r == count - primaries for r in roles)
+
+    await until(fleet, linked)
+    return ids
+
+
+async def link_up(fleet: Fleet, index: int) -> bool:
+    return b"master_link_status:up" in await fleet.call(index, "INFO", "replication")
+
+
+async def replication(fleet: Fleet, index: int) -> Any:
+    return commands.info_replication().read(await fleet.call(index, "INFO", "replication"))
+
+
+async def keys(fleet: Fleet, index: int) -> int:
+    return int(await fleet.call(index, "DBSIZE"))
+
+
+async def owned(fleet: Fleet, index: int) -> SlotSet:
+    return (await myself(fleet, index)).slots

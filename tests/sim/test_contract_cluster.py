@@ -1,0 +1,342 @@
+"""What the simulated Redis Cluster does, real servers do. Every test runs on both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from redis_operator.redis.slots import even_shares, key_slot
+from redis_operator.testing.servers import find_engines
+from sim import fleet as f
+
+pytestmark = pytest.mark.servers
+ENGINES = find_engines()
+KINDS = [
+    "simulated",
+    *(pytest.param(engine, marks=pytest.mark.campaign) for engine in ENGINES[:-1]),
+    *ENGINES[-1:],
+]
+
+
+def _name(kind: Any) -> str:
+    return kind if isinstance(kind, str) else str(kind.name)
+
+
+@pytest.fixture(params=KINDS, ids=_name)
+async def fleet_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[[int], Any]]:
+    started: list[f.RealFleet] = []
+
+    async def make(count: int) -> f.Fleet:
+        if request.param == "simulated":
+            return f.SimulatedFleet(count)
+        fleet = f.RealFleet(request.param, count)
+        started.append(fleet)
+        await fleet.__aenter__()
+        return fleet
+
+    yield make
+    for fleet in started:
+        await fleet.__aexit__()
+
+
+async def test_a_mesh_of_introductions_makes_everybody_known(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    await f.mesh(fleet, 3)
+    ids = {await f.my_id(fleet, index) for index in range(3)}
+    for index in range(3):
+        assert set(await f.nodes(fleet, index)) == ids
+
+
+async def test_slots_of_somebody_are_refused_and_epochs_are_set_only_alone(fleet_of: Any) -> None:
+    fleet = await fleet_of(2)
+    await fleet.call(0, "CLUSTER", "ADDSLOTS", 1, 2, 3)
+    assert "busy" in await f.refusal(fleet, 0, "CLUSTER", "ADDSLOTS", 3, 4)
+    assert 4 not in await f.owned(fleet, 0)
+    await fleet.call(0, "CLUSTER", "SET-CONFIG-EPOCH", 7)
+    assert "non-zero" in await f.refusal(fleet, 0, "CLUSTER", "SET-CONFIG-EPOCH", 8)
+    await f.mesh(fleet, 2)
+    assert "does not know any other" in await f.refusal(fleet, 1, "CLUSTER", "SET-CONFIG-EPOCH", 9)
+    assert (await f.myself(fleet, 0)).config_epoch == 7
+
+
+async def test_only_an_empty_primary_becomes_a_replica_and_then_has_the_data(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    unknown = "0123456789abcdef0123456789abcdef01234567"
+    assert "nknown node" in await f.refusal(fleet, 0, "CLUSTER", "REPLICATE", unknown)
+    ids = await f.form(fleet, primaries=2, count=3)
+    assert "empty" in await f.refusal(fleet, 1, "CLUSTER", "REPLICATE", ids[0])
+    key = _key_of(0, 2)
+    await fleet.call(0, "SET", key, "v")
+
+    async def copied() -> bool:
+        return await f.keys(fleet, 2) == 1
+
+    await f.until(fleet, copied)
+    mine, theirs = await f.replication(fleet, 2), await f.replication(fleet, 0)
+    assert mine.replication_id == theirs.replication_id
+    assert (await f.myself(fleet, 2)).primary == ids[0]
+
+
+def _key_of(shard: int, shards: int) -> str:
+    share = even_shares(shards)[shard]
+    return next(k for k in (f"k{n}" for n in range(10_000)) if key_slot(k) in share)
+
+
+async def test_a_planned_failover_swaps_the_roles_under_a_higher_epoch(fleet_of: Any) -> None:
+    fleet = await fleet_of(6)
+    ids = await f.form(fleet, primaries=3, count=6)
+    await fleet.call(0, "SET", _key_of(0, 3), "v")
+    before = (await f.myself(fleet, 0)).config_epoch
+    await fleet.call(3, "CLUSTER", "FAILOVER")
+
+    async def swapped() -> bool:
+        new, old = await f.myself(fleet, 3), await f.myself(fleet, 0)
+        return new.is_primary and old.primary == ids[3] and await f.link_up(fleet, 0)
+
+    await f.until(fleet, swapped)
+    new = await f.myself(fleet, 3)
+    assert new.slots == even_shares(3)[0]
+    assert new.config_epoch > max(before, 3)
+    assert await f.keys(fleet, 3) == 1
+    assert "replica" in (await f.refusal(fleet, 3, "CLUSTER", "FAILOVER")).lower()
+
+
+async def test_a_dead_primary_is_replaced_by_force_at_once(fleet_of: Any) -> None:
+    fleet = await fleet_of(6)
+    await f.form(fleet, primaries=3, count=6)
+    await fleet.kill(0)
+    await fleet.call(3, "CLUSTER", "FAILOVER", "FORCE")
+
+    async def promoted() -> bool:
+        node = await f.myself(fleet, 3)
+        return node.is_primary and node.slots == even_shares(3)[0]
+
+    await f.until(fleet, promoted, ticks=20)
+
+    async def known() -> bool:
+        views = [(await f.nodes(fleet, i))[await f.my_id(fleet, 3)] for i in (1, 2)]
+        return all(view.slots == even_shares(3)[0] for view in views)
+
+    await f.until(fleet, known, ticks=40)
+
+
+async def test_a_dead_primary_is_replaced_without_anybody_asking(fleet_of: Any) -> None:
+    fleet = await fleet_of(6)
+    await f.form(fleet, primaries=3, count=6)
+    await fleet.kill(1)
+
+    async def promoted() -> bool:
+        return bool(await f.owned(fleet, 4))
+
+    await f.until(fleet, promoted)
+
+
+async def test_without_a_majority_force_never_wins_and_takeover_does(fleet_of: Any) -> None:
+    fleet = await fleet_of(6)
+    await f.form(fleet, primaries=3, count=6)
+    await fleet.kill(0)
+    await fleet.kill(1)
+    await fleet.call(3, "CLUSTER", "FAILOVER", "FORCE")
+
+    async def promoted() -> bool:
+        return bool(await f.owned(fleet, 3))
+
+    await f.never(fleet, promoted, ticks=20)
+    await fleet.call(3, "CLUSTER", "FAILOVER", "TAKEOVER")
+    await f.until(fleet, promoted, ticks=20)
+    assert (await f.myself(fleet, 3)).config_epoch > 3
+
+
+async def test_the_higher_epoch_takes_the_slot_and_the_loser_deletes_its_key(fleet_of: Any) -> None:
+    """Why ADDSLOTS and BUMPEPOCH are weapons. I3"""
+    fleet = await fleet_of(3)
+    await f.form(fleet, primaries=3, count=3)
+    key = _key_of(0, 3)
+    slot = key_slot(key)
+    await fleet.call(0, "SET", key, "v")
+    await fleet.call(2, "CLUSTER", "DELSLOTS", slot)
+    await fleet.call(2, "CLUSTER", "ADDSLOTS", slot)
+    assert (await f.myself(fleet, 2)).config_epoch == 3
+
+    async def taken() -> bool:
+        return slot not in await f.owned(fleet, 0)
+
+    await f.until(fleet, taken)
+    assert await f.keys(fleet, 0) == 0
+
+
+async def test_nobody_forgets_itself_or_its_primary_and_the_dead_stay_forgotten(
+    fleet_of: Any,
+) -> None:
+    fleet = await fleet_of(4)
+    ids = await f.form(fleet, primaries=3, count=4)
+    assert "forget myself" in await f.refusal(fleet, 0, "CLUSTER", "FORGET", ids[0])
+    assert "forget my master" in await f.refusal(fleet, 3, "CLUSTER", "FORGET", ids[0])
+    await fleet.kill(3)
+    for index in (0, 1, 2):
+        await fleet.call(index, "CLUSTER", "FORGET", ids[3])
+
+    async def back() -> bool:
+        return any([ids[3] in await f.nodes(fleet, index) for index in (0, 1, 2)])
+
+    await f.never(fleet, back, ticks=20)
+
+
+async def test_a_slot_moves_with_its_key_and_the_target_takes_an_epoch(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    key = _key_of(0, 3)
+    slot = key_slot(key)
+    await fleet.call(0, "SET", key, "v")
+    await fleet.call(1, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+    await fleet.call(0, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+    assert (await f.myself(fleet, 1)).importing == ((slot, ids[0]),)
+    assert (await f.myself(fleet, 0)).migrating == ((slot, ids[1]),)
+    assert "keys" in await f.refusal(fleet, 0, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+    before = (await f.myself(fleet, 1)).config_epoch
+    assert await fleet.call(0, "MIGRATE", fleet.ip(1), 6379, "", 0, 1000, "KEYS", key) == b"OK"
+    await fleet.call(1, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+    assert (await f.myself(fleet, 1)).config_epoch > before
+    await fleet.call(0, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+
+    async def agreed() -> bool:
+        views = [(await f.nodes(fleet, i))[ids[1]].slots for i in range(3)]
+        return all(slot in view for view in views)
+
+    await f.until(fleet, agreed)
+    assert await fleet.call(1, "GET", key) == b"v"
+    assert "MOVED" in await f.refusal(fleet, 0, "GET", key)
+
+
+async def test_a_key_goes_only_where_its_slot_is_open_and_never_over_another(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    key = _key_of(0, 3)
+    slot = key_slot(key)
+    await fleet.call(0, "SET", key, "v")
+    words = ("MIGRATE", fleet.ip(1), 6379, "", 0, 1000)
+    assert "MOVED" in await f.refusal(fleet, 0, *words, "KEYS", key)
+    assert await fleet.call(0, "GET", key) == b"v"
+    await fleet.call(1, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+    await fleet.call(0, *words, "COPY", "KEYS", key)
+    assert "BUSYKEY" in await f.refusal(fleet, 0, *words, "KEYS", key)
+    await fleet.call(1, "CLUSTER", "SETSLOT", slot, "STABLE")
+    assert (await f.myself(fleet, 1)).importing == ()
+    assert await fleet.call(1, "CLUSTER", "COUNTKEYSINSLOT", slot) == 1
+    assert b"cluster_state:ok" in await fleet.call(1, "CLUSTER", "INFO")
+
+
+async def test_a_primary_with_keys_is_not_reset_and_a_hard_reset_makes_another_node(
+    fleet_of: Any,
+) -> None:
+    fleet = await fleet_of(1)
+    await fleet.call(0, "CLUSTER", "ADDSLOTS", *even_shares(1)[0])
+
+    async def serves() -> bool:
+        return b"cluster_state:ok" in await fleet.call(0, "CLUSTER", "INFO")
+
+    await f.until(fleet, serves)
+    await fleet.call(0, "SET", "k", "v")
+    assert "keys" in await f.refusal(fleet, 0, "CLUSTER", "RESET", "HARD")
+
+
+async def test_a_hard_reset_of_an_empty_server_makes_it_another_node(fleet_of: Any) -> None:
+    fleet = await fleet_of(2)
+    await f.mesh(fleet, 2)
+    before = await f.my_id(fleet, 0)
+    await fleet.call(0, "CLUSTER", "RESET", "HARD")
+    assert await f.my_id(fleet, 0) != before
+    assert len(await f.nodes(fleet, 0)) == 1
+
+
+async def test_a_living_node_that_was_forgotten_comes_back_on_valkey(fleet_of: Any) -> None:
+    """Why a leaving shard's pods go at once after they were forgotten."""
+    fleet = await fleet_of(4)
+    ids = await f.form(fleet, primaries=3, count=4)
+    if b"valkey_version" not in await fleet.call(0, "INFO", "server"):
+        pytest.skip("redis lets it stay forgotten")
+    for index in (0, 1, 2):
+        await fleet.call(index, "CLUSTER", "FORGET", ids[3])
+
+    async def back() -> bool:
+        return all([ids[3] in await f.nodes(fleet, index) for index in (0, 1, 2)])
+
+    await f.until(fleet, back)
+
+
+async def test_one_server_with_a_new_address_is_found_again_by_itself(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    await fleet.kill(0)
+    await fleet.start(0, new_address=True)
+
+    async def found() -> bool:
+        views = [(await f.nodes(fleet, i))[ids[0]] for i in (1, 2)]
+        return all(v.ip == fleet.ip(0) and v.link_connected and not v.is_failed for v in views)
+
+    await f.until(fleet, found)
+    assert await f.my_id(fleet, 0) == ids[0]
+    assert await f.owned(fleet, 0) == even_shares(3)[0]
+
+
+async def test_when_all_addresses_change_only_a_mesh_heals(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    for index in range(3):
+        await fleet.kill(index)
+    for index in range(3):
+        await fleet.start(index, new_address=True)
+
+    async def together() -> bool:
+        views = [list((await f.nodes(fleet, i)).values()) for i in range(3)]
+        known = [{n.id: n for n in view} for view in views]
+        return all(
+            known[i][ids[j]].link_connected and known[i][ids[j]].ip == fleet.ip(j)
+            for i in range(3)
+            for j in range(3)
+            if i != j
+        )
+
+    await f.never(fleet, together, ticks=40)
+    for one in range(3):
+        for two in range(3):
+            if one != two:
+                await fleet.call(one, "CLUSTER", "MEET", fleet.ip(two), 6379)
+    await f.until(fleet, together)
+    for index in range(3):
+        assert await f.owned(fleet, index) == even_shares(3)[index]
+
+
+async def test_a_primary_that_restarts_empty_empties_its_replica(fleet_of: Any) -> None:
+    """Why a pod without its data must never boot with the identity of a primary. I9"""
+    fleet = await fleet_of(4)
+    await f.form(fleet, primaries=3, count=4)
+    await fleet.call(0, "SET", _key_of(0, 3), "v")
+
+    async def copied() -> bool:
+        return await f.keys(fleet, 3) == 1
+
+    await f.until(fleet, copied)
+    await fleet.kill(0)
+    await fleet.start(0, empty=True)
+
+    async def emptied() -> bool:
+        return await f.keys(fleet, 3) == 0
+
+    await f.until(fleet, emptied)
+
+
+async def test_two_primaries_with_one_epoch_part_by_themselves(fleet_of: Any) -> None:
+    fleet = await fleet_of(2)
+    for index, share in enumerate(even_shares(2)):
+        await fleet.call(index, "CLUSTER", "SET-CONFIG-EPOCH", 5)
+        await fleet.call(index, "CLUSTER", "ADDSLOTS", *share)
+    await f.mesh(fleet, 2)
+
+    async def parted() -> bool:
+        return (await f.myself(fleet, 0)).config_epoch != (await f.myself(fleet, 1)).config_epoch
+
+    await f.until(fleet, parted)
+    assert {str(await f.owned(fleet, i)) for i in range(2)} == {str(s) for s in even_shares(2)}
