@@ -139,10 +139,11 @@ def apply(
     me = Manager(manager, "Apply", "", subresource)
     before = decode(_entries(live)) if live else {}
     bare_live = _bare(live) if live else {}
+    ignored = from_paths(reset)
     start = dict(before)
     if live and not before:
-        start = _before_first_apply(root, schema, bare_live, version, now)
-    ignored = from_paths(reset)
+        empty = _empty(schema, root)
+        start = _before_first_apply(root, empty, bare_live, version=version, ignored=ignored)
     attempt = _Attempt(root, bare_live, intent, me=me, version=version, ignored=ignored)
     try:
         merged, managers, changed = attempt.run(start, force=force)
@@ -184,15 +185,20 @@ def _entries(document: dict[str, Any] | None) -> Any:
 
 
 def _before_first_apply(
-    root: dict[str, Any], schema: dict[str, Any], live: dict[str, Any], version: str, now: str
+    root: dict[str, Any],
+    empty: dict[str, Any],
+    live: dict[str, Any],
+    *,
+    version: str,
+    ignored: FieldSet,
 ) -> Managers:
     """What an object without any record holds belongs to a manager of its own."""
-    changed = compare(root, _empty(schema, root), live).changed
+    changed = recursive_difference(compare(root, empty, live).changed, ignored)
     fields = difference(changed, _UNMANAGED)
     if not fields:
         return {}
     known = Manager("before-first-apply", "Update", version, "")
-    return {known: known.owning(fields, version, now)}
+    return {known: known.owning(fields, version, None)}
 
 
 def _empty(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
@@ -225,7 +231,7 @@ class _Attempt:
         last = recursive_difference(last, self._ignored)
         managers[self._me] = self._me.owning(fields, self._version, None)
         merged = merge(self._root, self._live, self._intent)
-        pruned = _prune(self._root, merged, managers, last)
+        pruned = _prune(self._root, merged, managers, mine=fields, last=last)
         change = compare(self._root, self._live, pruned)
         if pruned is not merged:
             merged = without_emptied(merged, pruned)
@@ -250,9 +256,16 @@ def _without_fields(change: Comparison, ignored: FieldSet) -> Comparison:
 
 
 def _prune(
-    root: dict[str, Any], merged: dict[str, Any], managers: Managers, last: FieldSet
+    root: dict[str, Any],
+    merged: dict[str, Any],
+    managers: Managers,
+    *,
+    mine: FieldSet,
+    last: FieldSet,
 ) -> dict[str, Any]:
     """Remove what this manager applied last time, not now, and nobody else manages."""
+    if last == mine:
+        return merged
     owned: FieldSet = {}
     for record in managers.values():
         owned = union(owned, record.fields)

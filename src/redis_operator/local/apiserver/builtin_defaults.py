@@ -283,6 +283,8 @@ def _fill_object(schema: dict[str, Any], value: dict[str, Any]) -> None:
         sub = properties.get(field, rest)
         if isinstance(sub, dict) and item is not None:
             value[field] = fill(sub, item)
+        elif isinstance(rest, dict) and rest.get("type") == "string":
+            value[field] = ""
     special = _SPECIAL.get(name)
     if special is not None:
         special(value)

@@ -58,11 +58,11 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
         raise _unprocessable(f"{kind} operation missing path field: missing value")
     match kind:
         case "add":
-            return _add(document, path, copy.deepcopy(_value(operation)))
+            return _add(document, path, copy.deepcopy(operation.get("value")))
         case "remove":
             return _remove(document, path)
         case "replace":
-            return _replace(document, path, copy.deepcopy(_value(operation)))
+            return _replace(document, path, copy.deepcopy(operation.get("value")))
         case "test":
             return _test(document, path, operation)
         case "copy":
@@ -80,12 +80,6 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
 def _unprocessable(text: str) -> PatchError:
     text = f"the server rejected our request due to an error in our request: {text}"
     return PatchError(text, status=422, reason="Invalid")
-
-
-def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise _unprocessable(f"{operation['op']} operation missing value field: missing value")
-    return operation["value"]
 
 
 def _from(operation: dict[str, Any]) -> str:
@@ -183,12 +177,13 @@ def _replace(document: Any, path: str, value: Any) -> Any:
     if not path:
         return value
     container, token = _parent(document, path, "replace")
-    if _step(container, token) is _GONE:
-        raise _missing("replace", path)
     if isinstance(container, dict):
         container[token] = value
-    else:
-        container[_index(container, token, end=len(container)) or 0] = value
+        return document
+    index = _index(container, token, end=len(container))
+    if index is None:
+        raise _missing("replace", path)
+    container[index] = value
     return document
 
 

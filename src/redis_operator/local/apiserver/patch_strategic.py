@@ -39,7 +39,7 @@ def _merge_objects(
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise _bad_directive(directive)
+        raise _bad_directive(patch)
     result = dict(document)
     _retain(result, patch)
     for name, value in patch.items():
@@ -52,9 +52,18 @@ def _merge_objects(
     return result
 
 
-def _bad_directive(directive: Any) -> PatchError:
-    text = f"Unrecognized patch type: {directive}"
-    return PatchError(text, status=400, reason="BadRequest")
+def _bad_directive(patch: dict[str, Any]) -> PatchError:
+    text = f"unknown patch type: {patch[_PATCH]} in map: {_go_map(patch)}"
+    return PatchError(text, status=500, reason="InternalError")
+
+
+def _go_map(value: Any) -> str:
+    """Print a value as Go prints maps and lists."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(_go_map(item) for item in value) + "]"
+    return "<nil>" if value is None else str(value)
 
 
 def _retain(result: dict[str, Any], patch: dict[str, Any]) -> None:
@@ -122,9 +131,7 @@ def _merge_primitives(before: list[Any], patch: list[Any], order: list[Any] | No
         if go_value(item) not in seen:
             seen.add(go_value(item))
             result.append(copy.deepcopy(item))
-    if order is None:
-        return result
-    return _ordered(result, before, [go_value(item) for item in order], go_value)
+    return _ordered(result, before, [go_value(item) for item in order or patch], go_value)
 
 
 def _delete_primitives(result: dict[str, Any], name: str, doomed: Any) -> None:
@@ -151,19 +158,16 @@ def _merge_items(
     def identity(item: Any) -> str:
         return go_value(item.get(key)) if isinstance(item, dict) else go_value(item)
 
-    if order is None:
-        return result
-    return _ordered(result, before, [identity(item) for item in order], identity)
+    return _ordered(result, before, [identity(item) for item in order or patch], identity)
 
 
 def _merge_item(items: dict[str, Any], key: str, result: list[Any], item: Any) -> None:
     if not isinstance(item, dict) or key not in item:
-        shown = go_value(item)
-        text = f"map: {shown} does not contain declared merge key: {key}"
-        raise PatchError(text, status=400, reason="BadRequest")
+        text = f"map: {_go_map(item)} does not contain declared merge key: {key}"
+        raise PatchError(text, status=500, reason="InternalError")
     directive = item.get(_PATCH)
     if directive not in (None, "merge", "delete"):
-        raise _bad_directive(directive)
+        raise _bad_directive(item)
     places = [
         place
         for place, old in enumerate(result)

@@ -179,7 +179,8 @@ def _check_number(schema: dict[str, Any], value: float, path: str) -> Iterator[C
 def _as(value: float, bound: float | None) -> float | None:
     if bound is None:
         return None
-    return float(bound) if isinstance(value, float) or bound != int(bound) else int(bound)
+    is_whole = type(value) is int and bound == int(bound)
+    return int(bound) if is_whole else float(bound)
 
 
 def _check_list(schema: dict[str, Any], value: list[Any], path: str, old: Any) -> Iterator[Cause]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from json.encoder import encode_basestring
 from typing import Any
 
 from msgspec import Struct
@@ -87,6 +88,8 @@ def _element(schema: dict[str, Any], keys: list[str], item: Any) -> str:
     """Name an item of a list of type set or map."""
     if not keys or not isinstance(item, dict):
         return "v:" + _compact(item)
+    if len(keys) == 1 and isinstance(item.get(keys[0]), str):
+        return f'k:{{"{keys[0]}":{encode_basestring(item[keys[0]])}}}'
     properties = (schema.get("items") or _UNKNOWN).get("properties", _UNKNOWN)
     found = {}
     for name in sorted(keys):
@@ -97,8 +100,7 @@ def _element(schema: dict[str, Any], keys: list[str], item: Any) -> str:
     return "k:" + _compact(found)
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode
 
 
 def _items(schema: dict[str, Any], keys: list[str], value: list[Any]) -> dict[str, list[Any]]:
@@ -250,8 +252,10 @@ def merge(schema: dict[str, Any], live: Any, intent: Any) -> Any:
             result = dict(live)
             for name, value in (intent or {}).items():
                 before = live.get(name, _ABSENT)
-                sub = _sub(schema, name)[0]
-                result[name] = value if before is _ABSENT else merge(sub, before, value)
+                if before is _ABSENT:
+                    result[name] = value
+                elif before != value:
+                    result[name] = merge(_sub(schema, name)[0], before, value)
             return result
     elif isinstance(live, list) and isinstance(intent, list | None) and live:
         keys = _list_keys(schema)
