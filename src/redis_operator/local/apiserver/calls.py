@@ -56,8 +56,9 @@ class CallWebhook(Struct, frozen=True):
     """Ask the shell to POST a review to an admission webhook."""
 
     url: str
+    address: str  # connect here instead of to the host of the URL, if given
     ca_bundle: bytes | None
-    server_name: str
+    server_name: str | None
     body: bytes
     timeout: float
 

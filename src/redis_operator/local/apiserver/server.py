@@ -9,7 +9,7 @@ same server runs behind HTTP and in simulated time.
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from redis_operator.kube.request import Request, Response
+from redis_operator.kube.request import APPLY_PATCH, Request, Response
 
 from .admission import Admission
 from .allocation import Addresses
@@ -28,12 +28,14 @@ from .crds import Definitions
 from .discovery import VERSION, Discovery
 from .entries import encode
 from .lifecycle import Namespaces
-from .metadata import Bits
+from .metadata import Bits, timestamp
 from .openapi import OpenApi
+from .rbac import Attributes, Authorizer, ensure_roles
 from .reading import Reader
 from .removing import Remover
 from .resources import Resource
-from .status import StatusError, bad_request, method_not_allowed
+from .reviews import REVIEWS, Reviews
+from .status import StatusError, bad_request, forbidden, method_not_allowed
 from .store import Store
 from .subresources import Subresources
 from .table import Tables
@@ -67,6 +69,7 @@ class ApiServer:
         token_key: bytes = b"only for a server without a network",
     ) -> None:
         self.settings = settings or Settings()
+        self._answered: Counter[tuple[str, str, int]] = Counter()
         self.failures: deque[Exception] = deque(maxlen=100)
         self.core = Core(store, clock=clock, bits=bits)
         self._definitions = Definitions(self.core)
@@ -76,21 +79,33 @@ class ApiServer:
         self._openapi = OpenApi(self.core.registry, self._discovery)
         reader = Reader(store, self.core.registry, self.core.index, Tables(clock))
         self.reader = reader
-        admission = Admission(self.core)
+        self._authorizer = Authorizer(self.core)
+        admission = Admission(self.core, self._authorizer)
         self._writer = Writer(self.core, reader, admission, addresses)
         self._remover = Remover(self.core, reader, admission)
         self.tokens = Tokens(self.core, token_key, clock)
+        self._reviews = Reviews(self._authorizer, self.tokens)
         self._subresources = Subresources(
             self.core, reader, self._writer, self._remover, self.tokens
         )
         self._namespaces.ensure()
+        ensure_roles(self.core)
+        store.settle()
 
     def handle(self, request: Request, user: User = ADMIN, *, lag: int = 0) -> Steps[Answer]:
         """Answer one request; refusals are answers too."""
         try:
-            return (yield from self._dispatch(request, user, lag))
+            answer = yield from self._dispatch(request, user, lag)
         except StatusError as error:
-            return refusal(error)
+            answer = refusal(error)
+        code = answer.status if isinstance(answer, Response) else 200
+        self._answered[request.method, self._resource_name(request.path), code] += 1
+        return answer
+
+    def _resource_name(self, path: str) -> str:
+        """Return what a request is counted under; only what exists, so that labels stay few."""
+        routed = self._route(path)
+        return routed[0].key if routed is not None else ""
 
     def report(self, error: Exception) -> None:
         """Take note of a failure that is a bug of ours."""
@@ -98,12 +113,11 @@ class ApiServer:
 
     def _dispatch(self, request: Request, user: User, lag: int) -> Steps[Answer]:
         headers = {name.lower(): value for name, value in request.headers}
-        plain = self._plain(request, headers)
-        if plain is not None:
-            return plain
+        user = self._impersonated(user, headers)
         routed = self._route(request.path)
         if routed is None:
-            return self._unrouted(request.path)
+            self._authorize_path(user, request)
+            return self._plain(request, headers) or self._unrouted(request.path)
         resource, namespace, name, subresource = routed
         options: dict[str, str] = {}
         for key, value in request.query:
@@ -122,7 +136,50 @@ class ApiServer:
         if resource.custom is not None and resource.custom.warning:
             call.warnings.append(resource.custom.warning)
         verb = _verb(call)
+        self._authorize(call, verb)
         return (yield from self._perform(call, verb, lag))
+
+    def _authorize(self, call: Call, verb: str) -> None:
+        resource = call.resource
+        wanted = Attributes(
+            verb=verb,
+            group=resource.group,
+            resource=resource.plural,
+            subresource=call.subresource,
+            name=call.name,
+            namespace=call.namespace,
+        )
+        if self._authorizer.reason(call.user, wanted) is None:
+            raise not_allowed(call.user, wanted)
+
+    def _exists(self, call: Call) -> bool:
+        return self.core.entry(call.resource.key, call.namespace, call.name) is not None
+
+    def _authorize_creation(self, call: Call) -> None:
+        """Ask for the right to create, where a write to nothing would."""
+        if call.request.method == "PUT" or call.headers.get("content-type", "") == APPLY_PATCH:
+            self._authorize(call, "create")
+
+    def _authorize_path(self, user: User, request: Request) -> None:
+        verb = {"GET": "get", "HEAD": "head", "POST": "post"}.get(request.method, "get")
+        wanted = Attributes(verb=verb, path=request.path)
+        if self._authorizer.reason(user, wanted) is None:
+            why = f'User "{user.name}" cannot {verb} path "{request.path}"'
+            raise StatusError(403, "Forbidden", f"forbidden: {why}", details={})
+
+    def _impersonated(self, user: User, headers: dict[str, str]) -> User:
+        """Return whom the caller acts as, if they may."""
+        name = headers.get("impersonate-user")
+        if not name:
+            return user
+        wanted = Attributes(verb="impersonate", resource="users", name=name)
+        if self._authorizer.reason(user, wanted) is None:
+            raise not_allowed(user, wanted)
+        groups = [group for group in headers.get("impersonate-group", "").split(",") if group]
+        match name.split(":"):
+            case ["system", "serviceaccount", namespace, _]:
+                groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+        return User(name, (*groups, "system:authenticated"))
 
     def _unrouted(self, path: str) -> Response:
         """Answer a path that names nothing: served groups say so with a Status."""
@@ -139,6 +196,8 @@ class ApiServer:
             raise _nowhere()
         if call.subresource and call.subresource != "status":
             return (yield from self._subresources.answer(call, verb))
+        if resource.kind in REVIEWS and verb == "create":
+            return self._reviews.answer(call, timestamp(self.core.clock()))
         if resource.key == "bindings":
             return self._subresources.pods.bind(call)
         if verb not in resource.verbs or (call.subresource and verb in {"create", "delete"}):
@@ -156,10 +215,11 @@ class ApiServer:
         match verb:
             case "create":
                 return (yield from self._writer.create(call))
-            case "update":
-                return (yield from self._writer.update(call))
-            case "patch":
-                return (yield from self._writer.patch(call))
+            case "update" | "patch":
+                if not self._exists(call) and not call.subresource:
+                    self._authorize_creation(call)
+                act = self._writer.update if verb == "update" else self._writer.patch
+                return (yield from act(call))
             case "delete":
                 return (yield from self._remover.delete(call))
         return (yield from self._remover.collection(call))
@@ -171,6 +231,8 @@ class ApiServer:
             return _text(200, "ok")
         if path == "/version":
             return _json(VERSION)
+        if path == "/metrics":
+            return _text(200, self._metrics())
         if path == "/":
             groups = [f"/apis/{group}" for group in self._discovery.groups() if group]
             paths = ["/api", "/api/v1", "/apis", *groups, "/healthz", "/livez", "/metrics"]
@@ -182,6 +244,30 @@ class ApiServer:
                 return None
             return self._discovery.answer(path, headers.get("accept", ""), self.settings.host)
         return None
+
+    def _metrics(self) -> str:
+        """Return what is counted, as Prometheus reads it."""
+        lines = [
+            "# HELP apiserver_request_total Requests answered, by verb, resource and code.",
+            "# TYPE apiserver_request_total counter",
+        ]
+        for (verb, resource, code), count in sorted(self._answered.items()):
+            labels = f'code="{code}",resource="{resource}",verb="{verb}"'
+            lines.append(f"apiserver_request_total{{{labels}}} {count}")
+        lines += [
+            "# HELP apiserver_storage_objects Objects kept, by resource.",
+            "# TYPE apiserver_storage_objects gauge",
+        ]
+        for home in self.core.store.collections():
+            lines.append(f'apiserver_storage_objects{{resource="{home.name}"}} {len(home.entries)}')
+        lines += [
+            "# HELP apiserver_longrunning_requests Watches that are open, by resource.",
+            "# TYPE apiserver_longrunning_requests gauge",
+        ]
+        for home in self.core.store.collections():
+            labels = f'resource="{home.name}",verb="WATCH"'
+            lines.append(f"apiserver_longrunning_requests{{{labels}}} {len(home.wakers)}")
+        return "\n".join(lines) + "\n"
 
     def _route(self, path: str) -> tuple[Resource, str, str, str] | None:
         """Return what a path is about: resource, namespace, name and subresource."""
@@ -233,6 +319,16 @@ def _verb(call: Call) -> str:
         case "DELETE":
             return "delete" if call.name else "deletecollection"
     raise method_not_allowed()
+
+
+def not_allowed(user: User, wanted: Attributes) -> StatusError:
+    """Return the refusal of something a user has no right to."""
+    where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
+    why = (
+        f'User "{user.name}" cannot {wanted.verb} resource "{wanted.target}" in API group'
+        f' "{wanted.group}" {where}'
+    )
+    return forbidden(wanted.group, wanted.resource, wanted.name, why)
 
 
 def _nowhere() -> StatusError:

@@ -131,10 +131,10 @@ class Collection:
         """Return the most recent change."""
         return self._changes[-1]
 
-    def forget(self) -> None:
-        """Drop the history, as a compaction does: older versions are gone from now on."""
+    def forget(self, version: int) -> None:
+        """Drop the history up to a version, as a compaction does: what is older is gone."""
         self._changes.clear()
-        self.floor = self.version
+        self.floor = version
 
 
 class Store:
@@ -160,6 +160,12 @@ class Store:
     def collections(self) -> Iterable[Collection]:
         """Return all collections that were ever used."""
         return tuple(self._collections.values())
+
+    def settle(self) -> None:
+        """Begin the history here: what was set up before is no news to anybody."""
+        self._floor = self.version
+        for collection in self._collections.values():
+            collection.forget(self.version)
 
     def load(self, collection: str, entry: Entry) -> None:
         """Take in an object that the journal kept from an earlier life."""

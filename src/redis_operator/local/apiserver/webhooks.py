@@ -7,11 +7,13 @@ import ssl
 from functools import lru_cache
 
 import aiohttp
+from yarl import URL
 
 from .calls import CallWebhook, Outcome, WebhookFailed, WebhookReply
 
 __all__ = ["WebhookCaller"]
 
+_UNKNOWN_ISSUER = {18, 19, 20, 21}  # OpenSSL: self-signed, or issued by nobody we know
 _LIMIT = 8 * 1024 * 1024
 
 
@@ -32,18 +34,33 @@ class WebhookCaller:
         """Post a review and return the answer, or why there is none."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
+        url = URL(effect.url)
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        if effect.address:
+            headers["host"] = url.authority
+            host, _, port = effect.address.rpartition(":")
+            url = url.with_host(host).with_port(int(port))
         try:
-            async with asyncio.timeout(effect.timeout):
-                async with self._session.post(
-                    effect.url,
+            async with (
+                asyncio.timeout(effect.timeout),
+                self._session.post(
+                    url,
                     data=effect.body,
-                    headers={"content-type": "application/json", "accept": "application/json"},
+                    headers=headers,
                     ssl=_context(effect.ca_bundle),
                     server_hostname=effect.server_name,
-                ) as response:
-                    return WebhookReply(response.status, await response.content.read(_LIMIT))
+                    allow_redirects=False,
+                ) as response,
+            ):
+                return WebhookReply(response.status, await response.content.read(_LIMIT))
         except TimeoutError:
             return WebhookFailed(f'Post "{effect.url}": context deadline exceeded')
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = f"tls: failed to verify certificate: x509: {_untrusted(error.certificate_error)}"
+            return WebhookFailed(f'Post "{effect.url}": {why}')
+        except aiohttp.ClientConnectorError as error:
+            why = f"dial tcp {error.host}:{error.port}: connect: {_reason(error)}"
+            return WebhookFailed(f'Post "{effect.url}": {why}')
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return WebhookFailed(f'Post "{effect.url}": {error}')
 
@@ -51,3 +68,15 @@ class WebhookCaller:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def _untrusted(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _UNKNOWN_ISSUER:
+        return "certificate signed by unknown authority"
+    return f"certificate is not valid: {error}"
+
+
+def _reason(error: aiohttp.ClientConnectorError) -> str:
+    if isinstance(error.os_error, ConnectionRefusedError):
+        return "connection refused"
+    return str(error.os_error)

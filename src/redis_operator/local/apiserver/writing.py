@@ -34,7 +34,7 @@ from .resources import Resource
 from .status import already_exists, bad_request, conflict, invalid, not_found
 from .store import Entry
 from .strategy import prepare_create, prepare_status, prepare_update
-from .unknown import accept_fields, check_directive
+from .unknown import accept_fields, check_directive, unknown_fields
 
 __all__ = ["Writer"]
 
@@ -80,8 +80,7 @@ class Writer:
         new = owned_after(call, None, new, now=self._now(), applied=applied)
         complete(resource, new)
         review = Review(call, "CREATE", new, None)
-        new = yield from self._admission.mutate(review)
-        tidy(new["metadata"])
+        new = yield from self._mutated(review)
         reservation = self._addresses.allocate(resource, new, None)
         try:
             self._check(call, new, None)
@@ -195,8 +194,7 @@ class Writer:
         applied = patched is not None and patched.is_apply
         new = owned_after(call, live, new, now=self._now(), applied=applied)
         review = Review(call, "UPDATE", new, live)
-        new = yield from self._admission.mutate(review)
-        tidy(new["metadata"])
+        new = yield from self._mutated(review)
         reservation = self._addresses.allocate(resource, new, live)
         try:
             self._check(call, new, live)
@@ -206,6 +204,18 @@ class Writer:
             return self._commit(call, entry, new, live, reservation.keep)
         finally:
             reservation.release()
+
+    def _mutated(self, review: Review) -> Steps[Object]:
+        """Return the object after mutating admission; what webhooks changed is the writer's."""
+        before = review.new
+        new = yield from self._admission.mutate(review)
+        if new is not before:
+            call = review.call
+            unknown_fields(call, new)
+            fill_defaults(call.resource, new)
+            new = owned_after(call, before, new, now=self._now(), applied=False)
+        tidy(new["metadata"])
+        return new
 
     def _commit(
         self, call: Call, entry: Entry, new: Object, live: Object, keep: Callable[[], None]
