@@ -152,7 +152,8 @@ def test_a_default_is_not_shared_between_objects() -> None:
             "type": "string"}}}, "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["n"]}),
          ("properties[spec].properties[a].items.properties[n].default: Required value: "
-         "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property")),
+         "this property is in x-kubernetes-list-map-keys, "
+         "so it must have a default or be a required property")),
         (spec_of(a={"type": "text"}), ('properties[spec].properties[a].type: Unsupported value: '
          '"text": supported values: "array", "boolean", "integer", "number", "object", "string"')),
         (spec_of(a={"$ref": "x", "type": "string"}),

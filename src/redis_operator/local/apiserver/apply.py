@@ -144,6 +144,7 @@ def apply(
     if live and not before:
         empty = _empty(schema, root)
         start = _before_first_apply(root, empty, bare_live, version=version, ignored=ignored)
+        start = {known: record.at(now) for known, record in start.items()}
     attempt = _Attempt(root, bare_live, intent, me=me, version=version, ignored=ignored)
     try:
         merged, managers, changed = attempt.run(start, force=force)

@@ -298,8 +298,6 @@ def writable(schema: dict[str, Any], value: dict[str, Any]) -> None:
             _absent(field, sub, value)
         elif sub.get("x-omit-empty") and item in _EMPTY and not _is_struct(sub):
             del value[field]
-        elif sub.get("x-write-null") and item in ([], {}):
-            value[field] = None
         elif "default" in sub and sub["default"] not in _EMPTY and item == "":
             value[field] = sub["default"]
 

@@ -109,6 +109,10 @@ def _definition(crd: dict[str, Any]) -> None:
     ]
 
 
+def _role(role: dict[str, Any]) -> None:
+    role["rules"] = role.get("rules") or None
+
+
 _SPECIAL: dict[tuple[str, str], Callable[[dict[str, Any]], None]] = {
     ("", "Pod"): _pod,
     ("", "Service"): _service,
@@ -116,5 +120,7 @@ _SPECIAL: dict[tuple[str, str], Callable[[dict[str, Any]], None]] = {
     ("", "PersistentVolumeClaim"): _protected("kubernetes.io/pvc-protection"),
     ("", "PersistentVolume"): _protected("kubernetes.io/pv-protection"),
     ("batch", "Job"): _job,
+    ("rbac.authorization.k8s.io", "Role"): _role,
+    ("rbac.authorization.k8s.io", "ClusterRole"): _role,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
 }
