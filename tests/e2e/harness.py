@@ -30,6 +30,7 @@ from redis_operator.kube.objects import (
 from redis_operator.kube.patches import MergePatch
 from redis_operator.kube.scheme import Kind
 from redis_operator.redis import commands
+from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import RedisError
 from redis_operator.testing.application import Application, Seeds
@@ -334,8 +335,9 @@ class Database:
             if self.cluster.is_local:
                 os.kill(info.server.process_id, signal.SIGKILL)
                 return
+            now: Command[None] = Command(("SHUTDOWN", "NOSAVE", "NOW"), lambda _: None)
             try:
-                await connection.run(commands.shutdown(save=False), timeout=5)
+                await connection.run(now, timeout=5)
             except RedisError:
                 return  # it ended instead of answering
 

@@ -136,7 +136,7 @@ def _children(instance: Instance, settings: Settings) -> list[supervisor.Child]:
         "operator",
         (
             *("run", "--wait-for-server", "--kubeconfig", str(instance.kubeconfig)),
-            *("--namespace", "kube-system"),
+            "--no-election",  # the supervisor starts one at a time, and at once after a crash
             *("--health-host", instances.operator_address(settings.network)),
         ),
     )

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from e2e.harness import until
 
 pytestmark = pytest.mark.e2e

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import cel
-
 from redis_operator.local.apiserver.causes import (
     Cause,
     duplicate,
@@ -22,6 +20,7 @@ from redis_operator.local.apiserver.causes import (
     invalid,
     required,
 )
+from redis_operator.local.apiserver.celengine import cel
 from redis_operator.local.apiserver.rules_compile import Rule, compile_rules, compiled
 from redis_operator.local.apiserver.rules_library import LIBRARY
 from redis_operator.local.apiserver.rules_values import to_cel

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-import cel
 from msgspec import Struct
 
 from redis_operator.local.apiserver.causes import Cause, Fields, invalid, not_supported, required
+from redis_operator.local.apiserver.celengine import cel
 from redis_operator.local.apiserver.rules_library import LIBRARY
 from redis_operator.local.apiserver.rules_values import escaped
 

@@ -15,8 +15,7 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import cel
-
+from redis_operator.local.apiserver.celengine import cel
 from redis_operator.local.apiserver.quantities import parse_quantity
 from redis_operator.local.apiserver.schema_formats import has_format
 

@@ -1,0 +1,39 @@
+"""The CEL engine, loaded without the command line that its package brings along.
+
+Importing the package `cel` imports its interactive shell: two seconds for something that nobody
+here uses. Its compiled module stands alone, so it is loaded by its file.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["cel"]
+
+_NAME = "cel.cel"
+
+
+def _load() -> ModuleType:
+    package = importlib.util.find_spec("cel")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError(
+            "common-expression-language is not installed; local mode needs "
+            "`pip install 'redis-operator[local]'`",
+            name="cel",
+        )
+    folder = Path(package.origin).parent
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    file = next(f for f in sorted(folder.iterdir()) if f.name.endswith(suffixes))
+    spec = importlib.util.spec_from_file_location(_NAME, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+cel: ModuleType = sys.modules.get(_NAME) or _load()
