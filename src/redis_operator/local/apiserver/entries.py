@@ -113,7 +113,7 @@ class FieldIndex:
             namespace=sys.intern(metadata.get("namespace", "")),
             name=metadata["name"],
             uid=metadata.get("uid", ""),
-            version=int(metadata["resourceVersion"]),
+            version=int(metadata.get("resourceVersion") or 0),
             body=body,
             labels={sys.intern(k): sys.intern(v) for k, v in labels.items()} if labels else {},
             fields=tuple(

@@ -89,7 +89,7 @@ class Writer:
             if key_of_new(call, new) in self._core.store.collection(resource.key).entries:
                 raise already_exists(resource.group, resource.plural, new["metadata"]["name"])
             if call.dry_run:
-                return self._core.preview(resource, _versioned(new, self._core.store.version))
+                return self._core.preview(resource, new)
             reservation.keep()
             return self._core.put(resource, new)
         finally:
@@ -335,11 +335,6 @@ def key_of_new(call: Call, new: Object) -> str:
     """Return the key a new object will have."""
     name: str = new["metadata"]["name"]
     return f"{call.namespace}/{name}" if call.resource.namespaced else name
-
-
-def _versioned(new: Object, version: int) -> Object:
-    new["metadata"]["resourceVersion"] = str(version)
-    return new
 
 
 def _same(new: Object, live: Object) -> bool:
