@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import aiohttp
 import pytest
 
 from redis_operator.kube.client import Client
@@ -280,6 +281,57 @@ async def test_a_lost_lease_ends_the_process_at_once_and_without_writes(
         await operator.manager.client.create(kind, manifest("too-late"))
     lease = await client.get(LEASES, ("system", "operator"))
     assert lease["spec"]["holderIdentity"] == "x", "what is not ours is not released"
+
+
+@real
+async def test_a_controller_that_needs_no_leader_works_on_a_standby(
+    server, client, kind, manifest, running
+):
+    leader = Operator(server, kind, lease=fast_lease("a"), connect=server.transport)
+    standby = Manager(Client(server.transport()), lease=fast_lease("b"), connect=server.transport)
+    worked = asyncio.Event()
+
+    async def reconcile(_):
+        worked.set()
+        return Done()
+
+    informer = standby.informer(kind)
+    standby.add(Controller("everywhere", reconcile, [Watch(informer)], needs_leader=False))
+    await client.create(kind, manifest("a"))
+    async with running(leader.manager.run()) as (first,):
+        async with asyncio.timeout(10):
+            await leader.manager.election.wait_leading()
+        async with running(standby.run()) as (second,):
+            async with asyncio.timeout(10):
+                await worked.wait()
+            assert not standby.election.is_leader()
+            standby.request_stop()
+            await second
+        leader.manager.request_stop()
+        await first
+
+
+@real
+async def test_health_readiness_and_metrics_are_served_while_it_runs(server, kind, running):
+    operator = Operator(server, kind)
+    health = operator.manager.serve_health(host="127.0.0.1", port=0)
+    async with running(operator.manager.run()) as (task,), aiohttp.ClientSession() as session:
+
+        async def get(path: str) -> tuple[int, str]:
+            async with session.get(f"http://127.0.0.1:{health.port}{path}") as response:
+                return response.status, await response.text()
+
+        async with asyncio.timeout(10):
+            await operator.informer.wait_synced()
+            await asyncio.sleep(0.2)
+        assert await get("/healthz") == (200, "[+]ping ok\nok\n")
+        assert await get("/readyz") == (200, "[+]manager ok\nok\n")
+        status, text = await get("/metrics")
+        assert status == 200
+        assert 'controller_runtime_max_concurrent_reconciles{controller="web"} 1.0' in text
+        assert 'informer_synced{namespace="",resource="configmaps",selector=""} 1.0' in text
+        operator.manager.request_stop()
+        await task
 
 
 # The process

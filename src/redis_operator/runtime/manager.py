@@ -48,6 +48,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _RELEASE_SECONDS = 5.0
 _CANCEL_SECONDS = 5.0
+_STUCK_SECONDS = 30.0
 
 
 class Server(Protocol):
@@ -124,12 +125,18 @@ class Manager:
     ) -> Manager:
         """Return a manager that reaches a server by HTTP and leads by a lease of its own name.
 
-        The lease lives in `namespace`, or the one the configuration names. Call it in the loop
-        that will run it; `run` closes the connection at its end.
+        The lease lives in `namespace`, or the one the configuration names. A loop that stands
+        still for half a minute ends the process, or its election would keep the lease for ever.
+        Call it in the loop that will run it; `run` closes the connection at its end.
         """
         lease = LeaseSettings(namespace or access.namespace, name, default_identity())
         client = Client(HttpTransport(access), field_manager=name)
-        options = {"lease": lease, "connect": partial(HttpTransport, access), **options}
+        defaults = {
+            "lease": lease,
+            "connect": partial(HttpTransport, access),
+            "stuck_after": _STUCK_SECONDS,
+        }
+        options = {**defaults, **options}
         manager = cls(client, name=name, **options)
         manager._connection = client.transport
         return manager
@@ -163,6 +170,11 @@ class Manager:
     ) -> None:
         """Run something beside the controllers, on every replica or only on the one that leads."""
         self._extra.append((name, task, needs_leader))
+
+    def serve_health(self, *, host: str = "0.0.0.0", port: int = 8080) -> HealthServer:
+        """Serve `/healthz`, `/readyz` and `/metrics` from the start; return the server."""
+        self.health = HealthServer(self.metrics, host=host, port=port)
+        return self.health
 
     def limitation(self) -> str | None:
         """Return why this process should not be sent work, or nothing when it is ready."""
