@@ -33,7 +33,7 @@ from .mounts import Mode
 from .nodes import Heartbeat, NodeSpec
 from .payloads import objects_named
 from .pods import PodRunner
-from .processes import Processes, version_line
+from .processes import Census, Processes, version_line
 from .requests import open_exec, open_logs
 
 __all__ = ["NodeAgent", "end_pods"]
@@ -88,22 +88,29 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                group.create_task(self._cluster.run())
-                group.create_task(self._recorder.run())
-                group.create_task(self._publish_for_ever())
-                await self._cluster.wait_synced()
-                await self._take_over()
-                for name in self._nodes:
-                    if not self._layout.is_stopped(name):
-                        self._begin_heartbeat(name)
-                self._cluster.on_change("pods", self._on_pod)
-                for kind in (CONFIG_MAPS, SECRETS):
-                    self._cluster.on_change(kind.plural, self._on_object)
-                self._cluster.on_change(VOLUMES.plural, self._on_volume)
-                self._ready.set()
+                try:
+                    await self._serve(group)
+                finally:
+                    self._closing = True  # no task may be added to a group that is ending
         finally:
             self._group = None
             self._processes.close()
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._cluster.run())
+        group.create_task(self._recorder.run())
+        group.create_task(self._publish_for_ever())
+        await self._cluster.wait_synced()
+        await self._take_over()
+        for name in self._nodes:
+            if not self._layout.is_stopped(name):
+                self._begin_heartbeat(name)
+        self._cluster.on_change("pods", self._on_pod)
+        for kind in (CONFIG_MAPS, SECRETS):
+            self._cluster.on_change(kind.plural, self._on_object)
+        self._cluster.on_change(VOLUMES.plural, self._on_volume)
+        self._ready.set()
+        await asyncio.Event().wait()
 
     async def wait_ready(self) -> None:
         """Return once the agent serves its nodes."""
@@ -173,7 +180,7 @@ class NodeAgent:
         runner = self._runners.get(uid)
         if runner is not None:
             runner.update(pod)
-        elif not self._layout.is_stopped(node):
+        elif not self._closing and not self._layout.is_stopped(node):
             self._begin(pod)
 
     def _begin(self, pod: Manifest) -> None:
@@ -192,7 +199,8 @@ class NodeAgent:
 
     async def _run_pod(self, uid: str, runner: PodRunner) -> None:
         try:
-            census = await self._processes.census()
+            known = runner.folder.read() is not None
+            census = await self._processes.census() if known else Census({}, {})
             runner.update(runner.pod)
             await runner.run(census)
         except (NodeError, KubeError, OSError, ExceptionGroup):
@@ -222,11 +230,12 @@ class NodeAgent:
 
     def _on_volume(self, change: Change[Manifest]) -> None:
         """A volume is gone: its data go too, unless they are to be kept."""
-        if not isinstance(change, Deleted) or change.assumed or self._group is None:
+        if not isinstance(change, Deleted) or change.assumed or self._closing:
             return
         spec = change.obj["spec"]
         if spec.get("persistentVolumeReclaimPolicy") == "Delete":
             folder = self._layout.claim(change.obj["metadata"]["name"])
+            assert self._group is not None
             self._group.create_task(asyncio.to_thread(_remove_folder, folder))
 
     # Status

@@ -24,6 +24,7 @@ __all__ = ["Finished", "Session", "run_command", "start_session"]
 
 _MOST_OUTPUT = 10 * 1024
 _CHUNK = 65536
+_KILLED_WITHIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,7 @@ class Session:
             with contextlib.suppress(KeeperError):
                 await self._processes.signal(self._identity, signal.SIGHUP)
                 await self._processes.kill(self._identity)
+                await asyncio.wait({self._end}, timeout=_KILLED_WITHIN)
         self._processes.unwatch(self._identity)
 
 

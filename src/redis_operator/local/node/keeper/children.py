@@ -14,6 +14,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,13 +42,14 @@ class Child:
         """Whether its end is the end of everything that shares its mark."""
         return not self.spec.get("guest")
 
-    def end_family(self) -> None:
-        """Kill whatever is left of it."""
+    def end_family(self, others: Collection[int] = ()) -> None:
+        """Kill whatever is left of it; `others` are the sessions of other children."""
         family.end(
             self.identity,
             session=self.pid,
             tree=self.tree if self.is_container else None,
             cgroups=self.spec.get("cgroups", []) if self.is_container else [],
+            others=others,
         )
 
     def drain(self, descriptor: int, *, most: int) -> bool:

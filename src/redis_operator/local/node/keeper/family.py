@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Collection, Sequence
 
 __all__ = ["MARK", "end", "members", "start_ticks"]
 
@@ -53,7 +54,7 @@ def _tree_of(pid: int) -> str | None:
         return None
 
 
-def _in_cgroups(folders: list[str]) -> set[int]:
+def _in_cgroups(folders: Sequence[str]) -> set[int]:
     found: set[int] = set()
     for folder in folders:
         try:
@@ -65,32 +66,44 @@ def _in_cgroups(folders: list[str]) -> set[int]:
 
 
 def members(
-    identity: str, *, session: int, tree: str | None = None, cgroups: list[str] | None = None
+    identity: str,
+    *,
+    session: int,
+    tree: str | None = None,
+    cgroups: Sequence[str] = (),
+    others: Collection[int] = (),
 ) -> set[int]:
-    """Return the living processes of a container."""
+    """Return the living processes of a container; `others` are the sessions of other ones."""
     mark = f"{MARK}={identity}".encode()
-    own_tree = _tree_of(os.getpid())
-    found = {pid for pid in _in_cgroups(cgroups or []) if _stat(pid)}
+    own = os.getpid()
+    if tree == _tree_of(own):
+        tree = None
+    found = {pid for pid in _in_cgroups(cgroups) if _stat(pid)}
     for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
+        if not name.isdigit() or int(name) == own:
             continue
         pid = int(name)
         fields = _stat(pid)
-        if fields is None or pid in found:
+        if fields is None or pid in found or int(fields[3]) in others:
             continue
-        in_tree = tree is not None and tree != own_tree and _tree_of(pid) == tree
+        in_tree = tree is not None and _tree_of(pid) == tree
         if int(fields[3]) == session or in_tree or _carries(pid, mark):
             found.add(pid)
     return found
 
 
 def end(
-    identity: str, *, session: int, tree: str | None = None, cgroups: list[str] | None = None
+    identity: str,
+    *,
+    session: int,
+    tree: str | None = None,
+    cgroups: Sequence[str] = (),
+    others: Collection[int] = (),
 ) -> int:
     """Kill every process of a container, again and again until none is left; return how many."""
     ended: set[int] = set()
     for attempt in range(_ROUNDS):
-        alive = members(identity, session=session, tree=tree, cgroups=cgroups)
+        alive = members(identity, session=session, tree=tree, cgroups=cgroups, others=others)
         if not alive:
             break
         ended |= alive

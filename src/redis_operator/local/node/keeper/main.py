@@ -189,8 +189,19 @@ class Keeper:
     def _kill(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
         child = self._by_identity.get(request["id"])
         if child is not None and not child.exited:
-            child.end_family()
+            child.end_family(self._sessions_beside(child))
         return {}
+
+    def _sessions_beside(self, child: Child) -> set[int]:
+        """The sessions of other containers: who is in one of them is not of this one.
+
+        Guests count as their own: what they left behind is found by its mark.
+        """
+        return {
+            pid
+            for pid, other in self._children.items()
+            if other is not child and other.is_container
+        }
 
     def _list(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
         running = {
@@ -244,7 +255,7 @@ class Keeper:
             child = self._children.pop(end.si_pid, None)
             if child is not None and child.is_container:
                 child.exited = True
-                child.end_family()
+                child.end_family(self._sessions_beside(child))
             os.waitpid(end.si_pid, 0)
             if child is not None:
                 killed = end.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
