@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from contract.driver import Api, Space, until
+from contract.golden import FOLDER
+from contract.kubectl import Kubectl, found
 
 HERE = Path(__file__).parent
 SERVER = pytest.StashKey[str]()
@@ -110,3 +112,23 @@ def space(api: Api, unique: str) -> Iterator[Space]:
     ).done()
     yield place
     api.request("DELETE", f"/api/v1/namespaces/{place.name}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each check with kubectl is run with every kubectl of this machine that was recorded."""
+    if "kubectl_version" in metafunc.fixturenames:
+        recording = os.environ.get("CONTRACT_RECORD")
+        versions = [each for each in found() if recording or (FOLDER / f"kubectl-{each}").is_dir()]
+        metafunc.parametrize("kubectl_version", sorted(versions))
+
+
+@pytest.fixture(scope="session")
+def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kubectl")
+
+
+@pytest.fixture
+def kubectl(kubectl_version: str, kubeconfig: str, space: Space, kubectl_home: Path) -> Kubectl:
+    """One kubectl in the namespace of the check."""
+    program = found()[kubectl_version]
+    return Kubectl(program, kubectl_version, kubeconfig, space.name, kubectl_home)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import socket
 import ssl
 import tempfile
@@ -27,7 +28,7 @@ APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-DEADLINE = 20.0
+DEADLINE = float(os.environ.get("CONTRACT_DEADLINE", "20"))
 
 RESOURCES: dict[str, tuple[str, str, bool]] = {
     # resource: (group/version, kind, namespaced)

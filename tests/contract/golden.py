@@ -6,6 +6,7 @@ address is replaced by a word first, so that two servers can be compared.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -60,7 +61,7 @@ def same(topic: str, case: str, value: Any) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
         return
-    assert value == recorded[case]
+    _compare(_lines(recorded.get(case)), _lines(value))
 
 
 def matches(topic: str, case: str, text: str) -> None:
@@ -70,4 +71,14 @@ def matches(topic: str, case: str, text: str) -> None:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)
         return
-    assert text == path.read_text()
+    _compare(path.read_text().splitlines(), text.splitlines())
+
+
+def _lines(value: Any) -> list[str]:
+    return json.dumps(value, indent=1, sort_keys=True).splitlines()
+
+
+def _compare(wanted: list[str], now: list[str]) -> None:
+    if wanted != now:
+        lines = difflib.unified_diff(wanted, now, "recorded", "now", lineterm="", n=1)
+        raise AssertionError("\n".join(lines))
