@@ -170,7 +170,8 @@ def _check_intent(root: dict[str, Any], intent: dict[str, Any], version: str) ->
     found = list(misfits(root, intent))
     if found:
         namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
-        place = f"{namespace}/{name}; {version}, Kind={intent.get('kind', '')}"
+        known = version if "/" in version else f"/{version}"
+        place = f"{namespace}/{name}; {known}, Kind={intent.get('kind', '')}"
         text = f"failed to create typed patch object ({place}): {_listed(found)}"
         raise ApplyError(text)
 
@@ -406,12 +407,12 @@ def _managers_of_request(
 ) -> Managers | None:
     """Take the record from the request if it has one, else from the live object.
 
-    A list of one empty entry asks for the record to be dropped: nothing is returned then.
+    An empty list, or one empty entry, asks for the record to be dropped: nothing is returned.
     """
     live = decode(_entries(old)) if old else {}
     if subresource:
         return live
     given = _entries(new)
-    if given == [{}]:
+    if given in ([], [{}]):
         return None
     return decode(given) or live

@@ -29,6 +29,10 @@ def check_definition(crd: dict[str, Any], old: dict[str, Any] | None) -> Iterato
         yield required("spec.scope")
     else:
         yield from choice("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
+    if spec.get("preserveUnknownFields"):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+        path = "spec.preserveUnknownFields"
+        yield invalid(path, True, f"{text}spec.versions[*].schema instead")
     yield from _check_versions(spec)
     yield from _check_names(names)
     yield from _check_conversion(spec.get("conversion") or {})

@@ -296,6 +296,8 @@ def writable(schema: dict[str, Any], value: dict[str, Any]) -> None:
         item = value.get(field)
         if item is None:
             _absent(field, sub, value)
+        elif field == "managedFields":
+            continue  # an empty list asks for the record to be dropped
         elif sub.get("x-omit-empty") and item in _EMPTY and not _is_struct(sub):
             del value[field]
         elif "default" in sub and sub["default"] not in _EMPTY and item == "":

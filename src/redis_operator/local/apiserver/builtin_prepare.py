@@ -58,8 +58,9 @@ def _service(service: dict[str, Any]) -> None:
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    is_bare = spec.get("clusterIP") == "None" and not spec.get("selector")
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if is_bare else ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_bare else "SingleStack")
     if spec.get("clusterIP"):
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
     service.setdefault("status", {}).setdefault("loadBalancer", {})

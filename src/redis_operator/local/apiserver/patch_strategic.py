@@ -115,9 +115,24 @@ def _merge_lists(
     if "merge" not in _strategies(schema):
         return [copy.deepcopy(item) for item in patch if not _is_directive(item)]
     key = schema.get("x-kubernetes-patch-merge-key")
+    if order is not None:
+        _check_order(patch, order, key)
     if key is None or not any(isinstance(item, dict) for item in [*patch, *before]):
         return _merge_primitives(before, patch, order)
     return _merge_items(schema.get("items", {}), key, before, patch, order)
+
+
+def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
+    """What the patch changes must appear in the order asked for, and in that order."""
+
+    def identity(item: Any) -> str:
+        return go_value(item.get(key) if isinstance(item, dict) else item)
+
+    rest = iter([identity(item) for item in order])
+    for item in patch:
+        if not _is_directive(item) and identity(item) not in rest:
+            text = f"The order in patch list:\n{_go_map(patch)}\n doesn't match $setElementOrder "
+            raise PatchError(f"{text}list:\n{_go_map(order)}\n", status=500, reason="InternalError")
 
 
 def _is_directive(item: Any) -> bool:

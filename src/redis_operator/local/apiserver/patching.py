@@ -99,13 +99,10 @@ def _check_intent(call: Call, intent: Object) -> None:
             f"name in patch ({metadata['name']}) does not match the name on the URL ({call.name})"
         )
     metadata["name"] = call.name
-    if resource.namespaced:
-        if metadata.get("namespace", call.namespace) != call.namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the"
-                " request"
-            )
-        metadata["namespace"] = call.namespace
+    if resource.namespaced and metadata.get("namespace", call.namespace) != call.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
 
@@ -113,7 +110,7 @@ def _check_intent(call: Call, intent: Object) -> None:
 def _applied(call: Call, live: Object | None, intent: Object, now: str) -> Object:
     resource = call.resource
     try:
-        return apply(
+        result = apply(
             schema_for(resource),
             live,
             intent,
@@ -128,6 +125,9 @@ def _applied(call: Call, live: Object | None, intent: Object, now: str) -> Objec
         raise _contested(error) from error
     except ApplyError as error:
         raise StatusError(error.status, error.reason, error.message) from error
+    if resource.namespaced:
+        result["metadata"]["namespace"] = call.namespace
+    return result
 
 
 def _contested(error: ApplyConflict) -> StatusError:

@@ -388,7 +388,7 @@ def _object_misfits(
     schema: dict[str, Any], value: dict[str, Any], path: tuple[str, ...]
 ) -> Iterator[str]:
     if schema.get("type") not in (None, "object"):
-        yield f"{path_text(path)}: expected {_wanted(schema)}, got {_shown(value)}"
+        yield _mismatch(schema, value, path)
         return
     is_closed = (
         bool(schema.get("properties"))
@@ -406,7 +406,7 @@ def _object_misfits(
 
 def _list_misfits(schema: dict[str, Any], value: list[Any], path: tuple[str, ...]) -> Iterator[str]:
     if schema.get("type") not in (None, "array"):
-        yield f"{path_text(path)}: expected {_wanted(schema)}, got {_shown(value)}"
+        yield _mismatch(schema, value, path)
         return
     keys, items = _list_keys(schema), schema.get("items") or _UNKNOWN
     seen: set[str] = set()
@@ -441,17 +441,24 @@ def _scalar_misfits(schema: dict[str, Any], value: Any, path: tuple[str, ...]) -
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     good = is_number if kind in {"integer", "number"} else isinstance(value, fits[kind])
     if not good:
-        yield f"{path_text(path)}: expected {_wanted(schema)}, got {_shown(value)}"
+        yield _mismatch(schema, value, path)
 
 
-def _wanted(schema: dict[str, Any]) -> str:
-    names = {"integer": "numeric (int or float)", "number": "numeric (int or float)"}
-    names |= {"array": "list", "object": "map"}
-    kind: str = schema.get("type", "")
-    return names.get(kind, kind)
+_GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
+_GO_TYPES |= {dict: "map[string]interface {}", list: "[]interface {}"}
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return f"&value.valueUnstructured{{Value:{go_value(value)}}}"
-    return go_value(value)
+def _mismatch(schema: dict[str, Any], value: Any, path: tuple[str, ...]) -> str:
+    """Say what was expected and what came, each type in the way the real server prints it."""
+    kind = schema["type"]
+    words = {"array": "list", "object": "map"}.get(kind, kind)
+    got = f"&{{{_plain(value)}}}"
+    if kind in {"integer", "number"}:
+        words, got = "numeric (int or float)", _GO_TYPES[type(value)]
+    elif kind == "string":
+        got = f"&value.valueUnstructured{{Value:{go_value(value)}}}"
+    return f"{path_text(path)}: expected {words}, got {got}"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else go_value(value)
