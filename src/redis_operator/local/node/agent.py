@@ -46,7 +46,8 @@ class NodeAgent:
     """Runs pods as processes on one or more virtual nodes.
 
     `addresses` is the loopback network of the instance; `mode` forces a way to mount; `images` are
-    folders with more programs (`NAME/VERSION/bin`).
+    folders with more programs (`NAME/VERSION/bin`); `pids_limit` holds for each container, where
+    control groups can be written.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class NodeAgent:
         mode: Mode | None = None,
         images: Iterable[Path] = (),
         instance: str = "default",
+        pids_limit: int | None = 4096,
     ) -> None:
         self._client = client
         self._layout = Layout(data_dir)
@@ -67,6 +69,7 @@ class NodeAgent:
         self._forced_mode = mode
         self._image_folders = tuple(images)
         self._instance = instance
+        self._pids_limit = pids_limit
         self._processes = Processes(self._layout.keeper)
         self._cluster = Cluster(client)
         self._recorder = EventRecorder(client)
@@ -126,7 +129,13 @@ class NodeAgent:
         self._addresses = AddressPool(self._network, state=self._layout.addresses)
         cgroups = find_cgroups(self._instance)
         self._machine = Machine(
-            self._processes, images, self.report.mode, self._layout, self._recorder, cgroups
+            self._processes,
+            images,
+            self.report.mode,
+            self._layout,
+            self._recorder,
+            cgroups,
+            self._pids_limit,
         )
         _log.info("mounts by %s", self.report.describe())
         if cgroups.limitation is not None:

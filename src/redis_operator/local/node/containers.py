@@ -187,7 +187,8 @@ class ContainerRunner:
         home = self._home
         limits = (self._spec.get("resources") or {}).get("limits") or {}
         memory = int(quantity(limits["memory"])) if "memory" in limits else None
-        groups = home.machine.cgroups.create(identity, memory=memory, pids=None)
+        pids = home.machine.pids_limit
+        groups = home.machine.cgroups.create(identity, memory=memory, pids=pids)
         return describe(
             Launch(
                 pod=home.pod,

@@ -37,6 +37,7 @@ class Machine:
     layout: Layout
     recorder: Recorder
     cgroups: Cgroups
+    pids_limit: int | None = None
 
     def now(self) -> datetime:
         """The time of day."""
