@@ -58,6 +58,8 @@ def _pod_unrest(node: Node) -> str | None:
 def _out_of_place(situation: Situation, node: Node, leader: Seen) -> str | None:
     if not isinstance(node, Seen) or node.id == leader.id or situation.leaving(node.pod):
         return None
+    if node.is_primary and node.id in situation.owned:
+        return None  # another shard's primary, a guest here: the house rule's business
     if node.is_primary:
         return f"{node.pod.name} is not a replica yet"
     return unsynced(node, leader)
@@ -85,7 +87,7 @@ def _unowned(situation: Situation) -> str | None:
 def _unfinished(situation: Situation) -> str | None:
     if situation.unfinished_moves:
         return situation.unfinished_moves[0]
-    return situation.colliding_epochs
+    return situation.unsettled_epochs
 
 
 def _disagreement(situation: Situation) -> str | None:

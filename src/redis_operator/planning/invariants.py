@@ -198,8 +198,8 @@ def _move(situation: Situation, step: MoveSlots) -> list[str]:
     one, two = (end for end in ends if end is not None)
     if step.slots - (one.slots | two.slots):
         return [f"I3: {one.pod.name} does not own all of slots {step.slots}"]
-    if situation.colliding_epochs:
-        return [f"I14: {situation.colliding_epochs}"]
+    if situation.unsettled_epochs:
+        return [f"I14: {situation.unsettled_epochs}"]
     if not can_copy((one.engine, one.version), (two.engine, two.version)):
         return [f"I12: {two.pod.name} cannot read what {one.pod.name} would send"]
     return []

@@ -248,17 +248,22 @@ class Situation:
         return tuple(reasons)
 
     @cached_property
-    def colliding_epochs(self) -> str | None:
-        """Two slot owners with one epoch, in words: no slot may change hands before they part.
+    def unsettled_epochs(self) -> str | None:
+        """Why no slot may change hands: two owners share an epoch, or one has not heard of another.
 
-        The engine gives one of them the next epoch, and with it a claim stronger than that of a
-        server that has just got a slot from it: which would then delete the slot's keys. I14
+        The engine parts two owners by giving one of them the next epoch, and with it a claim
+        stronger than that of a server that has just got a slot from it: which would then delete
+        the slot's keys. Who takes a slot takes the next epoch it knows of, so it must know. I14
         """
         by_epoch: dict[int, Seen] = {}
         for node in self.voters:
             other = by_epoch.setdefault(node.config_epoch, node)
             if other is not node:
                 return f"{other.pod.name} and {node.pod.name} share epoch {node.config_epoch}"
+        highest = max(by_epoch, default=0)
+        for node in self.voters:
+            if node.current_epoch < highest:
+                return f"{node.pod.name} has not heard of epoch {highest} yet"
         return None
 
     @cached_property

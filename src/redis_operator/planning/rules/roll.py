@@ -94,7 +94,7 @@ def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
     disturbed = [s for s in range(situation.wanted.shards) if shard_unrest(situation, s)]
     room = situation.wanted.rolling_shards - len(disturbed)
     general = situation.unfinished_moves[:1] or (
-        (situation.colliding_epochs,) if situation.colliding_epochs else ()
+        (situation.unsettled_epochs,) if situation.unsettled_epochs else ()
     )
     if general:
         return general[0]

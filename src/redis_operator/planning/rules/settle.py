@@ -35,8 +35,8 @@ def settle(situation: Situation) -> Plan | None:
                     close[node.id] |= SlotSet([open_slot.slot])
                 case str(reason):
                     blocked[reason] = None
-    if finish and situation.colliding_epochs:
-        blocked[f"slots stay open: {situation.colliding_epochs}"] = None
+    if finish and situation.unsettled_epochs:
+        blocked[f"slots stay open: {situation.unsettled_epochs}"] = None
         finish.clear()
     steps = _steps(situation, finish, close)
     if not steps and not blocked:

@@ -112,10 +112,10 @@ def set_config_epoch(server: Server, epoch: int) -> None:
 
 def bump_epoch(server: Server) -> str:
     """CLUSTER BUMPEPOCH."""
-    highest = max(record.epoch for record in server.table.values())
+    highest = max(server.current_epoch, *(record.epoch for record in server.table.values()))
     if server.me.epoch and server.me.epoch == highest:
         return f"STILL {server.me.epoch}"
-    server.current_epoch = max(server.current_epoch, highest) + 1
+    server.current_epoch = highest + 1
     server.me.epoch = server.current_epoch
     return f"BUMPED {server.me.epoch}"
 
