@@ -70,6 +70,8 @@ def answer(status: int, body: bytes, call: Call | None = None) -> Response:
     """Return a whole answer in JSON, or in YAML for those who ask for it, with warnings."""
     headers = {"content-type": _JSON, "cache-control": "no-cache, private"}
     if call is not None:
+        if call.flag("pretty"):
+            body = msgspec.json.format(body, indent=2) + b"\n"
         if wanted(call.headers.get("accept", "")).yaml:
             body = yaml.safe_dump(msgspec.json.decode(body)).encode()
             headers["content-type"] = _YAML

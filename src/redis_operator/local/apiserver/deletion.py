@@ -115,16 +115,17 @@ def check_preconditions(resource: Resource, value: Object, options: Options) -> 
     metadata = value["metadata"]
     if options.uid and options.uid != metadata["uid"]:
         why = (
-            f"Precondition failed: UID in precondition: {options.uid}, UID in object meta:"
-            f" {metadata['uid']}"
+            f"the UID in the precondition ({options.uid}) does not match the UID in record"
+            f" ({metadata['uid']}). The object might have been deleted and then recreated"
         )
-        raise conflict(resource.group, resource.plural, metadata["name"], why)
+        raise conflict(resource.group, resource.kind, metadata["name"], why)
     if options.version and options.version != metadata["resourceVersion"]:
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.version},"
-            f" ResourceVersion in object meta: {metadata['resourceVersion']}"
+            f"the ResourceVersion in the precondition ({options.version}) does not match the"
+            f" ResourceVersion in record ({metadata['resourceVersion']}). The object might have"
+            " been modified"
         )
-        raise conflict(resource.group, resource.plural, metadata["name"], why)
+        raise conflict(resource.group, resource.kind, metadata["name"], why)
 
 
 def decide(resource: Resource, value: Object, options: Options, now: datetime) -> Decision:

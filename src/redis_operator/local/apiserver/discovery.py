@@ -150,7 +150,7 @@ class Discovery:
 
 def _json(value: Object) -> Response:
     headers = {"content-type": "application/json", "cache-control": "no-cache, private"}
-    return Response(status=200, headers=headers, body=encode(value))
+    return Response(status=200, headers=headers, body=encode(value) + b"\n")
 
 
 def _rank(version: str) -> tuple[int, int, int, str]:
@@ -196,10 +196,17 @@ def _plain_sub(row: Resource, sub: Subresource) -> Object:
     return item | {"kind": sub.kind, "verbs": list(sub.verbs)}
 
 
+def _response_kind(row: Resource, kind: str) -> Object:
+    """Return the kind of an answer; built-ins leave out the group they are listed under."""
+    if row.custom is None:
+        return {"group": "", "version": "", "kind": kind}
+    return {"group": row.group, "version": row.version, "kind": kind}
+
+
 def _described(row: Resource) -> Object:
     item: Object = {
         "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
+        "responseKind": _response_kind(row, row.kind),
         "scope": "Namespaced" if row.namespaced else "Cluster",
         "singularResource": row.singular,
         "verbs": list(row.verbs),
@@ -213,10 +220,12 @@ def _described(row: Resource) -> Object:
             {
                 "subresource": sub.name,
                 "responseKind": {
-                    "group": sub.group if sub.version else row.group,
-                    "version": sub.version or row.version,
+                    "group": sub.group,
+                    "version": sub.version,
                     "kind": sub.kind,
-                },
+                }
+                if sub.version
+                else _response_kind(row, sub.kind),
                 "verbs": list(sub.verbs),
             }
             for sub in sorted(row.subresources, key=lambda one: one.name)

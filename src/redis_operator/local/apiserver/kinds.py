@@ -10,8 +10,8 @@ from .builtin import default as default_builtin
 from .builtin import prepare as prepare_builtin
 from .builtin import problems as builtin_problems
 from .builtin import schema_of
-from .causes import Cause
-from .entries import Object
+from .causes import Cause, invalid
+from .entries import Object, value_at
 from .resources import Resource
 from .rules import find_violations
 from .schema import Schema, apply_defaults, prune
@@ -49,4 +49,9 @@ def find_problems(resource: Resource, value: Object, old: Object | None) -> list
     """Return every rule of the kind that an object breaks."""
     if resource.custom is None:
         return builtin_problems(resource.group, resource.kind, value, old)
-    return find_violations(resource.custom.schema, value, old)
+    found = find_violations(resource.custom.schema, value, old)
+    for path in (resource.custom.scale or {}).values():
+        replicas = value_at(value, str(path).lstrip("."))
+        if isinstance(replicas, int) and replicas < 0:
+            found.append(invalid(str(path), replicas, "should be a non-negative integer"))
+    return found

@@ -127,7 +127,7 @@ def prune_metadata(metadata: dict[str, Any]) -> list[str]:
 
 def tidy(metadata: dict[str, Any]) -> None:
     """Drop what says nothing, so that equal objects are equal."""
-    for key in ("labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
+    for key in ("labels", "annotations", "ownerReferences", "finalizers"):
         if key in metadata and not metadata[key]:
             del metadata[key]
     for key in ("selfLink", "generateName", "resourceVersion", "namespace", "uid"):

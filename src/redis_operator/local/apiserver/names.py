@@ -48,6 +48,7 @@ _VALUE_TEXT = (
 _LABELS = {("", "Namespace")}
 _LABELS_1035 = {("", "Service")}
 _PATH_NAMES = "rbac.authorization.k8s.io"
+_STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 _ANNOTATIONS = 256 * 1024
 
 
@@ -90,7 +91,8 @@ def name_problems(group: str, kind: str, name: str) -> list[str]:
         limit, pattern, text = 63, _LABEL_1035, _LABEL_1035_TEXT
     else:
         limit, pattern, text = 253, _SUBDOMAIN, _SUBDOMAIN_TEXT
-    found = [f"must be no more than {limit} bytes"] if len(name) > limit else []
+    unit = "characters" if limit > 63 else "bytes"
+    found = [f"must be no more than {limit} {unit}"] if len(name) > limit else []
     return found if pattern.fullmatch(name) else [*found, text]
 
 
@@ -130,10 +132,13 @@ def metadata_problems(
 def _finalizer_problems(metadata: Mapping[str, Any]) -> list[Cause]:
     found: list[Cause] = []
     finalizers = metadata.get("finalizers") or []
-    for finalizer in finalizers:
+    for number, finalizer in enumerate(finalizers):
         problem = label_problem(finalizer)
         if problem:
             found.append(invalid("metadata.finalizers", finalizer, problem))
+        if problem or ("/" not in finalizer and finalizer not in _STANDARD_FINALIZERS):
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(invalid(f"metadata.finalizers[{number}]", finalizer, text))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(invalid("metadata.finalizers", finalizers, text))
@@ -146,10 +151,8 @@ def _owner_problems(metadata: Mapping[str, Any]) -> list[Cause]:
     for owner in metadata.get("ownerReferences") or []:
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                text = f"{'version' if field == 'apiVersion' else field} must not be empty"
-                found.append(
-                    invalid(f"metadata.ownerReferences.{field}", owner.get(field, ""), text)
-                )
+                path = f"metadata.ownerReferences.{field}"
+                found.append(invalid(path, owner.get(field, ""), "must not be empty"))
         if owner.get("controller"):
             controllers.append(owner)
     if len(controllers) > 1:
@@ -197,3 +200,8 @@ def invalid_version() -> Cause:
 def immutable_uid(uid: str) -> Cause:
     """Say that a patch cannot make another object of this one."""
     return invalid("metadata.uid", uid, "field is immutable")
+
+
+def wrong_kind(given: str, wanted: str) -> Cause:
+    """Say that an object is not of the kind its path serves."""
+    return invalid("kind", given, f"must be {wanted}")

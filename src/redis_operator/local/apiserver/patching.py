@@ -87,6 +87,9 @@ def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
 
 def _check_intent(call: Call, intent: Object) -> None:
     resource = call.resource
+    if not intent.get("apiVersion") or not intent.get("kind"):
+        group, _, version = intent.get("apiVersion", "").rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={intent.get('kind', '')}")
     if intent.get("apiVersion") != resource.api_version or intent.get("kind") != resource.kind:
         raise bad_request(
             f"Incorrect version specified in apply patch. Specified patch version: "
@@ -94,11 +97,16 @@ def _check_intent(call: Call, intent: Object) -> None:
         )
     check_shape(resource.kind, resource.version, intent)
     metadata = intent["metadata"]
-    if metadata.get("name", call.name) != call.name:
+    if not metadata.get("name"):
         raise bad_request(
-            f"name in patch ({metadata['name']}) does not match the name on the URL ({call.name})"
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be"
+            " provided"
         )
-    metadata["name"] = call.name
+    if metadata["name"] != call.name:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL"
+            f" ({call.name})"
+        )
     if resource.namespaced and metadata.get("namespace", call.namespace) != call.namespace:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"

@@ -59,12 +59,12 @@ class Reader:
     def get(self, call: Call, lag: int = 0) -> Response:
         """Answer with one object."""
         resource = call.resource
-        entry = self._state(resource, lag).get(key_of(call))
-        if entry is None:
-            raise not_found(resource.group, resource.plural, call.name)
         asked = _version(call)
         if asked > self._store.version:
             raise too_new(asked, self._store.version)
+        entry = self._state(resource, lag).get(key_of(call))
+        if entry is None:
+            raise not_found(resource.group, resource.plural, call.name)
         return self.show(call, entry, 200)
 
     def show(self, call: Call, entry: Entry, status: int) -> Response:
@@ -87,7 +87,7 @@ class Reader:
         fields = parse_fields(
             call.options.get("fieldSelector", ""),
             lambda path: selectable(resource, self._index, path),
-            plain=not self._index.paths(resource.key),
+            plain=resource.custom is None and not self._index.paths(resource.key),
         )
         if call.name:  # a watch on one object's own path
             fields += parse_fields(f"metadata.name={call.name}", lambda _: True)

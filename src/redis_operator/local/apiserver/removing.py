@@ -13,7 +13,7 @@ from .core import Core
 from .deletion import Keep, Mark, Options, check_preconditions, decide, read_options
 from .entries import Object, encode
 from .reading import Reader, key_of
-from .status import bad_request, forbidden, not_found, success
+from .status import StatusError, bad_request, forbidden, not_found, success
 from .store import Entry
 from .versions import at_version
 
@@ -106,8 +106,11 @@ class Remover:
         if call.request.body:
             body, _ = read_body(call)
             if body.get("kind", "DeleteOptions") != "DeleteOptions":
-                raise bad_request(
-                    f"the body of a deletion must be DeleteOptions, not {body.get('kind')}"
+                raise StatusError(
+                    500,
+                    "",
+                    f'no kind "{body["kind"]}" is registered for version'
+                    f' "{body.get("apiVersion", "")}" in scheme "pkg/runtime/scheme.go:110"',
                 )
         options, dry = read_options(body, dict(call.options))
         if dry not in {"", "All"}:

@@ -136,7 +136,7 @@ class Scaling:
         wanted = (scale.get("spec") or {}).get("replicas") or 0
         if not isinstance(wanted, int) or isinstance(wanted, bool):
             raise _unscaled("json: cannot unmarshal value into Go struct field spec.replicas")
-        if wanted < 0:
+        if wanted < 0 and call.resource.custom is None:
             text = "must be greater than or equal to 0"
             cause = invalid_cause("spec.replicas", wanted, text)
             raise invalid("autoscaling", "Scale", call.name, [cause])

@@ -69,20 +69,20 @@ class _Parser:
     """Reads one selector from left to right."""
 
     def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
+        self._words: list[str] = []
         position = 0
         stripped = text.rstrip()
         while position < len(stripped):
             found = _TOKEN.match(stripped, position)
             if found is None:
                 raise ValueError(f"unexpected text {stripped[position:]!r} in the selector")
-            self._tokens.append(found.group(1))
+            self._words.append(found.group(1))
             position = found.end()
         self._at = 0
 
     def parse(self) -> tuple[Requirement, ...]:
         found: list[Requirement] = []
-        if not self._tokens:
+        if not self._words:
             return ()
         while True:
             found.append(self._requirement())
@@ -93,7 +93,7 @@ class _Parser:
                 raise ValueError(f"found '{word}', expected: ',' or 'end of string'")
 
     def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return self._words[self._at] if self._at < len(self._words) else ""
 
     def _take(self) -> str:
         word = self._peek()
@@ -147,7 +147,8 @@ class _Parser:
 
     def _values(self, key: str) -> frozenset[str]:
         if self._take() != "(":
-            raise ValueError(f"found '{self._tokens[self._at - 1]}' expected: '('")
+            found = self._words[self._at - 1]
+            raise ValueError(f"unable to parse requirement: found '{found}' expected: '('")
         values: set[str] = set()
         while True:
             word = self._take()
@@ -156,7 +157,7 @@ class _Parser:
             if word == ",":
                 continue
             if word == "":
-                raise ValueError("found '', expected: ',', or ')'")
+                raise ValueError("unable to parse requirement: found '', expected: ',', or ')'")
             values.add(_checked(key, word))
 
 

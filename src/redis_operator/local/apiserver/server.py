@@ -9,6 +9,7 @@ same server runs behind HTTP and in simulated time.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter, deque
 from collections.abc import Callable
 from datetime import datetime
@@ -16,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from redis_operator.kube.request import APPLY_PATCH, Request, Response
 
@@ -35,7 +37,7 @@ from .reading import Reader
 from .removing import Remover
 from .resources import Resource
 from .reviews import REVIEWS, Reviews
-from .status import StatusError, bad_request, forbidden, method_not_allowed
+from .status import StatusError, forbidden, method_not_allowed
 from .store import Store
 from .subresources import Subresources
 from .table import Tables
@@ -45,6 +47,7 @@ from .writing import Writer
 __all__ = ["ADMIN", "ApiServer", "Settings"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+_OLD_WATCH = "watch-of-one"
 _CHANCE = random.SystemRandom()
 
 
@@ -114,6 +117,7 @@ class ApiServer:
     def _dispatch(self, request: Request, user: User, lag: int) -> Steps[Answer]:
         headers = {name.lower(): value for name, value in request.headers}
         user = self._impersonated(user, headers)
+        request = _without_watch(request)
         routed = self._route(request.path)
         if routed is None:
             self._authorize_path(user, request)
@@ -184,9 +188,8 @@ class ApiServer:
     def _unrouted(self, path: str) -> Response:
         """Answer a path that names nothing: served groups say so with a Status."""
         parts = path.strip("/").split("/")
-        group, version = ("", parts[1:2]) if parts[0] == "api" else (parts[1:2], parts[2:3])
-        known = self._discovery.versions(group[0] if group else "")
-        if version and version[0] in known:
+        is_core = parts[0] == "api"
+        if is_core or (parts[0] == "apis" and parts[1] in self._discovery.groups()):
             raise _nowhere()
         return _text(404, "404 page not found\n")
 
@@ -297,28 +300,37 @@ class ApiServer:
         return resource, namespace, name, subresource
 
 
+def _without_watch(request: Request) -> Request:
+    """Turn the old way to ask for a watch, by its path, into the usual one."""
+    found = re.fullmatch(r"(/api/[^/]+|/apis/[^/]+/[^/]+)/watch(/.+)", request.path)
+    if found is None:
+        return request
+    more = (("watch", "true"), (_OLD_WATCH, "true"))
+    return replace(request, path=found[1] + found[2], query=(*more, *request.query))
+
+
 def _verb(call: Call) -> str:
     """Return the verb Kubernetes knows a request by."""
     match call.request.method:
         case "GET" | "HEAD":
             if call.subresource:
                 return "get"
-            if call.flag("watch"):
+            if call.flag("watch") and (not call.name or call.flag(_OLD_WATCH)):
                 return "watch"
             return "get" if call.name else "list"
         case "POST":
-            if call.name and not call.subresource:
-                raise method_not_allowed()
-            if call.resource.namespaced and not call.namespace:
-                raise bad_request("an empty namespace may not be set during creation")
-            return "create"
+            verb, fits = "create", bool(not call.name or call.subresource)
         case "PUT":
-            return "update"
+            verb, fits = "update", bool(call.name)
         case "PATCH":
-            return "patch"
+            verb, fits = "patch", bool(call.name)
         case "DELETE":
-            return "delete" if call.name else "deletecollection"
-    raise method_not_allowed()
+            verb, fits = "delete" if call.name else "deletecollection", True
+        case _:
+            raise method_not_allowed()
+    if not fits or (call.resource.namespaced and not call.namespace):
+        raise method_not_allowed()
+    return verb
 
 
 def not_allowed(user: User, wanted: Attributes) -> StatusError:

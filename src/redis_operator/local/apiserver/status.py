@@ -180,10 +180,8 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
 
 def not_acceptable() -> StatusError:
     """The client accepts no format we write."""
-    listed = "application/json, application/yaml"
-    return StatusError(
-        406, "NotAcceptable", f"only the following media types are accepted: {listed}"
-    )
+    text = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"
+    return StatusError(406, "NotAcceptable", text, details={})
 
 
 def too_large(limit: int) -> StatusError:

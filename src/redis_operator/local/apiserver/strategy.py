@@ -102,23 +102,14 @@ def _intent(resource: Resource, value: Object) -> Object:
 
 def prepare_status(resource: Resource, new: Object, old: Object) -> None:
     """Let a write to the status subresource change the status, and little else."""
-    status = new.get("status")
     if resource.custom is not None:
-        managed = new["metadata"].get("managedFields")
-        for key in [key for key in new if key not in {"kind", "apiVersion"}]:
-            del new[key]
-        new.update({key: part for key, part in old.items() if key not in {"kind", "apiVersion"}})
-        new["metadata"] = dict(old["metadata"])
-        if managed is not None:
-            new["metadata"]["managedFields"] = managed
-        if status is None:
-            new.pop("status", None)
-        else:
-            new["status"] = status
+        _prepare_custom_status(new, old)
         return
     for key in set(new) | set(old):
         if key not in {"metadata", "status", "kind", "apiVersion"}:
             _keep(new, old, key)
+    if resource.key == "pods":
+        _pair_addresses(new.get("status") or {}, old.get("status") or {})
     metadata, before = new["metadata"], old["metadata"]
     for key in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
         _keep(metadata, before, key)
@@ -126,6 +117,29 @@ def prepare_status(resource: Resource, new: Object, old: Object) -> None:
         _keep(metadata, before, "ownerReferences")
     if (resource.group, resource.kind) in _STATUS_KEEPS_LABELS:
         _keep(metadata, before, "labels")
+
+
+def _prepare_custom_status(new: Object, old: Object) -> None:
+    status, managed = new.get("status"), new["metadata"].get("managedFields")
+    kept = {key: new[key] for key in ("kind", "apiVersion")}
+    new.clear()
+    new.update(old | kept)
+    new["metadata"] = dict(old["metadata"])
+    if managed is not None:
+        new["metadata"]["managedFields"] = managed
+    if status is None:
+        new.pop("status", None)
+    else:
+        new["status"] = status
+
+
+def _pair_addresses(status: Object, before: Object) -> None:
+    """Keep a pod's address and its list of addresses in step, whichever was written."""
+    one, several = status.get("podIP"), status.get("podIPs")
+    if one and (not several or several == before.get("podIPs")):
+        status["podIPs"] = [{"ip": one}]
+    elif several and not one:
+        status["podIP"] = several[0]["ip"]
 
 
 def _keep(new: dict[str, Any], old: dict[str, Any], key: str) -> None:

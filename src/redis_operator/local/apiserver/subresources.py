@@ -57,11 +57,21 @@ class Subresources:
                 return self._finalize(call)
         return self._connect(call)
 
-    def _connect(self, call: Call) -> Connect:
+    def _connect(self, call: Call) -> Connect | Response:
         pod = self._live(call)
-        if not (pod.get("spec") or {}).get("nodeName"):
+        spec = pod.get("spec") or {}
+        wanted = call.options.get("container")
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        if wanted and all(one["name"] != wanted for one in containers):
+            raise bad_request(f"container {wanted} is not valid for pod {call.name}")
+        if call.subresource == "log" and not wanted and len(spec.get("containers") or ()) > 1:
+            listed = " ".join(one["name"] for one in spec["containers"])
+            raise bad_request(
+                f"a container name must be specified for pod {call.name}, choose one of: [{listed}]"
+            )
+        if not spec.get("nodeName"):
             if call.subresource == "log":
-                raise bad_request(f"pod {call.name} does not have a host assigned")
+                return Response(status=200, headers={"content-type": "text/plain"}, body=b"")
             raise bad_request(f"pod {call.name} does not have a host assigned")
         return Connect(
             subresource=call.subresource,

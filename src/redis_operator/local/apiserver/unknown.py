@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .calls import Call
-from .causes import Cause
+from .causes import Cause, too_long
 from .decoding import mistyped
 from .entries import Object
 from .kinds import drop_unknown, schema_for
@@ -18,6 +18,7 @@ from .status import StatusError, bad_request, invalid
 
 __all__ = ["accept_fields", "check_directive", "report", "strict_text", "unknown_fields"]
 
+_LONGEST_MANAGER = 128
 _DIRECTIVES = ("", "Ignore", "Warn", "Strict")
 
 
@@ -30,6 +31,9 @@ def check_directive(call: Call) -> None:
             "FieldValueNotSupported",
             f'Unsupported value: "{given}": supported values: "", "Ignore", "Strict", "Warn"',
         )
+        raise invalid("meta.k8s.io", call.options_kind, "", [cause])
+    if len(call.options.get("fieldManager", "")) > _LONGEST_MANAGER:
+        cause = too_long("fieldManager", _LONGEST_MANAGER)
         raise invalid("meta.k8s.io", call.options_kind, "", [cause])
 
 

@@ -31,7 +31,7 @@ from .patching import CUSTOM_PATCHES, PATCHES, Patched, patch_of
 from .reading import Reader, key_of
 from .registry import Registry
 from .resources import Resource
-from .status import already_exists, bad_request, conflict, invalid, not_found
+from .status import StatusError, already_exists, bad_request, conflict, invalid, not_found
 from .store import Entry
 from .strategy import prepare_create, prepare_status, prepare_update
 from .unknown import accept_fields, check_directive, unknown_fields
@@ -69,7 +69,8 @@ class Writer:
         """Make a new object of a decoded body; `applied` ones already know their owners."""
         resource, metadata = call.resource, new["metadata"]
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            text = "resourceVersion should not be set on objects to be created"
+            raise StatusError(500, "", text)
         self._place(call, metadata)
         check_namespace(self._core, resource, call.namespace, metadata.get("name", ""))
         self._name(call, metadata)
@@ -255,7 +256,10 @@ class Writer:
         current = live["metadata"]["resourceVersion"]
         if not given and patched is None and not is_unconditional(resource):
             cause = names.invalid_version()
-            raise invalid(resource.group, resource.kind, call.name, [cause])
+            raise invalid(resource.group, resource.plural, call.name, [cause])
+        if given and not given.isdigit():
+            text = f'strconv.ParseUint: parsing "{given}": invalid syntax'
+            raise StatusError(500, "", text)
         if given and given != current:
             raise conflict(resource.group, resource.plural, call.name)
         uid = metadata.get("uid")
@@ -305,10 +309,14 @@ def check_kind(call: Call, value: Object, registry: Registry) -> None:
     if resource.custom is None:
         kind = value["kind"] = kind or resource.kind
         version = value["apiVersion"] = version or resource.api_version
-    if not kind:
-        raise bad_request(f"Object 'Kind' is missing in '{_shown(call)}'")
-    if not version:
-        raise bad_request(f"Object 'apiVersion' is missing in '{_shown(call)}'")
+    if not kind or not version:
+        missing = "Kind" if not kind else "apiVersion"
+        text = call.request.body.decode("utf-8", "replace")
+        shown = text[:30] + (" ..." if len(text) > 30 else "")
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object"
+            f" '{missing}' is missing in '{text[:1000]}' ({shown})"
+        )
     if (kind, version) == (resource.kind, resource.api_version):
         return
     group, _, short = version.rpartition("/")
@@ -317,6 +325,9 @@ def check_kind(call: Call, value: Object, registry: Registry) -> None:
             f"the API version in the data ({version}) does not match the expected API version"
             f" ({resource.api_version})"
         )
+    if resource.custom is not None:
+        name = (value.get("metadata") or {}).get("name", "")
+        raise invalid(resource.group, kind, name, [names.wrong_kind(kind, resource.kind)])
     package = resource.group.partition(".")[0] or "core"
     why = (
         f"converting ({short}.{kind}) to ({package}.{resource.kind}): unknown conversion"
@@ -325,10 +336,6 @@ def check_kind(call: Call, value: Object, registry: Registry) -> None:
         ' "pkg/runtime/scheme.go:110"'
     )
     raise bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
-
-
-def _shown(call: Call) -> str:
-    return call.request.body[:1000].decode("utf-8", "replace")
 
 
 def key_of_new(call: Call, new: Object) -> str:
