@@ -383,8 +383,6 @@ def track(
     if operation != "Update":
         raise ValueError(f"track records updates, not {operation}: use apply for applies")
     before = _managers_of_request(old, new, subresource)
-    if before is None:
-        return _with_managers(bare_new, {})
     if not before and old and (old.get("metadata") or {}).get("uid"):
         return bare_new
     managers = dict(before)
@@ -404,15 +402,15 @@ def track(
 
 def _managers_of_request(
     old: dict[str, Any] | None, new: dict[str, Any], subresource: str
-) -> Managers | None:
+) -> Managers:
     """Take the record from the request if it has one, else from the live object.
 
-    An empty list, or one empty entry, asks for the record to be dropped: nothing is returned.
+    An empty list, or one empty entry, asks for the record to be dropped.
     """
     live = decode(_entries(old)) if old else {}
     if subresource:
         return live
     given = _entries(new)
     if given in ([], [{}]):
-        return None
+        return {}
     return decode(given) or live

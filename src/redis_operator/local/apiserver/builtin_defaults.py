@@ -73,6 +73,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     _CORE + "PersistentVolumeStatus": {"phase": "Pending"},
     _CORE + "NamespaceStatus": {"phase": "Active"},
     _CORE + "PodStatus": {"phase": "Pending"},
+    _CORE + "ResourceFieldSelector": {"divisor": "0"},
     _CORE + "EndpointPort": {"protocol": "TCP"},
     _CORE + "Secret": {"type": "Opaque"},
     _APPS + "StatefulSetSpec": {
@@ -146,6 +147,14 @@ def _pod(pod: dict[str, Any]) -> None:
         resources = container.get("resources") or {}
         for name, amount in (resources.get("limits") or {}).items():
             resources.setdefault("requests", {}).setdefault(name, amount)
+
+
+def _pod_status(status: dict[str, Any]) -> None:
+    """A pod's first address and the list of its addresses say the same."""
+    if status.get("podIPs"):
+        status["podIP"] = status["podIPs"][0].get("ip", "")
+    elif status.get("podIP"):
+        status["podIPs"] = [{"ip": status["podIP"]}]
 
 
 def _volume(volume: dict[str, Any]) -> None:
@@ -233,6 +242,7 @@ _SPECIAL: dict[str, Callable[[dict[str, Any]], None]] = {
     _CORE + "EphemeralContainer": _pull_policy,
     _CORE + "PodSpec": _pod_spec,
     _CORE + "Pod": _pod,
+    _CORE + "PodStatus": _pod_status,
     _CORE + "Volume": _volume,
     _CORE + "ServiceSpec": _service_spec,
     _CORE + "Secret": _secret,
