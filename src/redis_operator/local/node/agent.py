@@ -166,8 +166,7 @@ class NodeAgent:
 
         Call it after `run` was cancelled. Volumes stay; the next agent starts the pods again.
         """
-        self._layout.prepare()
-        await _end_all(self._processes, grace)
+        await end_pods(self._layout.root, grace=grace)
 
     # Pods
 
@@ -336,6 +335,22 @@ async def end_pods(data_dir: Path, *, grace: float = 10.0) -> None:
 
 
 async def _end_all(processes: Processes, grace: float) -> None:
+    await processes.open()
+    processes.begin_quitting()
+    census = await processes.census()
+    ends = [processes.watch(identity) for identity in census.running]
+    for identity in census.running:
+        await processes.signal(identity)
+    if ends:
+        await asyncio.wait(ends, timeout=grace)
+    await processes.quit()
+
+
+async def end_pods(data_dir: Path, *, grace: float) -> None:
+    """End every process that an agent of this folder left; harmless when there is none."""
+    processes = Processes(Layout(data_dir).keeper)
+    if not processes.has_work():
+        return
     await processes.open()
     processes.begin_quitting()
     census = await processes.census()

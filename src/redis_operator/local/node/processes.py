@@ -149,6 +149,11 @@ class Processes:
         self._quitting = False
         self._is_open = False
 
+    def has_work(self) -> bool:
+        """Tell whether a keeper runs here, or died and left processes behind."""
+        running = self._folder / "run"
+        return (self._folder / "socket").exists() or (running.exists() and any(running.iterdir()))
+
     async def open(self) -> None:
         """Connect to the keeper, after starting it if need be."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
