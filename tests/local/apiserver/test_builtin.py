@@ -132,6 +132,15 @@ def test_an_object_is_refused_for_the_reasons_of_the_real_server(case: dict[str,
     assert found == {(field, reason, shown(text)) for field, reason, text in case["causes"]}
 
 
+def test_a_named_update_strategy_gets_no_partition_with_it() -> None:
+    named: dict[str, Any] = {"spec": {"updateStrategy": {"type": "RollingUpdate"}}}
+    unnamed: dict[str, Any] = {"spec": {}}
+    for document in (named, unnamed):
+        default("apps", "StatefulSet", document)
+    assert named["spec"]["updateStrategy"] == {"type": "RollingUpdate"}
+    assert unnamed["spec"]["updateStrategy"]["rollingUpdate"] == {"partition": 0}
+
+
 @pytest.mark.parametrize("resource", BUILT_IN, ids=lambda resource: resource.kind)
 def test_every_served_kind_has_a_schema(resource: Any) -> None:
     schema = schema_of(resource.group, resource.version, resource.kind)

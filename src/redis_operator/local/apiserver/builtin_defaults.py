@@ -86,7 +86,6 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "whenDeleted": "Retain",
         "whenScaled": "Retain",
     },
-    _APPS + "StatefulSetUpdateStrategy": {"type": "RollingUpdate"},
     _APPS + "RollingUpdateStatefulSetStrategy": {"partition": 0},
     _APPS + "DeploymentSpec": {
         "progressDeadlineSeconds": 600,
@@ -180,7 +179,9 @@ def _service_spec(spec: dict[str, Any]) -> None:
 
 
 def _stateful_set_strategy(strategy: dict[str, Any]) -> None:
-    if strategy["type"] == "RollingUpdate":
+    """Who names the strategy gets no partition with it; who names none gets both."""
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
 
 
