@@ -328,25 +328,6 @@ class NodeAgent:
 
 
 async def end_pods(data_dir: Path, *, grace: float = 10.0) -> None:
-    """End whatever pods an agent of this folder left running, and their keeper."""
-    layout = Layout(data_dir)
-    layout.prepare()
-    await _end_all(Processes(layout.keeper), grace)
-
-
-async def _end_all(processes: Processes, grace: float) -> None:
-    await processes.open()
-    processes.begin_quitting()
-    census = await processes.census()
-    ends = [processes.watch(identity) for identity in census.running]
-    for identity in census.running:
-        await processes.signal(identity)
-    if ends:
-        await asyncio.wait(ends, timeout=grace)
-    await processes.quit()
-
-
-async def end_pods(data_dir: Path, *, grace: float) -> None:
     """End every process that an agent of this folder left; harmless when there is none."""
     processes = Processes(Layout(data_dir).keeper)
     if not processes.has_work():
