@@ -3,7 +3,7 @@
 | user | who | may |
 |---|---|---|
 | default | applications | everything but administration and dangerous commands |
-| operator | the operator | look, form and heal the cluster, move slots; never flush or reset |
+| operator | the operator | look, form and heal the cluster, move slots; never flush, read or write |
 | replication | servers among themselves | copy, and receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 
@@ -35,7 +35,7 @@ _OPERATOR = (
 )
 _OPERATOR_CLUSTER_6 = (
     "addslots bumpepoch count-failure-reports countkeysinslot delslots failover forget "
-    "getkeysinslot info meet myid nodes replicate set-config-epoch setslot slots"
+    "getkeysinslot info meet myid nodes replicate reset set-config-epoch setslot slots"
 )
 _REPLICATION = "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking"
 _EXPORTER = "-@all +ping +info +dbsize +latency +cluster|info +cluster|nodes +cluster|slots"
@@ -55,7 +55,7 @@ def _default_rules(version: Version) -> str:
 def _operator_rules(version: Version) -> str:
     if _is_old(version):
         return " ".join([_OPERATOR, *(f"+cluster|{w}" for w in _OPERATOR_CLUSTER_6.split())])
-    return f"{_OPERATOR} +cluster -cluster|reset -cluster|flushslots"
+    return f"{_OPERATOR} +cluster -cluster|flushslots"
 
 
 def _replication_rules(version: Version) -> str:

@@ -1,0 +1,372 @@
+"""Moving slots with their keys from one primary to another, while clients go on.
+
+Guarantees
+    - Every step may be repeated, and the move taken up by anybody at any point (I13): what is left
+      behind is at worst slots that are open, or a job that the engine finishes or rolls back.
+    - A slot changes its owner only when the source holds no key of it and the target's replicas
+      have all of them (I4): a target that dies right after takes nothing along.
+    - No command of ours holds a server longer than the pace allows, but for a single big key.
+
+Assumptions: both are primaries of one cluster; nobody moves slots the other way between them at the
+same time (mutual MIGRATE stops both servers); the caller has checked who they are.
+Errors: `MoveError` says what is in the way; other `RedisError`s that a server could not be asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Final
+
+from msgspec import Struct
+
+from . import commands
+from .atomic import import_with_redis, migrate_with_valkey
+from .carrying import Carrier, PlainCarrier, ScriptCarrier, load_script
+from .command import Command, Link
+from .errors import RedisError, ReplyError
+from .moving import Method, Move, MoveError, Pace, Progress, choose_method
+from .slots import NO_SLOTS, SlotSet
+from .versions import Ability, can
+
+__all__ = [
+    "Crowd",
+    "Method",
+    "Move",
+    "MoveError",
+    "Pace",
+    "Progress",
+    "choose_method",
+    "move_slots",
+    "preflight",
+    "rescue_keys",
+]
+
+_TIMEOUT: Final = 5.0
+_SETSLOT_TIMEOUT: Final = 30.0
+_SYNC_SECONDS: Final = 30.0
+_AGREE_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.01
+_OnProgress = Callable[[Progress], None]
+
+
+async def preflight(target: Link, move: Move) -> str | None:
+    """Why the target would refuse the keys, or None. Asked before anything is opened."""
+    if not move.username or not can(move.target.version, Ability.ACL_DRYRUN):
+        return None
+    payload = ("RESTORE-ASKING", "key", 0, "payload", "REPLACE")
+    try:
+        answer = await target.run(commands.acl_dryrun(move.username, payload), timeout=_TIMEOUT)
+    except ReplyError as error:
+        return f"user {move.username} of the target cannot be checked: {error.message}"
+    return None if answer == "OK" else f"user {move.username} may not restore keys: {answer}"
+
+
+async def move_slots(
+    source: Link,
+    target: Link,
+    move: Move,
+    *,
+    others: Sequence[Link] = (),
+    replicas: Sequence[Link] = (),
+    crowd: Crowd | None = None,
+    pace: Pace | None = None,
+    method: Method | None = None,
+    on_progress: _OnProgress | None = None,
+) -> Progress:
+    """Move slots, or finish a move that was begun; return what was done.
+
+    `others` are further primaries, told at once so that no client is sent the wrong way; `replicas`
+    are the target's, watched so that no slot changes hands before they have its keys. `crowd` holds
+    more links to both ends: Valkey 8 lets SETSLOT wait for replicas, one at a time on each link.
+    """
+    tell = on_progress or _tell_nobody
+    chosen = method or choose_method(move.source.version, move.target.version)
+    owned, taken = await _owned(source, target, move)
+    progress = Progress(slots_total=len(move.slots), slots_moved=taken)
+    if chosen in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC):
+        await _move_atomically(source, target, move, owned, chosen)
+        await _wait_agreed(target, move)
+        progress = Progress(slots_total=len(move.slots), slots_moved=move.slots)
+        tell(progress)
+        return progress
+    reason = await preflight(target, move)
+    if reason is not None:
+        raise MoveError(reason)
+    hands = _Hands(
+        source, target, move, others=tuple(others), replicas=tuple(replicas), pace=pace or Pace()
+    )
+    if crowd is not None:
+        hands.crowd = crowd
+    await hands.close(taken)
+    return await hands.move(owned, progress, tell)
+
+
+def _tell_nobody(_: Progress) -> None:
+    """Keep progress to ourselves."""
+
+
+async def _owned(source: Link, target: Link, move: Move) -> tuple[SlotSet, SlotSet]:
+    """Which of the slots the source still owns, and which the target owns already."""
+    views = await asyncio.gather(
+        source.run(commands.cluster_nodes(), timeout=_TIMEOUT),
+        target.run(commands.cluster_nodes(), timeout=_TIMEOUT),
+    )
+    mine = [next((node for node in view if node.is_myself), None) for view in views]
+    for node, side in zip(mine, (move.source, move.target), strict=True):
+        if node is None or node.id != side.id or not node.is_primary:
+            found = "nobody" if node is None else f"node {node.id[:8]}"
+            raise MoveError(f"{side.host} is {found} now, not the primary {side.id[:8]}")
+    at_source, at_target = (node.slots & move.slots for node in mine if node is not None)
+    unknown = move.slots - at_source - at_target
+    if unknown:
+        raise MoveError(f"slots {unknown} belong to neither of the two servers")
+    return at_source - at_target, at_target
+
+
+async def _move_atomically(
+    source: Link, target: Link, move: Move, slots: SlotSet, method: Method
+) -> None:
+    if not slots:
+        return
+    if method is Method.VALKEY_ATOMIC:
+        await migrate_with_valkey(source, move, slots)
+    else:
+        await import_with_redis(target, slots)
+
+
+async def _wait_agreed(target: Link, move: Move) -> None:
+    """Wait until the target says of itself that it owns the slots."""
+    try:
+        async with asyncio.timeout(_AGREE_SECONDS):
+            while True:
+                nodes = await target.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+                if any(node.is_myself and move.slots <= node.slots for node in nodes):
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError as error:
+        raise MoveError(f"the target does not own {move.slots} after they were moved") from error
+
+
+class Crowd(Struct, frozen=True):
+    """More links to the two servers of a move."""
+
+    source: tuple[Link, ...] = ()
+    target: tuple[Link, ...] = ()
+
+
+class _Hands:
+    """The manual way: open slots, carry keys, close slots, group by group."""
+
+    def __init__(
+        self,
+        source: Link,
+        target: Link,
+        move: Move,
+        *,
+        others: tuple[Link, ...],
+        replicas: tuple[Link, ...],
+        pace: Pace,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._move = move
+        self._others = others
+        self._replicas = replicas
+        self._pace = pace
+        self.crowd = Crowd()
+
+    async def _at_source(self, asked: Sequence[Command[None]]) -> None:
+        await _all((self._source, *self.crowd.source), asked)
+
+    async def _at_target(self, asked: Sequence[Command[None]]) -> None:
+        await _all((self._target, *self.crowd.target), asked)
+
+    async def move(self, slots: SlotSet, progress: Progress, tell: _OnProgress) -> Progress:
+        """Move groups of slots one after another."""
+        carrier = await self._carrier()
+        keys, size = progress.keys_moved, progress.bytes_moved
+
+        def carried(_: int, more_keys: int, more_bytes: int) -> None:
+            nonlocal keys, size
+            keys, size = keys + more_keys, size + more_bytes
+
+        moved, left = progress.slots_moved, slots
+        while left:
+            group = left.lowest(self._pace.slots)
+            await self._open(group)
+            await self._empty(group, carrier, carried)
+            await self._wait_replicas()
+            await self.close(group)
+            moved, left = moved | group, left - group
+            progress = Progress(progress.slots_total, moved, keys, size)
+            tell(progress)
+        return progress
+
+    async def _carrier(self) -> Carrier:
+        try:
+            digest = await load_script(self._source, self._move)
+        except ReplyError:
+            return PlainCarrier(self._source, self._move, self._pace)
+        return ScriptCarrier(self._source, self._move, self._pace, digest)
+
+    async def _open(self, slots: SlotSet) -> None:
+        """The target first: a client that the source sends on must find the door open. I4"""
+        source, target = self._move.source.id, self._move.target.id
+        await self._at_target([commands.set_slot_importing(slot, source) for slot in slots])
+        await self._at_source([commands.set_slot_migrating(slot, target) for slot in slots])
+
+    async def _empty(
+        self, slots: SlotSet, carrier: Carrier, carried: Callable[[int, int, int], None]
+    ) -> None:
+        """Carry until the source itself says that it holds no key of these slots. I4"""
+        for _ in range(3):
+            numbers = list(slots)
+            counts = await self._source.run_all(
+                [commands.count_keys_in_slot(slot) for slot in numbers], timeout=_TIMEOUT
+            )
+            filled = [
+                slot for slot, count in zip(numbers, counts, strict=True) if _count(count) > 0
+            ]
+            if not filled:
+                return
+            await _carry(carrier, filled, carried)
+        raise MoveError(f"slots {slots} do not become empty on the source")
+
+    async def _wait_replicas(self) -> None:
+        """Wait until the target's replicas have what it has now. I4
+
+        WAIT would not do: it speaks of what our own connection wrote, and keys came by another one.
+        Asking replicas is quick; without links to them, what they acknowledge once a second counts.
+        """
+        found = await self._target.run(commands.info_replication(), timeout=_TIMEOUT)
+        wanted = found.offset
+        try:
+            async with asyncio.timeout(_SYNC_SECONDS):
+                if self._replicas:
+                    await asyncio.gather(*(_wait_offset(link, wanted) for link in self._replicas))
+                elif found.replicas:
+                    await _wait_acknowledged(self._target, wanted)
+        except TimeoutError as error:
+            raise MoveError(
+                f"a replica of the target has not reached offset {wanted} in {_SYNC_SECONDS:g} s"
+            ) from error
+
+    async def close(self, slots: SlotSet) -> None:
+        """Give the slots their new owner: target first, then source, then everybody else. I4"""
+        if not slots:
+            return
+        owner = [commands.set_slot_node(slot, self._move.target.id) for slot in slots]
+        await self._at_target(owner)
+        await self._at_source(owner)
+        await asyncio.gather(*(_tell(link, owner) for link in self._others))
+
+
+async def _carry(
+    carrier: Carrier, slots: Sequence[int], carried: Callable[[int, int, int], None]
+) -> None:
+    try:
+        await carrier.carry(slots, carried)
+    except ReplyError as error:
+        raise MoveError(f"keys could not be carried: {error}") from error
+
+
+def _count(answer: object) -> int:
+    if isinstance(answer, int):
+        return answer
+    raise MoveError(f"keys of a slot could not be counted: {answer}")
+
+
+async def _wait_offset(replica: Link, wanted: int) -> None:
+    while True:
+        found = await replica.run(commands.info_replication(), timeout=_TIMEOUT)
+        if found.offset >= wanted and found.link_up:
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _wait_acknowledged(target: Link, wanted: int) -> None:
+    while True:
+        found = await target.run(commands.info_replication(), timeout=_TIMEOUT)
+        if all(line.offset >= wanted for line in found.replicas if line.state == "online"):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _all(links: Sequence[Link], asked: Sequence[Command[None]]) -> None:
+    """Run commands that must all succeed, spread over the links; raise the first refusal."""
+    shares = (asked[number :: len(links)] for number in range(len(links)))
+    answers = await asyncio.gather(
+        *(
+            link.run_all(share, timeout=_SETSLOT_TIMEOUT)
+            for link, share in zip(links, shares, strict=True)
+            if share
+        )
+    )
+    for answer in chain.from_iterable(answers):
+        if isinstance(answer, Exception):
+            raise answer
+
+
+async def _tell(link: Link, asked: Sequence[Command[None]]) -> None:
+    """Tell a bystander; it learns by gossip when it cannot be told."""
+    try:
+        await link.run_all(asked, timeout=_TIMEOUT)
+    except RedisError:
+        return
+
+
+async def rescue_keys(
+    holder: Link, owner: Link, move: Move, *, pace: Pace | None = None
+) -> tuple[int, int]:
+    """Bring keys of slots that `holder` (the source) does not own to their owner (the target).
+
+    Returns how many keys were brought and how many stay because the owner has them already: there
+    the owner's are the true ones. The slots are closed again, whatever happens.
+    """
+    speed = pace or Pace()
+    mine, theirs = await _owned_by(holder), await _owned_by(owner)
+    wrong = (move.slots & mine) | (move.slots - theirs)
+    if wrong:
+        raise MoveError(f"slots {wrong} are not the owner's: nothing to rescue there")
+    await _all((holder,), [commands.set_slot_importing(s, move.target.id) for s in move.slots])
+    brought = kept = 0
+    try:
+        for slot in move.slots:
+            more, same = await _rescue_slot(holder, move, slot, speed)
+            brought, kept = brought + more, kept + same
+    finally:
+        await _all((holder,), [commands.set_slot_stable(slot) for slot in move.slots])
+    return brought, kept
+
+
+async def _owned_by(link: Link) -> SlotSet:
+    nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+    return next((node.slots for node in nodes if node.is_myself), NO_SLOTS)
+
+
+async def _rescue_slot(holder: Link, move: Move, slot: int, pace: Pace) -> tuple[int, int]:
+    """One key at a time: a batch would stop at the first key that exists on both sides."""
+    total = await holder.run(commands.count_keys_in_slot(slot), timeout=_TIMEOUT)
+    keys = (
+        await holder.run(commands.get_keys_in_slot(slot, total), timeout=_TIMEOUT) if total else ()
+    )
+    kept = 0
+    for key in keys:
+        command = commands.migrate_keys(
+            [key],
+            host=move.target.host,
+            port=move.target.port,
+            timeout_milliseconds=pace.migrate_milliseconds,
+            username=move.username,
+            password=move.password,
+            replace=False,
+        )
+        try:
+            await holder.run(command, timeout=pace.migrate_milliseconds / 1000 * 2 + _TIMEOUT)
+        except ReplyError as error:
+            if "BUSYKEY" not in error.message:
+                raise MoveError(f"MIGRATE failed: {error.message}") from error
+            kept += 1
+    return len(keys) - kept, kept

@@ -1,0 +1,446 @@
+"""Slots move with all their keys, on real servers, however the move is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import hiredis
+import pytest
+
+from redis_operator.redis import commands
+from redis_operator.redis.atomic import MAXIMUM_REDIS_CHUNK
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.errors import RedisError
+from redis_operator.redis.mover import move_slots, preflight, rescue_keys
+from redis_operator.redis.moving import Method, Move, MoveError, Pace, Progress, Side, choose_method
+from redis_operator.redis.resp import encode
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, key_slot
+from redis_operator.redis.versions import Ability, Version, can
+from redis_operator.testing.servers import EngineBinary, Server, Servers
+
+pytestmark = pytest.mark.servers
+KEYS = 12_000
+GENTLE = Pace(slots=16, keys=10, bytes=2000, microseconds=200)
+
+
+class Pair:
+    """A source that owns everything, a target with a replica, a bystander, and a way to look."""
+
+    def __init__(self, servers: list[Server], links: list[Connection], ids: list[str]) -> None:
+        self.source, self.target, self.replica, self.other = servers
+        self.links = dict(zip(("source", "target", "replica", "other"), links, strict=True))
+        self.ids = dict(zip(("source", "target", "replica", "other"), ids, strict=True))
+        self.version = self.source.binary.version
+
+    def move(self, slots: SlotSet, username: str = "", password: str = "") -> Move:
+        return Move(
+            source=Side(self.ids["source"], self.source.address.host, 6379, self.version),
+            target=Side(self.ids["target"], self.target.address.host, 6379, self.version),
+            slots=slots,
+            username=username,
+            password=password,
+        )
+
+    async def owned(self, asked: str, owner: str) -> SlotSet:
+        nodes = await self.links[asked].run(commands.cluster_nodes(), timeout=5)
+        return next((n.slots for n in nodes if n.id == self.ids[owner]), NO_SLOTS)
+
+    async def open_slots(self) -> int:
+        total = 0
+        for name in ("source", "target", "other"):
+            nodes = await self.links[name].run(commands.cluster_nodes(), timeout=5)
+            [me] = [node for node in nodes if node.is_myself]
+            total += len(me.migrating) + len(me.importing)
+        return total
+
+    async def keys(self, name: str) -> int:
+        return await self.links[name].run(commands.dbsize(), timeout=5)
+
+
+async def speak(server: Server, *lines: tuple[bytes | str | int, ...]) -> list[object]:
+    """Talk to a server as an application does, past our allow-list."""
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    parser = hiredis.Reader()
+    writer.write(b"".join(encode(line) for line in lines))
+    answers: list[object] = []
+    while len(answers) < len(lines):
+        while (answer := parser.gets()) is not False:
+            answers.append(answer)
+        if len(answers) < len(lines):
+            parser.feed(await reader.read(65536))
+    writer.close()
+    return answers
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            if await holds():
+                return
+            await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def pair(binary: EngineBinary, **options: str) -> AsyncIterator[Pair]:
+    async with Servers(binary, options=options) as servers, contextlib.AsyncExitStack() as stack:
+        started = await servers.start(
+            4, options={"cluster-allow-replica-migration": "no", "cluster-node-timeout": "500"}
+        )
+        links = [await stack.enter_async_context(await server.connect()) for server in started]
+        ids = [await link.run(commands.my_id(), timeout=5) for link in links]
+        source, target, replica, other = links
+        await source.run(commands.add_slots(ALL_SLOTS - SlotSet([0, 1])), timeout=5)
+        await target.run(commands.add_slots(SlotSet([0])), timeout=5)
+        await other.run(commands.add_slots(SlotSet([1])), timeout=5)
+        for number, link in enumerate(links, 1):
+            await link.run(commands.set_config_epoch(number), timeout=5)
+        for link in links:
+            meets = [commands.meet(server.address.host, 6379, 16379) for server in started]
+            await link.run_all(meets, timeout=5)
+
+        async def formed() -> bool:
+            infos = [await link.run(commands.cluster_info(), timeout=5) for link in links]
+            return all(info.is_ok and info.known_nodes == 4 for info in infos)
+
+        async def follows() -> bool:
+            found = await replica.run(commands.info_replication(), timeout=5)
+            if found.is_primary:
+                with contextlib.suppress(RedisError):
+                    await replica.run(commands.replicate(ids[1]), timeout=5)
+            return found.link_up
+
+        await eventually(formed)
+        await eventually(follows)
+        yield Pair(started, links, ids)
+
+
+async def fill(found: Pair, count: int = KEYS) -> dict[int, int]:
+    """Write keys of several kinds; return how many each slot has."""
+    lines: list[tuple[bytes | str | int, ...]] = []
+    slots: dict[int, int] = {}
+    for number in range(count):
+        key = f"key:{number}"
+        if key_slot(key) in (0, 1):
+            continue
+        slots[key_slot(key)] = slots.get(key_slot(key), 0) + 1
+        kind = number % 4
+        if kind == 0:
+            lines.append(("SET", key, "v" * (number % 50)))
+        elif kind == 1:
+            lines.append(("HSET", key, "field", number))
+        elif kind == 2:
+            lines.append(("RPUSH", key, *range(5)))
+        else:
+            lines.append(("SET", key, "mortal", "EX", 1000))
+    await speak(found.source, *lines)
+    return slots
+
+
+METHODS = [Method.VALKEY_ATOMIC, Method.SCRIPT, Method.PLAIN]
+HALF = SlotSet.span(8192, 8191 + 512)
+
+
+@pytest.fixture(params=METHODS, ids=lambda m: m.name.lower())
+def method(request: pytest.FixtureRequest, binary: EngineBinary) -> Method:
+    if request.param is Method.VALKEY_ATOMIC and not can(binary.version, Ability.MIGRATESLOTS):
+        pytest.skip(f"{binary.name} has no atomic slot migration")
+    return request.param
+
+
+async def check_moved(found: Pair, slots: SlotSet, expected: dict[int, int]) -> None:
+    there = sum(n for slot, n in expected.items() if slot in slots)
+    here = sum(n for slot, n in expected.items() if slot not in slots)
+    assert await found.keys("target") == there
+    assert await found.keys("source") == here
+    assert await found.open_slots() == 0
+    assert slots <= await found.owned("target", "target")
+    assert not slots & await found.owned("source", "source")
+
+    async def agreed() -> bool:
+        return slots <= await found.owned("other", "target")
+
+    async def copied() -> bool:
+        return await found.keys("replica") == there
+
+    await eventually(agreed)
+    await eventually(copied)
+
+
+async def run(found: Pair, move: Move, method: Method, **more: object) -> Progress:
+    links = found.links
+    if method is Method.PLAIN:
+        await speak(found.source, ("ACL", "SETUSER", "default", "-script|load", "-script"))
+    return await move_slots(
+        links["source"],
+        links["target"],
+        move,
+        others=[links["other"]],
+        replicas=[links["replica"]],
+        method=method,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+async def test_slots_move_with_all_their_keys(binary: EngineBinary, method: Method) -> None:
+    async with pair(binary) as found:
+        expected = await fill(found)
+        told: list[Progress] = []
+        last = await run(found, found.move(HALF), method, on_progress=told.append)
+        await check_moved(found, HALF, expected)
+        assert told[-1] == last
+        assert last.slots_moved == HALF
+        if method is not Method.VALKEY_ATOMIC:
+            assert last.keys_moved == sum(n for slot, n in expected.items() if slot in HALF)
+            assert last.bytes_moved > 0
+        values = await speak(found.target, *_reads(HALF))
+        assert not [value for value in values if value is None or isinstance(value, Exception)]
+
+
+def _reads(slots: SlotSet) -> list[tuple[bytes | str | int, ...]]:
+    return [
+        ("OBJECT", "ENCODING", f"key:{n}") for n in range(KEYS) if key_slot(f"key:{n}") in slots
+    ]
+
+
+async def test_a_move_that_was_done_may_be_done_again(binary: EngineBinary, method: Method) -> None:
+    async with pair(binary) as found:
+        expected = await fill(found, 2000)
+        await run(found, found.move(HALF), method)
+        again = await run(found, found.move(HALF), method)
+        assert again.slots_moved == HALF
+        await check_moved(found, HALF, expected)
+
+
+async def test_a_move_interrupted_anywhere_is_finished_by_the_next(
+    binary: EngineBinary, method: Method
+) -> None:
+    """Stop after ever more commands, as a crash would, each time with new connections."""
+    slots = SlotSet.span(9000, 9063)
+    async with pair(binary) as found:
+        expected = await fill(found, 20_000)
+        for patience in range(1, 40, 3):
+            source, target = await found.source.connect(), await found.target.connect()
+            left = _Countdown(patience)
+            with contextlib.suppress(_CrashedError):
+                await move_slots(
+                    _Mortal(source, left),
+                    _Mortal(target, left),
+                    found.move(slots),
+                    replicas=[found.links["replica"]],
+                    method=method,
+                    pace=GENTLE,
+                )
+            source.close()
+            target.close()
+            total = await found.keys("source") + await found.keys("target")
+            assert total >= sum(expected.values()), "no key is ever on neither side"
+        await run(found, found.move(slots), method)
+        await check_moved(found, slots, expected)
+
+
+class _CrashedError(Exception):
+    """The process that moved is gone."""
+
+
+class _Countdown:
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _CrashedError
+
+
+class _Mortal:
+    """A link whose owner dies after so many commands: what was sent is still done."""
+
+    def __init__(self, link: Connection, left: _Countdown) -> None:
+        self._link = link
+        self._left = left
+
+    async def run(self, command: Command[object], *, timeout: float) -> object:
+        self._left.spend()
+        return await self._link.run(command, timeout=timeout)
+
+    async def run_all(self, asked: list[Command[object]], *, timeout: float) -> list[object]:
+        self._left.spend()
+        return await self._link.run_all(asked, timeout=timeout)
+
+
+async def test_clients_that_write_meanwhile_lose_nothing(
+    binary: EngineBinary, method: Method
+) -> None:
+    slots = SlotSet.span(8192, 8400)
+    async with pair(binary) as found:
+        await fill(found)
+        keys = [f"w:{n}" for n in range(5000) if key_slot(f"w:{n}") in slots]
+        stop = asyncio.Event()
+        written: dict[str, int] = {}
+        writer = asyncio.create_task(_write(found, keys, written, stop))
+        await asyncio.sleep(0.05)
+        await run(found, found.move(slots), method, pace=GENTLE)
+        stop.set()
+        await writer
+        assert written
+        values = await speak(found.target, *[("GET", key) for key in written])
+        lost = {
+            key: (value, count)
+            for (key, count), value in zip(written.items(), values, strict=True)
+            if not isinstance(value, bytes) or int(value) < count
+        }
+        assert lost == {}
+
+
+async def _write(
+    found: Pair, keys: list[str], written: dict[str, int], stop: asyncio.Event
+) -> None:
+    """A cluster client in small: follows MOVED and ASK, notes what was acknowledged."""
+    talks = {
+        server.address.host: await asyncio.open_connection(server.address.host, 6379)
+        for server in (found.source, found.target)
+    }
+
+    async def say(host: str, *lines: tuple[str, ...]) -> object:
+        reader, writer = talks[host]
+        writer.write(b"".join(encode(line) for line in lines))
+        parser = hiredis.Reader()
+        answers: list[object] = []
+        while len(answers) < len(lines):
+            parser.feed(await reader.read(65536))
+            while (answer := parser.gets()) is not False:
+                answers.append(answer)
+        return answers[-1]
+
+    home, number = found.source.address.host, 0
+    while not stop.is_set():
+        key, number = keys[number % len(keys)], number + 1
+        answer = await say(home, ("SET", key, str(number)))
+        for _ in range(20):
+            if answer == b"OK":
+                written[key] = number
+                break
+            text = str(answer)
+            host = text.rpartition(" ")[2].partition(":")[0]
+            if text.startswith("ASK "):
+                answer = await say(host, ("ASKING",), ("SET", key, str(number)))
+            elif text.startswith("MOVED "):
+                answer = await say(host, ("SET", key, str(number)))
+            else:
+                answer = await say(home, ("SET", key, str(number)))
+        await asyncio.sleep(0)
+    for _, writer in talks.values():
+        writer.close()
+
+
+async def test_a_target_that_dies_leaves_the_rest_with_the_source(
+    binary: EngineBinary, method: Method
+) -> None:
+    slots = HALF
+    async with pair(binary) as found:
+        await fill(found, 20_000)
+
+        async def murder() -> None:
+            async def begun() -> bool:
+                if method is Method.VALKEY_ATOMIC:
+                    jobs = await found.links["source"].run(commands.slot_migrations(), timeout=5)
+                    return bool(jobs)
+                return await found.keys("target") > 20
+
+            await eventually(begun)
+            await found.target.kill()
+
+        killer = asyncio.create_task(murder())
+        slow = Pace(slots=16, keys=5, bytes=500, microseconds=100, migrate_milliseconds=500)
+        with pytest.raises(RedisError):
+            await run(found, found.move(slots), method, pace=slow)
+        await killer
+        assert await found.owned("source", "source")
+
+
+async def test_a_big_key_travels_alone_and_one_too_big_not_at_all(binary: EngineBinary) -> None:
+    key = "{key:1}big"
+    slots = SlotSet([key_slot(key)])
+    async with pair(binary) as found:
+        await speak(found.source, ("SET", key, "x" * 3_000_000), ("SET", "{key:1}small", "y"))
+        with pytest.raises(MoveError, match="takes 3"):
+            await run(found, found.move(slots), Method.SCRIPT, pace=Pace(largest_key=1_000_000))
+        assert await found.keys("source") == 2
+        done = await run(found, found.move(slots), Method.SCRIPT)
+        assert done.keys_moved == 2
+        assert await found.keys("target") == 2
+
+
+async def test_the_source_logs_in_to_the_target(binary: EngineBinary) -> None:
+    async with pair(binary) as found:
+        await fill(found, 2000)
+        rules = ("reset", "on", ">pass'word\\", "~*", "-@all", "+restore-asking", "+select")
+        await speak(found.target, ("ACL", "SETUSER", "carrier", *rules))
+        move = found.move(HALF, "carrier", "pass'word\\")
+        assert await preflight(found.links["target"], move) is None
+        await run(found, move, Method.SCRIPT)
+        assert await found.owned("target", "target") >= HALF
+
+
+async def test_missing_rights_are_found_before_anything_is_opened(binary: EngineBinary) -> None:
+    if not can(binary.version, Ability.ACL_DRYRUN):
+        pytest.skip("this version cannot tell beforehand")
+    async with pair(binary) as found:
+        await speak(found.target, ("ACL", "SETUSER", "carrier", "on", ">x", "~*", "-@all"))
+        with pytest.raises(MoveError, match="may not restore keys"):
+            await run(found, found.move(HALF, "carrier", "x"), Method.SCRIPT)
+        assert await found.open_slots() == 0
+
+
+async def test_servers_that_are_somebody_else_by_now_are_refused(binary: EngineBinary) -> None:
+    async with pair(binary) as found:
+        links = found.links
+        with pytest.raises(MoveError, match="now, not the primary"):
+            await move_slots(links["other"], links["target"], found.move(HALF))
+        with pytest.raises(MoveError, match="belong to neither"):
+            await move_slots(links["source"], links["target"], found.move(SlotSet([1])))
+
+
+async def test_stray_keys_are_brought_to_their_owner_and_his_own_are_left_alone(
+    binary: EngineBinary,
+) -> None:
+    slot = key_slot("{key:1}")
+    async with pair(binary) as found:
+        stray = found.links["other"]
+        # Strays come to be when a move is cut off: keys on a server that does not own their slot.
+        await stray.run(commands.set_slot_importing(slot, found.ids["source"]), timeout=5)
+        await speak(
+            found.other,
+            *[line for n in range(5) for line in (("ASKING",), ("SET", f"{{key:1}}{n}", "stray"))],
+        )
+        await speak(found.source, ("SET", "{key:1}0", "true"))
+        await stray.run(commands.set_slot_stable(slot), timeout=5)
+        move = Move(
+            source=Side(found.ids["other"], found.other.address.host, 6379, found.version),
+            target=Side(found.ids["source"], found.source.address.host, 6379, found.version),
+            slots=SlotSet([slot]),
+        )
+        assert await rescue_keys(stray, found.links["source"], move) == (4, 1)
+        values = await speak(found.source, *[("GET", f"{{key:1}}{n}") for n in range(5)])
+        assert values == [b"true"] + [b"stray"] * 4
+        assert await found.open_slots() == 0
+        with pytest.raises(MoveError, match="nothing to rescue"):
+            await rescue_keys(found.links["source"], stray, found.move(SlotSet([slot])))
+
+
+def test_the_best_way_both_ends_know_is_chosen() -> None:
+    v9, v8 = Version("valkey", 9, 0), Version("valkey", 8, 1)
+    r84, r70 = Version("redis", 8, 4), Version("redis", 7, 0)
+    assert choose_method(v9, v9) is Method.VALKEY_ATOMIC
+    assert choose_method(v9, v8) is Method.SCRIPT
+    assert choose_method(r84, r84) is Method.REDIS_ATOMIC
+    assert choose_method(r70, r84) is Method.SCRIPT
+    assert MAXIMUM_REDIS_CHUNK <= 1024
+
+
+def test_a_move_does_not_show_its_password() -> None:
+    side = Side("a" * 40, "127.0.0.1", 6379, Version("redis", 7, 0))
+    assert "secret" not in repr(Move(side, side, HALF, "user", "secret"))
