@@ -100,11 +100,13 @@ def _check_added_tolerations(spec: dict[str, Any], old: dict[str, Any]) -> Itera
         yield forbidden("spec.tolerations", text)
 
 
-def check_pod_spec(path: str, spec: dict[str, Any]) -> Iterator[Cause]:
-    """Check what a pod is to run."""
+def check_pod_spec(
+    path: str, spec: dict[str, Any], claims: frozenset[str] = frozenset()
+) -> Iterator[Cause]:
+    """Check what a pod is to run; `claims` are volumes that its workload will add."""
     volumes = spec.get("volumes") or []
     yield from _check_volumes(f"{path}.volumes", volumes)
-    known = {volume.get("name") for volume in volumes}
+    known = {volume.get("name") for volume in volumes} | claims
     if not spec.get("containers"):
         yield required(f"{path}.containers")
     yield from _check_containers(path, spec, known)

@@ -45,7 +45,11 @@ _MUTABLE = (
 def _check_template(spec: dict[str, Any], kind: str) -> Iterator[Cause]:
     yield from template_labels(spec, kind)
     template = (spec.get("template") or {}).get("spec") or {}
-    yield from check_pod_spec("spec.template.spec", template)
+    claims = frozenset(
+        str((claim.get("metadata") or {}).get("name"))
+        for claim in spec.get("volumeClaimTemplates") or ()
+    )
+    yield from check_pod_spec("spec.template.spec", template, claims)
     policy = template.get("restartPolicy", "Always")
     if policy in {"OnFailure", "Never"}:
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
