@@ -1,0 +1,135 @@
+"""Who may be promoted, and the reason when nobody may."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from planning.test_rules_heal import WANTED, whole_database
+from redis_operator.planning.election import LAG_BYTES, best, limitation, ranked, unsynced
+from redis_operator.planning.observed import Election, NodeId, Observed, Seen
+from redis_operator.planning.situation import Situation
+
+
+def observed() -> tuple[Observed, float]:
+    database = whole_database(replace(WANTED, replicas=2))
+    return database.observe(), database.world.now
+
+
+def changed(seen: Observed, name: str, /, **fields: object) -> Observed:
+    nodes = tuple(replace(n, **fields) if n.pod.name == name else n for n in seen.nodes)
+    return replace(seen, nodes=nodes)
+
+
+def node(seen: Observed, pod: str) -> Seen:
+    return next(n for n in seen.seen if n.pod.name == pod)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"loading": True}, "db-0-1 is still loading its data"),
+        ({"replication": "syncing"}, "db-0-1 is in the middle of a full sync"),
+        ({"pod": "deleting"}, "db-0-1 is being deleted"),
+    ],
+)
+def test_a_candidate_is_turned_down_with_a_reason(fields: dict[str, object], reason: str) -> None:
+    seen, now = observed()
+    candidate = node(seen, "db-0-1")
+    if fields.get("replication") == "syncing":
+        fields = {"replication": replace(candidate.replication, syncing=True)}
+    if fields.get("pod") == "deleting":
+        fields = {"pod": replace(candidate.pod, deleting=True)}
+    seen = changed(seen, "db-0-1", **fields)
+    situation = Situation(WANTED, seen, now)
+    primary = node(seen, "db-0-0").id
+    assert limitation(situation, node(seen, "db-0-1"), primary) == reason
+
+
+def test_a_candidate_needs_links_with_a_majority_of_the_voters() -> None:
+    seen, now = observed()
+    candidate = node(seen, "db-0-1").id
+    for pod in ("db-0-0", "db-1-0", "db-2-0"):
+        voter = node(seen, pod)
+        peers = tuple(replace(p, connected=False) if p.id == candidate else p for p in voter.peers)
+        seen = changed(seen, pod, peers=peers)
+    situation = Situation(WANTED, seen, now)
+    reason = limitation(situation, node(seen, "db-0-1"), node(seen, "db-0-0").id)
+    assert reason is not None
+    assert "db-0-1 is not linked with db-0-0, db-1-0, db-2-0" in reason
+
+
+@pytest.mark.parametrize(
+    ("engine", "age", "over", "waits"),
+    [
+        ("redis", 7.0, False, True),
+        ("redis", 8.5, False, False),
+        ("valkey", 1.0, False, False),
+        ("valkey", 3.0, True, True),
+        ("valkey", 4.5, True, False),
+    ],
+)
+def test_elections_keep_their_distance(engine: str, age: float, over: bool, waits: bool) -> None:
+    seen, now = observed()
+    primary = node(seen, "db-0-0").id
+    seen = changed(seen, "db-0-1", engine=engine)
+    candidate = node(seen, "db-0-1")
+    last = (
+        Election(node=NodeId("other"), at=now - age, over=primary)
+        if over
+        else Election(node=candidate.id, at=now - age)
+    )
+    situation = Situation(WANTED, replace(seen, elections=(last,)), now)
+    assert (limitation(situation, candidate, primary) is not None) is waits
+
+
+def test_the_best_has_the_most_data_then_another_zone() -> None:
+    seen, now = observed()
+    primary = node(seen, "db-0-0").id
+    ahead = node(seen, "db-0-2")
+    more = replace(ahead.replication, offset=ahead.replication.offset + 1)
+    situation = Situation(WANTED, changed(seen, "db-0-2", replication=more), now)
+    assert [n.pod.name for n in ranked(situation, primary)] == ["db-0-2", "db-0-1"]
+    near = replace(node(seen, "db-0-1").pod, zone=node(seen, "db-0-0").pod.zone)
+    situation = Situation(WANTED, changed(seen, "db-0-1", pod=near), now)
+    assert [n.pod.name for n in ranked(situation, primary)] == ["db-0-2", "db-0-1"]
+
+
+def test_different_histories_promote_nobody() -> None:
+    seen, now = observed()
+    gone = node(seen, "db-0-0")
+    seen = replace(seen, nodes=tuple(n for n in seen.nodes if n is not gone))
+    other = replace(node(seen, "db-0-2").replication, id="a history of its own")
+    situation = Situation(WANTED, changed(seen, "db-0-2", replication=other), now)
+    candidate, reason = best(situation, gone.id)
+    assert candidate is None
+    assert "different histories" in reason
+    told = replace(
+        changed(seen, "db-0-2", replication=other),
+        histories=((gone.id, gone.replication.id),),
+    )
+    candidate, _ = best(Situation(WANTED, told, now), gone.id)
+    assert candidate is not None
+    assert candidate.pod.name == "db-0-1"
+
+
+def test_a_replica_that_never_had_the_data_is_not_promoted() -> None:
+    seen, now = observed()
+    gone = node(seen, "db-0-0")
+    seen = replace(seen, nodes=tuple(n for n in seen.nodes if n is not gone))
+    for pod in ("db-0-1", "db-0-2"):
+        bare = replace(node(seen, pod).replication, id=f"fresh {pod}", offset=0, link_up=False)
+        seen = changed(seen, pod, replication=bare, keys=0)
+    candidate, reason = best(Situation(WANTED, seen, now), gone.id)
+    assert candidate is None
+    assert "no live replica with its data" in reason
+
+
+def test_a_replica_too_far_behind_does_not_stand_in() -> None:
+    seen, _ = observed()
+    primary, replica = node(seen, "db-0-0"), node(seen, "db-0-1")
+    offset = primary.replication.offset + LAG_BYTES + 1
+    ahead = replace(primary, replication=replace(primary.replication, offset=offset))
+    reason = unsynced(replica, ahead)
+    assert reason is not None
+    assert f"{LAG_BYTES + 1} bytes behind db-0-0" in reason

@@ -1,0 +1,129 @@
+"""Mistakes planted in the rules are found: each by a situation that has a test of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from planning import test_rules_change as change
+from planning import test_rules_heal as heal
+from redis_operator.planning import election
+from redis_operator.planning.actions import Action, AssignSlots, Fence, at
+from redis_operator.planning.rules import RULES
+from redis_operator.planning.situation import Situation
+from redis_operator.redis.slots import SlotSet
+
+Patch = tuple[str, str, Any]
+
+
+def without(*names: str) -> Patch:
+    return "plan", "RULES", tuple(rule for rule in RULES if rule.__name__ not in names)
+
+
+def give_out(situation: Situation, missing: SlotSet) -> Sequence[Action]:
+    return (AssignSlots(node=at(situation.voters[0]), slots=missing),)
+
+
+# What is broken, and the situation that tells.
+MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
+    "silence is taken for death": (
+        [("rules.assist", "fence_of", lambda _s, _n: Fence.PROCESS_GONE)],
+        heal.test_a_silent_primary_is_left_to_the_engine,
+    ),
+    "a silent sibling is overlooked": (
+        [("election", "_silent_siblings", lambda _s, _p: [])],
+        heal.test_a_silent_sibling_stops_the_assisted_failover,
+    ),
+    "offsets are compared across histories": (
+        [("election", "_of_its_history", lambda s, p: (election.ranked(s, p), ""))],
+        heal.test_a_replica_with_another_shards_data_is_never_promoted,
+    ),
+    "a server with keys is made a replica": (
+        [("rules.follow", "why_not", lambda _s, _n, _l: None), without("rescue", "settle")],
+        heal.test_a_server_with_keys_of_its_own_never_becomes_a_replica,
+    ),
+    "an owner is forgotten before the election": (
+        [
+            ("rules.forget", "_is_ghost", lambda _s, _n, _v: True),
+            without("assist"),
+            ("plan", "breaches", lambda _s, _p: ()),
+        ],
+        heal.test_a_dead_owner_is_forgotten_only_after_its_replica_took_over,
+    ),
+    "stray keys are nobody's business": (
+        [without("rescue")],
+        heal.test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys,
+    ),
+    "epochs are not looked at": (
+        [("situation", "Situation.unsettled_epochs", None)],
+        heal.test_no_slot_changes_hands_while_two_owners_share_an_epoch,
+    ),
+    "everybody is introduced to everybody": (
+        [("rules.connect", "merge_limitation", lambda _one, _two: None)],
+        heal.test_servers_whose_meeting_would_delete_keys_are_not_introduced,
+    ),
+    "lost slots are given out": (
+        [("rules.cover", "_to_their_holders", give_out)],
+        heal.test_deleted_slots_without_keys_are_reported_and_left,
+    ),
+    "new addresses are not noticed": (
+        [("rules.connect", "_has_it_wrong", lambda _a, _b: False)],
+        heal.test_all_pods_new_at_once_are_introduced_and_nothing_else_is_done,
+    ),
+    "slots are given out though a pod is silent": (
+        [("rules.found", "_limitation", lambda _s: ())],
+        heal.test_no_slot_is_given_out_while_a_pod_is_silent,
+    ),
+    "a leaving shard is not looked into": (
+        [
+            ("rules.leave", "_limitations", lambda _s, _i: ([], ())),
+            ("plan", "breaches", lambda _s, _p: ()),
+        ],
+        change.test_a_leaving_shard_is_drained_forgotten_and_only_then_removed,
+    ),
+    "a roll does not wait for sync": (
+        [
+            ("rules.roll", "shard_unrest", lambda _s, _i: None),
+            ("rules.roll", "unrest", lambda _s: None),
+        ],
+        change.test_a_roll_waits_for_real_sync,
+    ),
+    "a roll goes on over broken pods": (
+        [
+            ("rules.roll", "_failing", lambda _s: None),
+            ("rules.roll", "shard_unrest", lambda _s, _i: None),
+            ("plan", "breaches", lambda _s, _p: ()),
+        ],
+        change.test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recovers,
+    ),
+    "primaries are deleted as they come": (
+        [("rules.roll", "_is_stuck", lambda _s, _n: True), ("plan", "breaches", lambda _s, _p: ())],
+        change.test_a_roll_takes_replicas_first_and_hands_over_before_each_primary,
+    ),
+    "elections may follow as fast as they like": (
+        [
+            ("election", "_too_soon", lambda _s, _c, _p: None),
+        ],
+        change.test_a_second_failover_to_the_same_node_waits_on_redis,
+    ),
+    "memory is not reckoned with": (
+        [("rules.rebalance", "_too_big", lambda _s, _i: None)],
+        change.test_a_scale_in_that_would_not_fit_is_refused_with_the_numbers,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches, situation = MUTATIONS[name]
+    for module, attribute, value in patches:
+        target: Any = import_module(f"redis_operator.planning.{module}")
+        *path, last = attribute.split(".")
+        for part in path:
+            target = getattr(target, part)
+        monkeypatch.setattr(target, last, value)
+    with pytest.raises((AssertionError, KeyError, IndexError, ValueError)):
+        situation()

@@ -1,0 +1,433 @@
+"""Changing a database in use, one situation a test, on the simulated cluster."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
+from redis_operator.planning.actions import (
+    ConfigSet,
+    DeletePod,
+    DeleteWorkload,
+    Failover,
+    FailoverMode,
+    Forget,
+    GrowVolume,
+    MoveSlots,
+    Role,
+    ScaleWorkload,
+    StopMoving,
+)
+from redis_operator.planning.advice import Phase, Switchover
+from redis_operator.planning.observed import Election, Moving, NodeId, Volume
+from redis_operator.planning.plan import plan
+from redis_operator.redis.slots import SlotSet
+from redis_operator.testing.cluster.database import SimulatedDatabase
+
+
+def steps_of(database: SimulatedDatabase, kind: type) -> list:  # type: ignore[type-arg]
+    return [step for step in database.plan().steps if isinstance(step, kind)]
+
+
+def carry_out(database: SimulatedDatabase) -> None:
+    for stage in database.plan().stages:
+        outcomes = [list(database.execute(action))[-1] for action in stage]
+        if any(outcomes):
+            break
+
+
+# Shards
+
+
+def test_new_shards_get_even_shares_and_nobody_gives_and_takes() -> None:
+    database = whole_database()
+    database.apply_spec(replace(WANTED, shards=5))
+    for _ in range(20):
+        moves = steps_of(database, MoveSlots)
+        if moves:
+            break
+        carry_out(database)
+        database.advance(0.5)
+    assert moves
+    assert not {m.source.id for m in moves} & {m.target.id for m in moves}
+    assert sum(len(m.slots) for m in moves) == 2 * 3276 + 1
+    assert database.plan().phase is Phase.SCALING
+    assert database.reconcile(patience=40).settled
+    sizes = sorted(len(s.slots) for s in database.servers if s.is_primary)
+    assert sizes == [3276, 3277, 3277, 3277, 3277]
+    assert_serves_all(database)
+
+
+def test_a_leaving_shard_is_drained_forgotten_and_only_then_removed() -> None:
+    """CL-07, K-05"""
+    database = whole_database(replace(WANTED, shards=4))
+    database.apply_spec(WANTED)
+    order = []
+    for _ in range(40):
+        advice = database.plan()
+        if advice.settled:
+            break
+        order += [type(step).__name__ for step in advice.steps]
+        leaving = database.world.servers["db-3-0"]
+        if any(isinstance(step, DeleteWorkload | Forget) for step in advice.steps):
+            assert not leaving.slots
+            assert not leaving.key_count
+        carry_out(database)
+        database.advance(0.5)
+    assert order.index("MoveSlots") < order.index("Forget") < order.index("DeleteWorkload")
+    assert database.plan().settled
+    assert set(database.workloads) == {0, 1, 2}
+    assert_serves_all(database)
+
+
+def test_a_leaving_shard_is_found_by_who_owns_not_by_ordinals() -> None:
+    """CL-07: its primary is another pod by now"""
+    database = whole_database(replace(WANTED, shards=4))
+    database.world.kill("db-3-0")
+    carry_out(database)
+    database.advance(1.0)
+    database.world.start("db-3-0")
+    database.advance(1.0)
+    assert database.server(3, 1).slots
+    database.apply_spec(WANTED)
+    assert database.reconcile(patience=60).settled
+    assert_serves_all(database)
+
+
+def test_a_scale_in_that_would_not_fit_is_refused_with_the_numbers() -> None:
+    database = whole_database(replace(WANTED, shards=4))
+    for server in database.servers:
+        server.config["maxmemory"] = "1000"
+        server.used_memory = 900
+    database.apply_spec(WANTED)
+    advice = database.plan()
+    assert not any(isinstance(step, MoveSlots) for step in advice.steps)
+    assert any("uses 900 bytes and would get about 300" in reason for reason in advice.blocked)
+
+
+def test_a_scale_out_taken_back_half_way_turns_round() -> None:
+    database = whole_database()
+    database.apply_spec(replace(WANTED, shards=4))
+    for _ in range(20):
+        moves = steps_of(database, MoveSlots)
+        if moves:
+            break
+        carry_out(database)
+        database.advance(0.5)
+    for count, _ in enumerate(database.execute(moves[0])):
+        if count == 8:
+            break
+    database.apply_spec(WANTED)
+    assert database.reconcile(patience=60).settled
+    assert set(database.workloads) == {0, 1, 2}
+    assert_serves_all(database)
+
+
+def test_a_move_under_way_that_is_not_wanted_any_more_is_stopped() -> None:
+    database = whole_database(replace(WANTED, shards=4))
+    database.apply_spec(WANTED)
+    seen = database.observe()
+    source, target = NodeId(database.server(0, 0).id), NodeId(database.server(3, 0).id)
+    moving = Moving(source=source, target=target, slots=SlotSet([1]))
+    advice = plan(database.wanted, replace(seen, moving=(moving,)), database.world.now)
+    assert StopMoving(source=source, target=target) in advice.steps
+    turned = Moving(source=target, target=source, slots=SlotSet([1]))
+    advice = plan(database.wanted, replace(seen, moving=(turned,)), database.world.now)
+    assert not advice.steps
+    assert any("on their way" in reason for reason in advice.blocked)
+
+
+def test_no_slots_go_from_a_newer_server_to_an_older_one() -> None:
+    """I12"""
+    database = whole_database(replace(WANTED, shards=4))
+    for server in database.servers:
+        server.version = "8.1.0"
+    database.server(3, 0).version = "9.1.0"
+    database.apply_spec(WANTED)
+    advice = database.plan()
+    assert not any(isinstance(step, MoveSlots) for step in advice.steps)
+    assert any("cannot read" in reason for reason in advice.blocked)
+
+
+# Replicas
+
+
+def test_the_primary_is_moved_before_its_ordinal_leaves() -> None:
+    database = whole_database(replace(WANTED, replicas=2))
+    database.world.write("db", "x", "y")
+    database.wanted = replace(database.wanted, switchover=Switchover(pod="db-0-2"))
+    carry_out(database)
+    database.advance(2.0)
+    assert database.server(0, 2).slots
+    database.apply_spec(replace(WANTED, replicas=1))
+    (step,) = steps_of(database, Failover)
+    assert step.mode is FailoverMode.PLAIN
+    assert step.node.pod in ("db-0-0", "db-0-1")
+    assert not steps_of(database, ScaleWorkload)
+    assert database.reconcile(patience=60).settled
+    assert len(database.pods) == 6
+    assert_serves_all(database)
+
+
+def test_the_last_synced_copy_is_never_scaled_away() -> None:
+    database = whole_database(replace(WANTED, replicas=2))
+    database.world.cut.add(frozenset(("db-0-0", "db-0-1")))
+    database.advance(0.3)
+    database.apply_spec(replace(WANTED, replicas=1))
+    assert not steps_of(database, ScaleWorkload)
+    assert any("has no replication link" in reason for reason in database.plan().blocked)
+
+
+# Rolling
+
+
+def test_a_roll_takes_replicas_first_and_hands_over_before_each_primary() -> None:
+    """CL-18"""
+    database = whole_database()
+    database.apply_spec(WANTED, revision="2")
+    history: list[str] = []
+    for _ in range(80):
+        advice = database.plan()
+        if advice.settled:
+            break
+        for step in advice.steps:
+            if isinstance(step, DeletePod):
+                owner = database.world.servers[step.pod]
+                assert not owner.slots, "a primary with slots was deleted"
+                assert step.expect_role is Role.REPLICA
+                history.append(step.pod)
+            if isinstance(step, Failover):
+                assert step.mode is FailoverMode.PLAIN
+                history.append(f"switch {step.primary_pod}")
+        away = [s for s in range(3) for o in range(2) if f"db-{s}-{o}" not in database.pod_names]
+        assert len(away) <= 1
+        carry_out(database)
+        database.advance(0.5)
+    assert database.plan().settled
+    assert [h for h in history if h.startswith("switch")] == [f"switch db-{i}-0" for i in range(3)]
+    assert sorted(h for h in history if not h.startswith("switch")) == sorted(
+        f"db-{s}-{o}" for s in range(3) for o in range(2)
+    )
+    for shard in range(3):
+        assert history.index(f"switch db-{shard}-0") < history.index(f"db-{shard}-0")
+    assert_serves_all(database)
+
+
+def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recovers() -> None:
+    """IN-07"""
+    database = whole_database()
+    database.image_works = False
+    database.apply_spec(WANTED, revision="2")
+    advice = database.reconcile(patience=20)
+    broken = [pod.name for pod in database.pods if pod.revision == "2"]
+    assert broken == ["db-0-1"]
+    assert any("db-0-1 does not come up: ImagePullBackOff" in r for r in advice.blocked)
+    assert_serves_all(database)
+    database.image_works = True
+    database.apply_spec(WANTED, revision="1")
+    assert database.reconcile(patience=40).settled
+    assert {pod.revision for pod in database.pods} == {"1"}
+    assert_serves_all(database)
+
+
+def test_a_roll_waits_for_real_sync() -> None:
+    """ST-05"""
+    database = whole_database()
+    database.world.sync_seconds = 1000.0
+    database.server(0, 1).replication_id = "lost its history"
+    database.advance(1.0)
+    database.apply_spec(WANTED, revision="2")
+    for _ in range(10):
+        advice = database.plan()
+        assert not any(isinstance(s, Failover) and s.primary_pod == "db-0-0" for s in advice.steps)
+        assert not any(isinstance(s, DeletePod) for s in advice.steps)
+        database.advance(0.5)
+    assert any("full sync" in reason for reason in advice.blocked)
+
+
+def test_a_database_without_copies_is_not_rolled_unless_loss_is_accepted() -> None:
+    bare = replace(WANTED, replicas=0, persistent=False)
+    database = whole_database(bare)
+    database.apply_spec(bare, revision="2")
+    advice = database.plan()
+    assert not advice.steps
+    assert any("allowDataLoss" in reason for reason in advice.blocked)
+
+
+def test_primaries_without_replicas_are_restarted_one_by_one_when_they_have_storage() -> None:
+    single = replace(WANTED, replicas=0)
+    database = whole_database(single)
+    database.apply_spec(single, revision="2")
+    (step,) = steps_of(database, DeletePod)
+    assert step.expect_role is Role.PRIMARY
+    assert database.reconcile(patience=60).settled
+    assert_serves_all(database)
+
+
+def test_two_shards_are_rolled_at_a_time_when_the_spec_says_so() -> None:
+    database = whole_database(replace(WANTED, rolling_shards=2))
+    database.apply_spec(database.wanted, revision="2")
+    assert len(steps_of(database, DeletePod)) == 2
+    assert database.reconcile(patience=60).settled
+
+
+def test_a_paused_update_rolls_nothing_and_still_heals() -> None:
+    database = whole_database(replace(WANTED, update_paused=True))
+    database.apply_spec(database.wanted, revision="2")
+    assert not database.plan().steps
+    database.world.kill("db-0-0")
+    assert steps_of(database, Failover)
+
+
+def test_a_second_failover_to_the_same_node_waits_on_redis() -> None:
+    """The stale election: I6"""
+    database = whole_database()
+    for server in database.servers:
+        server.engine, server.version = "redis", "7.0.15"
+    database.wanted = replace(WANTED, switchover=Switchover(pod="db-0-1"))
+    seen = database.observe()
+    node = NodeId(database.server(0, 1).id)
+    recent = Election(node=node, at=database.world.now - 3.0)
+    advice = plan(database.wanted, replace(seen, elections=(recent,)), database.world.now)
+    assert not any(isinstance(step, Failover) for step in advice.steps)
+    assert any("must wait 5.0 s after the last election" in r for r in advice.blocked)
+    old = Election(node=node, at=database.world.now - 9.0)
+    advice = plan(database.wanted, replace(seen, elections=(old,)), database.world.now)
+    assert any(isinstance(step, Failover) for step in advice.steps)
+
+
+# Config, storage, sleep
+
+
+def test_a_setting_goes_to_one_replica_first_and_then_to_all() -> None:
+    database = whole_database()
+    config = (*WANTED.config, ("maxmemory-policy", "allkeys-lru"))
+    database.apply_spec(replace(WANTED, config=config))
+    first, rest = database.plan().stages
+    assert [type(step) for step in first] == [ConfigSet]
+    assert not database.world.servers[first[0].node.pod].is_primary
+    assert len(rest) == 5
+    assert database.reconcile().settled
+
+
+def test_a_value_the_engine_refuses_goes_no_further_than_one_replica() -> None:
+    """IN-17"""
+    database = whole_database()
+    config = (*WANTED.config, ("maxmemory-policy", ""))
+    database.apply_spec(replace(WANTED, config=config))
+    for _ in range(3):
+        carry_out(database)
+        database.advance(0.5)
+    assert {s.config["maxmemory-policy"] for s in database.servers} == {"noeviction"}
+
+
+def test_drift_goes_back() -> None:
+    database = whole_database()
+    database.server(1, 1).config["cluster-node-timeout"] = "500"
+    (step,) = steps_of(database, ConfigSet)
+    assert step.values == (("cluster-node-timeout", "2000"),)
+
+
+def test_volumes_grow_one_by_one_where_the_class_allows() -> None:
+    """IN-03"""
+    database = whole_database(replace(WANTED, volume_size=200))
+    names = [f"data-db-{s}-{o}" for s in range(3) for o in range(2)]
+    for name in names:
+        database.volumes[name] = Volume(name, name[5:], name, 100, 100, expandable=True)
+    (step,) = steps_of(database, GrowVolume)
+    assert step.size == 200
+    assert database.reconcile().settled
+    assert {v.capacity for v in database.volumes.values()} == {200}
+    database.wanted = replace(database.wanted, volume_size=300)
+    for name in names:
+        database.volumes[name] = replace(database.volumes[name], expandable=False)
+    assert any("ExpansionUnsupported" in reason for reason in database.plan().blocked)
+
+
+def test_hibernation_keeps_data_and_identity() -> None:
+    database = whole_database()
+    before = {server.name: server.id for server in database.servers}
+    database.apply_spec(replace(WANTED, hibernate=True))
+    assert database.reconcile().settled
+    assert database.pods == ()
+    assert database.plan().phase is Phase.HIBERNATED
+    database.apply_spec(WANTED)
+    assert database.reconcile(patience=40).settled
+    assert {server.name: server.id for server in database.servers} == before
+    assert_serves_all(database)
+
+
+def test_hibernation_without_storage_is_refused() -> None:
+    database = whole_database(replace(WANTED, persistent=False))
+    database.apply_spec(replace(database.wanted, hibernate=True))
+    assert not steps_of(database, ScaleWorkload)
+    assert any("would lose all data" in reason for reason in database.plan().blocked)
+
+
+# Switching
+
+
+def test_a_person_may_choose_the_primary() -> None:
+    database = whole_database()
+    database.wanted = replace(WANTED, switchover=Switchover(pod="db-1-1"))
+    (step,) = steps_of(database, Failover)
+    assert step.mode is FailoverMode.PLAIN
+    list(database.execute(step))
+    assert database.server(1, 1).slots
+    assert database.reconcile().settled
+    assert_serves_all(database)
+
+
+def test_a_primary_on_a_drained_machine_hands_over() -> None:
+    """CL-19"""
+    database = whole_database()
+    place = database._places[2, 0]
+    assert place.pod is not None
+    place.pod = replace(place.pod, draining=True)
+    (step,) = steps_of(database, Failover)
+    assert step.node.pod == "db-2-1"
+
+
+def test_primaries_crowded_in_one_zone_are_spread_slowly() -> None:
+    database = whole_database(replace(WANTED, spread_primaries=True))
+    for (shard, ordinal), place in database._places.items():
+        assert place.pod is not None
+        zone = "a" if ordinal == 0 else "bc"[shard % 2]
+        place.pod = replace(place.pod, zone=zone)
+    (step,) = steps_of(database, Failover)
+    list(database.execute(step))
+    database.advance(2.0)
+    assert not steps_of(database, Failover)
+    database.advance(61.0)
+    carry_out(database)
+    database.advance(61.0)
+    zones = sorted(p.zone for p in database.pods if database.world.servers[p.name].slots)
+    assert zones in (["a", "b", "c"], ["a", "b", "b"], ["a", "a", "b"])
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_writes_acknowledged_during_every_change_survive(replicas: int) -> None:
+    shape = replace(WANTED, replicas=replicas)
+    database = whole_database(shape)
+    number = 0
+    for change in (
+        lambda: database.apply_spec(database.wanted, revision="2"),
+        lambda: database.apply_spec(replace(database.wanted, shards=4)),
+        lambda: database.apply_spec(replace(database.wanted, shards=3)),
+    ):
+        change()
+        for _ in range(60):
+            advice = database.plan()
+            if advice.settled:
+                break
+            for stage in advice.stages:
+                for action in stage:
+                    for _ in database.execute(action):
+                        number += 1
+                        database.world.write("db", f"w{number % 500}", str(number))
+            database.advance(0.5)
+        assert database.plan().settled
+    world = database.world
+    wrong = [k for (_, k), v in world.acknowledged.items() if world.read("db", k) != v]
+    assert not wrong
