@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from redis_operator.kube.errors import NoAnswer, StreamStalled, error_from_response
 from redis_operator.kube.request import Request, Response
 
-from .calls import CallWebhook, Connect, Outcome, User, WebhookFailed
+from .calls import Answer, CallWebhook, Connect, Outcome, Steps, User, WebhookFailed
 from .pump import Perform, drive, pump
 from .server import ADMIN, ApiServer
 from .watch import Watch
@@ -31,12 +31,24 @@ class InProcessTransport:
         self._server = server
         self._user = user
         self._perform = perform
+        self._behind = 0
+
+    def behind(self, versions: int) -> InProcessTransport:
+        """Return a transport whose reads are answered as they were so many versions ago."""
+        other = InProcessTransport(self._server, user=self._user, perform=self._perform)
+        other._behind = versions
+        return other
+
+    def _handle(self, request: Request) -> Steps[Answer]:
+        version = self._server.core.store.version
+        lag = max(1, version - self._behind) if self._behind else 0
+        return self._server.handle(request, self._user, lag=lag)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Return the whole answer to one request."""
         try:
             async with asyncio.timeout(timeout):
-                answer = await drive(self._server.handle(request, self._user), self._perform)
+                answer = await drive(self._handle(request), self._perform)
         except TimeoutError:
             raise NoAnswer(f"no answer within {timeout:g} s", host="in-process") from None
         if isinstance(answer, Watch):
@@ -54,7 +66,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def _stream(self, request: Request, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        answer = await drive(self._server.handle(request, self._user), self._perform)
+        answer = await drive(self._handle(request), self._perform)
         if isinstance(answer, Response):
             if answer.status != 200:
                 raise error_from_response(answer, ref=request.path)
