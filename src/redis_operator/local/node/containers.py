@@ -130,7 +130,9 @@ class ContainerRunner:
         assert ended is not None
         if not self._may_restart():
             return False
-        ran = (ended.finished - ended.started).total_seconds() if ended.started else 0.0
+        ran = 0.0
+        if ended.started is not None and ended.reason != "StartError":
+            ran = (ended.finished - ended.started).total_seconds()
         delay = self._backoff.after_end(ran=ran)
         since = (self._home.machine.now() - ended.finished).total_seconds()
         if delay - since > 0:

@@ -119,8 +119,11 @@ class _Ground:
         self.bound: list[str] = []
 
     def _may_create_in(self, folder: str) -> bool:
+        if folder in self.rebuilt:
+            return True
+        # In a user namespace the layer of a folder that root owns cannot be written to.
         top = folder.split("/")[1] if folder else ""
-        return top not in self.as_is or folder in self.rebuilt
+        return top not in self.as_is and os.access(self.stage + folder, os.W_OK)
 
     def make_reachable(self, target: str) -> None:
         """Rebuild folders on the way to a mount point in which the next step is missing."""

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from redis_operator.local.node.keeper import namespaces
+from redis_operator.local.node.mounts import Mount, tree_of
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user may enter."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    for name in ("stage", "volume"):
+        (folder / name).mkdir()
+        (folder / name).chmod(0o777)
+    (folder / "volume/file").write_text("here\n")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def in_child(work: Callable[[], str]) -> str:
+    """Return what some work says in a process of its own."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = work()
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        os.write(writing, text.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+def enter(place: Path, *, user: bool, read_only: bool = False) -> None:
+    volume = place / "volume"
+    mounts = [
+        Mount(volume, "/data"),
+        Mount(volume, "/etc/redis-operator", read_only=True),
+        Mount(volume, "/usr/local/share/deep/er"),
+        Mount(volume / "file", "/usr/local/bin/program"),
+        Mount(volume / "file", "/etc/hosts"),
+        Mount(volume / "file", "/dev/termination-log"),
+    ]
+    tree = tree_of(
+        mounts, stage=place / "stage", hostname="h", working_dir="/work-here", read_only=read_only
+    )
+    namespaces.enter(tree, user=user)
+
+
+def look() -> str:
+    paths = (
+        "/data/file",
+        "/etc/redis-operator/file",
+        "/usr/local/share/deep/er/file",
+        "/usr/local/bin/program",
+        "/etc/hosts",
+        "/dev/termination-log",
+    )
+    texts = {Path(path).read_text() for path in paths}
+    assert texts == {"here\n"}, texts
+    assert Path("/usr/bin/env").exists()
+    assert Path("/etc/passwd").read_text()
+    assert Path("/work-here").is_dir()
+    Path("/dev/null").write_text("gone")
+    Path("/tmp/mine").write_text("x")
+    return "seen"
+
+
+def skip_unless_allowed(text: str) -> None:
+    if text.startswith("PermissionError"):
+        pytest.skip(f"this machine does not allow it: {text}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has mount namespaces of its own")
+def test_root_sees_its_mounts(place: Path) -> None:
+    def work() -> str:
+        enter(place, user=False)
+        Path("/etc/passwd").write_text("overwritten")
+        Path("/usr/bin/env").unlink()
+        return Path("/etc/passwd").read_text()
+
+    assert in_child(lambda: (enter(place, user=False), look())[1]) == "seen"
+    before = Path("/etc/passwd").read_bytes()
+    in_child(work)
+    assert Path("/etc/passwd").read_bytes() == before
+    assert Path("/usr/bin/env").exists()
+    assert (place / "volume/file").read_text() == "here\n"
+
+
+def test_user_namespace_shows_the_same_mounts(place: Path) -> None:
+    text = in_child(lambda: (enter(place, user=True), look())[1])
+    skip_unless_allowed(text)
+    assert text == "seen"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_ordinary_user_sees_the_same_mounts(place: Path) -> None:
+    def work() -> str:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        ctypes.CDLL(None).prctl(4, 1)  # dumpable again, as a process is that always was nobody
+        enter(place, user=True)
+        return look()
+
+    text = in_child(work)
+    skip_unless_allowed(text)
+    assert text == "seen"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has mount namespaces of its own")
+def test_read_only_root_leaves_volumes_writable(place: Path) -> None:
+    def work() -> str:
+        enter(place, user=False, read_only=True)
+        refused = []
+        for path in ("/etc/new", "/new", "/tmp/new", "/usr/new"):
+            try:
+                Path(path).write_text("x")
+            except OSError as error:
+                refused.append(error.strerror)
+        Path("/data/new").write_text("kept")
+        return ", ".join(sorted(set(refused))) + f" {len(refused)}"
+
+    assert in_child(work) == "Read-only file system 4"
+    assert (place / "volume/new").read_text() == "kept"
