@@ -24,12 +24,15 @@ from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import LinkError, LoadingError, RedisError
-from redis_operator.redis.slots import ALL_SLOTS
+from redis_operator.redis.mover import move_slots
+from redis_operator.redis.moving import Move, Side
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_operator.testing.servers import EngineBinary, find_engines, free_host
 
 PASSWORDS = Passwords("app-pw", "operator-pw", "replication-pw", "exporter-pw")
 OPERATOR = Credentials("operator", "operator-pw")
 T = TypeVar("T")
+EARLY = SlotSet.span(0, 16382)
 SHELL = shutil.which("dash") or "sh"
 
 
@@ -179,9 +182,9 @@ async def printed(file: Path, text: str) -> None:
     await eventually(holds)
 
 
-async def form_shard(primary: Pod, replica: Pod) -> None:
+async def form_shard(primary: Pod, replica: Pod, slots: SlotSet = ALL_SLOTS) -> None:
     [primary_id] = await ask(primary, commands.my_id())
-    await ask(primary, commands.add_slots(ALL_SLOTS), commands.meet(replica.host, 6379, 16379))
+    await ask(primary, commands.add_slots(slots), commands.meet(replica.host, 6379, 16379))
     async with await replica.answers() as connection:
 
         async def follows() -> bool:
@@ -194,14 +197,16 @@ async def form_shard(primary: Pod, replica: Pod) -> None:
     await until(replica, commands.info_replication(), lambda found: found.link_up)
 
 
-async def write(pod: Pod, count: int) -> None:
-    """Write keys as an application would."""
+async def write(pod: Pod, count: int, slots: SlotSet = ALL_SLOTS) -> int:
+    """Write keys of these slots as an application would; return how many."""
+    keys = [f"key:{n}" for n in range(count) if key_slot(f"key:{n}") in slots]
     reader, writer = await asyncio.open_connection(pod.host, 6379)
     writer.write(f"AUTH default {PASSWORDS.default}\r\n".encode())
-    writer.write(b"".join(f"SET key:{n} v\r\n".encode() for n in range(count)))
-    for _ in range(count + 1):
+    writer.write(b"".join(f"SET {key} v\r\n".encode() for key in keys))
+    for _ in range(len(keys) + 1):
         assert await reader.readline() == b"+OK\r\n"
     writer.close()
+    return len(keys)
 
 
 async def talk(pod: Pod) -> Callable[[str], Awaitable[str]]:
@@ -418,3 +423,35 @@ async def test_the_operators_user_has_what_is_on_the_allow_list_and_can_not_flus
         ):
             answer = await say(refused)
             assert "NOPERM" in answer or "DEBUG command not allowed" in answer, refused
+
+
+async def test_the_users_have_the_rights_that_moving_slots_needs(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    """X-07, CL-09: a right that is missing shows only when slots move for the first time."""
+    async with pods(tmp_path, binary, 3, Persistence.AOF) as [source, target, replica]:
+        await ask(source, commands.set_config_epoch(1), commands.add_slots(EARLY))
+        [target_id, _] = await ask(target, commands.my_id(), commands.set_config_epoch(2))
+        await form_shard(target, replica, SlotSet([16383]))
+        await ask(source, commands.meet(target.host, 6379, 16379))
+        await until(source, commands.cluster_info(), lambda info: info.known_nodes == 3)
+        await until(target, commands.cluster_info(), lambda info: info.is_ok)
+        await until(source, commands.cluster_info(), lambda info: info.is_ok)
+        written = await write(source, 5000, EARLY)
+        [source_id] = await ask(source, commands.my_id())
+        slots = SlotSet.span(0, 127)
+        move = Move(
+            source=Side(str(source_id), source.host, 6379, binary.version),
+            target=Side(str(target_id), target.host, 6379, binary.version),
+            slots=slots,
+            username="replication",
+            password=PASSWORDS.replication,
+        )
+        links = [await pod.answers() for pod in (source, target, replica)]
+        done = await move_slots(links[0], links[1], move, replicas=[links[2]])
+        assert done.slots_moved == slots
+        [here, there] = [await link.run(commands.dbsize(), timeout=5) for link in links[:2]]
+        assert here + there == written
+        assert there > 0
+        for link in links:
+            link.close()

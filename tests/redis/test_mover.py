@@ -140,7 +140,7 @@ async def fill(found: Pair, count: int = KEYS) -> dict[int, int]:
 
 
 METHODS = [Method.VALKEY_ATOMIC, Method.SCRIPT, Method.PLAIN]
-HALF = SlotSet.span(8192, 8191 + 512)
+HALF = SlotSet.span(8192, 8191 + 128)
 
 
 @pytest.fixture(params=METHODS, ids=lambda m: m.name.lower())
@@ -274,7 +274,7 @@ class _Mortal:
 async def test_clients_that_write_meanwhile_lose_nothing(
     binary: EngineBinary, method: Method
 ) -> None:
-    slots = SlotSet.span(8192, 8400)
+    slots = HALF
     async with pair(binary) as found:
         await fill(found)
         keys = [f"w:{n}" for n in range(5000) if key_slot(f"w:{n}") in slots]

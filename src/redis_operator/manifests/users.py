@@ -3,7 +3,7 @@
 | user | who | may |
 |---|---|---|
 | default | applications | everything but administration and dangerous commands |
-| operator | the operator | look, form and heal the cluster, move slots; never flush, read or write |
+| operator | the operator | look, form and heal the cluster, move slots; neither read nor write |
 | replication | servers among themselves | copy, and receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 
@@ -30,7 +30,7 @@ _DEFAULT = "~* &* +@all -@admin -@dangerous +info +sort"
 _DEFAULT_CLIENT_6 = ("setname", "getname", "id", "info", "tracking", "caching", "reply", "list")
 _OPERATOR = (
     "~* &* -@all +ping +info +role +wait +dbsize +multi +exec +discard +asking +acl +client "
-    "+command +select +evalsha +memory +migrate +type +bgsave +lastsave +shutdown +latency "
+    "+command +select +time +evalsha +memory +migrate +type +bgsave +lastsave +shutdown +latency "
     "+readonly +readwrite +config|get +config|set +script|load +script|exists"
 )
 _OPERATOR_CLUSTER_6 = (
@@ -60,7 +60,8 @@ def _operator_rules(version: Version) -> str:
 
 def _replication_rules(version: Version) -> str:
     if can(version, Ability.MIGRATESLOTS):
-        return f"{_REPLICATION} +cluster|syncslots"
+        # A server sends the content of moving slots as the commands that write it.
+        return f"{_REPLICATION} +@write -flushall -flushdb +multi +exec +cluster|syncslots"
     return _REPLICATION
 
 
