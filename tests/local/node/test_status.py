@@ -105,7 +105,8 @@ def test_unready_containers_are_named_as_a_kubelet_names_them() -> None:
 
 def test_init_containers_that_are_not_done_are_named() -> None:
     containers = [init("one", DONE), init("two", RUNNING), main("a", CREATING)]
-    found = conditions(pod_status(pod(), state(*containers, pod_ip="127.5.0.1"), now=NOW))
+    manifest = pod(initContainers=[{"name": "one"}, {"name": "two"}])
+    found = conditions(pod_status(manifest, state(*containers, pod_ip="127.5.0.1"), now=NOW))
     assert found["Initialized"] == (
         "False",
         "ContainersNotInitialized",
