@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -20,18 +21,25 @@ async def server() -> AsyncIterator[int]:
     """An HTTP server that answers with the status its path names."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(await answer(reader))
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def answer(reader: asyncio.StreamReader) -> bytes:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         status = head.split()[1].strip("/")
         if status == "hang":
             await asyncio.sleep(600)
-        elif status == "garbage":
-            writer.write(b"no http\r\n")
-        elif status == "header":
-            found = "x-test: yes" in head.lower()
-            writer.write(f"HTTP/1.1 {200 if found else 400} X\r\n\r\n".encode())
-        else:
-            writer.write(f"HTTP/1.1 {status} X\r\n\r\n".encode())
-        writer.close()
+        if status == "garbage":
+            return b"no http\r\n"
+        if status == "header":
+            status = "200" if "x-test: yes" in head.lower() else "400"
+        return f"HTTP/1.1 {status} X\r\n\r\n".encode()
 
     tasks: set[asyncio.Task[None]] = set()
 
