@@ -95,13 +95,15 @@ class Collector:
             return await self._empty(obj)
         uid = obj["metadata"]["uid"]
         steps = garbage.plan_owner(resource, obj, list(self._caches.dependents(uid)))
-        if not steps:
-            try:
-                step = await self._plan_dependent(resource, obj)
-            except ApiError as error:
-                return Retry(error)
-            steps = [step] if step is not None else []
-        return await execute(self._caches, steps)
+        if steps:
+            outcome = await execute(self._caches, steps)
+            # An orphan no longer names its owner, so its change will not bring us back here.
+            return Again(0.0) if isinstance(outcome, Done) else outcome
+        try:
+            step = await self._plan_dependent(resource, obj)
+        except ApiError as error:
+            return Retry(error)
+        return await execute(self._caches, [step] if step is not None else [])
 
     async def _plan_dependent(self, resource: str, obj: Obj) -> ObjectChange | None:
         exists: dict[str, bool] = {}

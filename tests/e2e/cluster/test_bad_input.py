@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redis_operator.kube.errors import Invalid
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"shards": 2}, "spec.shards"),
+        ({"shards": -1}, "spec.shards"),
+        ({"shards": 10000}, "spec.shards"),
+        ({"engine": "memcached"}, "spec.engine"),
+        ({"config": {"save": "a\nrequirepass x"}}, "spec.config"),
+        ({"auth": {"secretName": "other/secret"}}, "spec.auth.secretName"),
+        ({"storage": {"size": "much"}}, "spec.storage.size"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_a_bad_field_is_refused_with_its_path(
+    database: Any, spec: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        await database(**spec)
+    assert path in str(refusal.value)
+
+
+async def test_a_directive_of_ours_is_told_by_its_path_and_nothing_is_started(
+    database: Any,
+) -> None:
+    cache = await database(config={"port": "1"})
+    found = await cache.wait_condition("Ready", "False", reason="InvalidSpec", seconds=30)
+    assert "spec.config" in found["message"]
+    assert await cache.pods() == {}
+
+
+async def test_a_missing_auth_secret_is_told_and_what_runs_keeps_running(database: Any) -> None:
+    cache = await database()
+    await cache.wait_ready()
+    uids = await cache.uids()
+    application = await cache.fill(50)
+    await cache.patch(auth={"secretName": "nowhere"})
+    found = await cache.wait_condition("Ready", "False", reason="AuthSecret", seconds=30)
+    assert "nowhere" in found["message"]
+    assert await cache.uids() == uids
+    assert await cache.check(application) == []
+    await cache.patch(auth=None)
+    await cache.wait_ready()
+    assert await cache.uids() == uids

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.harness import REDISES, until
+from redis_operator.kube.errors import NotFound
+
+pytestmark = pytest.mark.e2e
+
+STORED = {"storage": {"size": "1Gi"}, "durability": {"persistence": "aof"}}
+
+
+async def _is_gone(cache: Any) -> bool:
+    try:
+        await cache.client.get(REDISES, cache.key)
+    except NotFound:
+        return not await cache.pods()
+    return False
+
+
+async def _has_no_claims(cache: Any) -> bool:
+    return not await cache.claims()
+
+
+async def test_a_deleted_database_takes_its_pods_and_volumes_along(database: Any) -> None:
+    cache = await database(**STORED)
+    await cache.wait_ready()
+    await cache.client.delete(REDISES, cache.key)
+    await until(lambda: _is_gone(cache), seconds=60, what="the database to be gone")
+    await until(lambda: _has_no_claims(cache), seconds=60, what="its claims to be gone")
+
+
+async def test_a_database_made_anew_on_retained_volumes_has_its_data_back(database: Any) -> None:
+    cache = await database(**STORED, deletion={"policy": "Retain"})
+    await cache.wait_ready()
+    application = await cache.fill(200)
+    await cache.client.delete(REDISES, cache.key)
+    await until(lambda: _is_gone(cache), seconds=60, what="the database to be gone")
+    assert len(await cache.claims()) == 6
+    again = await database(**STORED, deletion={"policy": "Retain"})
+    await again.wait_ready(seconds=90)
+    assert await again.check(application) == []
+
+
+async def test_the_end_does_not_wait_for_servers_that_do_not_answer(database: Any) -> None:
+    cache = await database(image="no-such-image:1", version="9.1")
+    await cache.wait_condition("Ready", "False")
+    await cache.client.delete(REDISES, cache.key)
+    await until(lambda: _is_gone(cache), seconds=60, what="the database to be gone")
