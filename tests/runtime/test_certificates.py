@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import ssl
 from datetime import UTC, datetime, timedelta
 
@@ -108,7 +109,7 @@ def test_an_authority_is_rotated_so_that_every_step_is_trusted_by_the_step_befor
     """Clients hold the bundle of one step while the server serves the certificate of the next."""
     material, _ = renewed(None, names=NAMES, now=START)
     now = START + timedelta(days=2434)
-    reasons, bundles = [], [authorities(material)]
+    reasons, moments, bundles = [], [], [authorities(material)]
     material, _ = renewed(material, names=NAMES, now=now - timedelta(days=20)) or (material, "")
     for _ in range(200):
         step = renewed(material, names=NAMES, now=now)
@@ -116,6 +117,7 @@ def test_an_authority_is_rotated_so_that_every_step_is_trusted_by_the_step_befor
             before = material
             material, reason = step
             reasons.append(reason)
+            moments.append(now)
             trusted_before = msgspec.structs.replace(material, authorities=before.authorities)
             assert is_trusted(trusted_before), reason
             assert is_trusted(material)
@@ -127,6 +129,8 @@ def test_an_authority_is_rotated_so_that_every_step_is_trusted_by_the_step_befor
         "the old authority is no longer needed",
     ]
     assert [len(bundle) for bundle in bundles] == [1, 2, 2, 1]
+    waits = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    assert all(timedelta(hours=1) <= wait <= timedelta(hours=1, minutes=20) for wait in waits)
 
 
 def test_an_expired_authority_is_replaced_whole():
