@@ -48,7 +48,12 @@ _VALUE_TEXT = (
 _LABELS = {("", "Namespace")}
 _LABELS_1035 = {("", "Service")}
 _PATH_NAMES = "rbac.authorization.k8s.io"
-_STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
+_STANDARD_FINALIZERS = {
+    "kubernetes",
+    "orphan",
+    "foregroundDeletion",
+    "customresourcecleanup.apiextensions.k8s.io",
+}
 _ANNOTATIONS = 256 * 1024
 
 
