@@ -66,6 +66,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         until("the embedded server answers", lambda: _answers(process, path, log), seconds=30)
         yield str(path)
+        assert process.poll() is None, f"the embedded server ended: {log.read_text()[-2000:]}"
     finally:
         process.terminate()
         process.wait(20)

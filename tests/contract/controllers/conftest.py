@@ -16,7 +16,7 @@ from contract.driver import Api
 
 
 @pytest.fixture(scope="session")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The cluster named by KUBECONFIG, or a local one of this session's own."""
     given = os.environ.get("KUBECONFIG")
     if given:
@@ -25,7 +25,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program = str(Path(sys.executable).parent / "redis-operator")
     name = f"contract-{uuid.uuid4().hex[:6]}"
     home = tmp_path_factory.mktemp("local-mode")
-    environment = {**os.environ, "XDG_DATA_HOME": str(home)}
+    environment = {**os.environ, "REDIS_OPERATOR_HOME": str(home)}
     command = [program, "up", "--name", name, "--detach", "--without-operator"]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -45,6 +45,14 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def cluster_api(cluster: str) -> Iterator[Api]:
+    """The cluster, spoken to as its administrator."""
+    administrator = Api.from_kubeconfig(cluster)
+    yield administrator
+    administrator.close()
+
+
+@pytest.fixture(scope="session")
 def image() -> str:
     """A server image that the cluster has; it brings a shell and the usual tools."""
     return os.environ.get("CONTRACT_IMAGE") or (
@@ -53,9 +61,9 @@ def image() -> str:
 
 
 @pytest.fixture
-def world(api: Api, kubeconfig: str, unique: str, image: str) -> Iterator[World]:
+def world(cluster_api: Api, cluster: str, unique: str, image: str) -> Iterator[World]:
     """A new namespace in a cluster where controllers and a node are at work."""
-    place = World(api, f"contract-{unique}", kubeconfig=kubeconfig, image=image)
+    place = World(cluster_api, f"contract-{unique}", kubeconfig=cluster, image=image)
     place.create("namespaces", {"metadata": {"name": place.name}})
     place.until("the account is there", lambda: place.get("serviceaccounts/default").status == 200)
     yield place

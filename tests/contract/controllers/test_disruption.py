@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from contract.controllers.workloads import World
+from contract.driver import Api
 
 
 def budget(world: World, **spec: Any) -> None:
@@ -62,9 +64,9 @@ def _counts_or_none(world: World) -> Any:
 
 
 @pytest.fixture(scope="module")
-def three(api: Any, kubeconfig: str, image: str) -> Any:
+def three(cluster_api: Api, cluster: str, image: str) -> Iterator[World]:
     """A namespace with three ready pods, for all the arithmetic."""
-    world = World(api, f"contract-{uuid.uuid4().hex[:8]}", kubeconfig=kubeconfig, image=image)
+    world = World(cluster_api, f"contract-{uuid.uuid4().hex[:8]}", kubeconfig=cluster, image=image)
     world.create("namespaces", {"metadata": {"name": world.name}})
     world.until("the account is there", lambda: world.get("serviceaccounts/default").status == 200)
     world.create("replicasets", world.workload(replicas=3))
