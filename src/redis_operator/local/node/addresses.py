@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .errors import AddressError
 
-__all__ = ["AddressPool", "is_free", "listening_addresses"]
+__all__ = ["AddressPool", "can_bind", "listening_addresses"]
+
+_LOOK_EVERY = 1.0
 
 
 class AddressPool:
@@ -29,6 +32,7 @@ class AddressPool:
         *,
         state: Path | None = None,
         is_free: Callable[[str], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._network = ipaddress.IPv4Network(network)
         if not self._network.is_loopback:
@@ -36,9 +40,19 @@ class AddressPool:
                 f"{network} is not a loopback network; choose one within 127.0.0.0/8"
             )
         self._state = state
-        self._is_free = is_free or globals()["is_free"]
+        self._is_free = is_free or self._look
+        self._clock = clock
         self._leased: set[str] = set()
+        self._busy: set[str] = set()
+        self._looked = -_LOOK_EVERY
         self._next = self._read()
+
+    def _look(self, address: str) -> bool:
+        """Tell whether an address is free; who listens is looked up once in a while only."""
+        if self._clock() - self._looked >= _LOOK_EVERY:
+            self._looked = self._clock()
+            self._busy = listening_addresses()
+        return address not in self._busy and can_bind(address)
 
     def _read(self) -> int:
         if self._state is None:
@@ -96,11 +110,11 @@ def listening_addresses() -> set[str]:
     return found
 
 
-def is_free(address: str) -> bool:
-    """Tell whether an address can be bound and no program listens on it."""
+def can_bind(address: str) -> bool:
+    """Tell whether this machine lets programs bind an address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.bind((address, 0))
         except OSError:
             return False
-    return address not in listening_addresses()
+    return True

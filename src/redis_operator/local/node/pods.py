@@ -38,6 +38,7 @@ __all__ = ["PodRunner"]
 _log = logging.getLogger(__name__)
 _MOUNT_RETRY_LONGEST = 122.0
 _FORCED_GRACE = 1.0
+_FIRST_STATUS_AFTER = 0.05
 _OVER = ("Succeeded", "Failed")
 
 
@@ -275,7 +276,8 @@ class PodRunner:
         """Give the pod its volumes and its address; return False when told to end meanwhile."""
         if self._start_time is None:
             self._start_time = self.machine.now()
-        self.changed()
+        # A pod that starts at once is published once, when it runs.
+        asyncio.get_running_loop().call_later(_FIRST_STATUS_AFTER, self.changed)
         delay = 0.5
         while not self._ending.is_set():
             try:
@@ -288,7 +290,6 @@ class PodRunner:
                 await self._pause(delay)
                 delay = min(delay * 2, _MOUNT_RETRY_LONGEST)
             else:
-                self.changed()
                 return True
         return False
 
