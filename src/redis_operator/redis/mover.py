@@ -279,11 +279,13 @@ def _count(answer: object) -> int:
 
 
 async def _wait_offset(replica: Link, wanted: int) -> None:
+    pause = _LOOK_SECONDS / 16
     while True:
         found = await replica.run(commands.info_replication(), timeout=_TIMEOUT)
         if found.offset >= wanted and found.link_up:
             return
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LOOK_SECONDS)
 
 
 async def _wait_acknowledged(target: Link, wanted: int) -> None:
