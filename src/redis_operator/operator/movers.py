@@ -10,19 +10,39 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from typing import Any
 
+from msgspec import Struct
+
+from redis_operator.api.redis import Progress as ToldProgress
 from redis_operator.kube.meta import Key
-from redis_operator.operator.errors import ActionError, Refused
-from redis_operator.operator.servers import Servers
-from redis_operator.planning.actions import MoveSlots, RescueKeys, StopMoving
+from redis_operator.operator.errors import ActionError
+from redis_operator.operator.servers import PORT, Servers, version_of
+from redis_operator.planning.actions import At, MoveSlots, RescueKeys, StopMoving
 from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.redis import commands
+from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.errors import RedisError
+from redis_operator.redis.mover import move_slots, rescue_keys
+from redis_operator.redis.moving import Move, Progress, Side
+from redis_operator.redis.slots import SlotSet
 from redis_operator.runtime.logs import fields
 
 __all__ = ["DatabaseMovers", "SlotMovers"]
 
 _LOG = logging.getLogger(__name__)
+_TIMEOUT = 5.0
+_Place = tuple[Key, NodeId, NodeId]
+
+
+class _Journey(Struct):
+    """One move under way."""
+
+    moving: Moving
+    begun: float
+    task: asyncio.Task[None] | None = None
+    progress: Progress | None = None
 
 
 class SlotMovers:
@@ -30,46 +50,72 @@ class SlotMovers:
 
     def __init__(self, *, on_end: Callable[[Key], None]) -> None:
         self._on_end = on_end
-        self._tasks: dict[tuple[Key, NodeId, NodeId], tuple[asyncio.Task[None], Moving]] = {}
+        self._journeys: dict[_Place, _Journey] = {}
+        self._failures: dict[Key, str] = {}
 
-    def of(self, key: Key) -> DatabaseMovers:
-        """Return the moves of one database, as its executor uses them."""
-        return DatabaseMovers(self, key)
+    def of(self, key: Key, login: Credentials) -> DatabaseMovers:
+        """Return the moves of one database; servers log in to each other with `login`."""
+        return DatabaseMovers(self, key, login)
 
     def moving(self, key: Key) -> tuple[Moving, ...]:
         """Return the moves of a database that are under way."""
-        return tuple(moving for (owner, _, _), (_, moving) in self._tasks.items() if owner == key)
+        return tuple(j.moving for place, j in self._journeys.items() if place[0] == key)
 
-    def start(self, key: Key, moving: Moving, work: Coroutine[Any, Any, None]) -> None:
+    def failure(self, key: Key) -> str:
+        """Return why the last move of a database ended early; empty when it did not."""
+        return self._failures.get(key, "")
+
+    def progress(self, key: Key) -> ToldProgress | None:
+        """Return how far the moves of a database have come, all together."""
+        found = [j for place, j in self._journeys.items() if place[0] == key]
+        if not found:
+            return None
+        told = [j.progress for j in found if j.progress is not None]
+        total = sum(len(j.moving.slots) for j in found)
+        moved = sum(len(p.slots_moved) for p in told)
+        begun = min(j.begun for j in found)
+        spent = asyncio.get_running_loop().time() - begun
+        return ToldProgress(
+            slots_moved=moved,
+            slots_total=total,
+            keys_moved=sum(p.keys_moved for p in told),
+            bytes_moved=sum(p.bytes_moved for p in told),
+            seconds_left=round(spent * (total - moved) / moved) if moved else 0,
+        )
+
+    def start(
+        self, key: Key, moving: Moving, work: Callable[[_Journey], Coroutine[Any, Any, None]]
+    ) -> None:
         """Begin a move unless one of this pair is under way."""
         place = (key, moving.source, moving.target)
-        if place in self._tasks:
-            work.close()
+        if place in self._journeys:
             return
-        task = asyncio.create_task(self._run(place, work))
-        self._tasks[place] = (task, moving)
+        journey = _Journey(moving=moving, begun=asyncio.get_running_loop().time())
+        self._journeys[place] = journey
+        journey.task = asyncio.create_task(self._run(place, work(journey)))
 
-    async def _run(
-        self, place: tuple[Key, NodeId, NodeId], work: Coroutine[Any, Any, None]
-    ) -> None:
+    async def _run(self, place: _Place, work: Coroutine[Any, Any, None]) -> None:
+        key = place[0]
         try:
             await work
+            self._failures.pop(key, None)
         except (ActionError, RedisError) as error:
-            _LOG.warning("a slot move ended early", extra=fields(database=place[0], why=error))
+            self._failures[key] = str(error)
+            _LOG.warning("a slot move ended early", extra=fields(database=key, why=error))
         finally:
-            self._tasks.pop(place, None)
-            self._on_end(place[0])
+            self._journeys.pop(place, None)
+            self._on_end(key)
 
     async def stop(self, key: Key, source: NodeId, target: NodeId) -> None:
         """End a move and wait until it has ended."""
-        found = self._tasks.get((key, source, target))
-        if found is not None:
-            found[0].cancel()
-            await asyncio.wait([found[0]])
+        found = self._journeys.get((key, source, target))
+        if found is not None and found.task is not None:
+            found.task.cancel()
+            await asyncio.wait([found.task])
 
     async def close(self) -> None:
         """Stop every move; what is half done is finished by whoever looks next."""
-        tasks = [task for task, _ in self._tasks.values()]
+        tasks = [j.task for j in self._journeys.values() if j.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -78,17 +124,62 @@ class SlotMovers:
 class DatabaseMovers:
     """The moves of one database."""
 
-    def __init__(self, movers: SlotMovers, key: Key) -> None:
+    def __init__(self, movers: SlotMovers, key: Key, login: Credentials) -> None:
         self._movers = movers
         self._key = key
+        self._login = login
 
     async def move(self, servers: Servers, action: MoveSlots) -> None:
-        """Begin to move slots."""
-        raise Refused("slots are not moved by this version yet")
+        """Begin to move slots; both ends were just seen to be who they are."""
+        await asyncio.gather(servers.reach(action.source), servers.reach(action.target))
+        moving = Moving(action.source.id, action.target.id, action.slots)
+        self._movers.start(
+            self._key, moving, lambda journey: self._travel(servers, action, journey)
+        )
+
+    async def _travel(self, servers: Servers, action: MoveSlots, journey: _Journey) -> None:
+        """Carry one move out, over connections of its own: a long command must not hide probes."""
+
+        def note(progress: Progress) -> None:
+            journey.progress = progress
+
+        async with AsyncExitStack() as stack:
+            source = await stack.enter_async_context(await servers.anew(action.source))
+            target = await stack.enter_async_context(await servers.anew(action.target))
+            nodes = await target.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+            ends = (action.source.id, action.target.id)
+            others = [n.ip for n in nodes if n.is_primary and not n.is_failed and n.id not in ends]
+            replicas = [n.ip for n in nodes if n.primary == action.target.id and not n.is_failed]
+            move = await self._move(source, target, action.source, action.target, action.slots)
+            await move_slots(
+                source,
+                target,
+                move,
+                others=await servers.at_addresses(others),
+                replicas=await servers.at_addresses(replicas),
+                on_progress=note,
+            )
 
     async def rescue(self, servers: Servers, action: RescueKeys) -> None:
         """Bring stray keys to the owner of their slots."""
-        raise Refused("keys are not moved by this version yet")
+        async with AsyncExitStack() as stack:
+            holder = await stack.enter_async_context(await servers.anew(action.holder))
+            owner = await stack.enter_async_context(await servers.anew(action.owner))
+            move = await self._move(holder, owner, action.holder, action.owner, action.slots)
+            brought, kept = await rescue_keys(holder, owner, move)
+        _LOG.info("keys brought home", extra=fields(keys=brought, kept_by_owner=kept))
+
+    async def _move(
+        self, source: Connection, target: Connection, origin: At, end: At, slots: SlotSet
+    ) -> Move:
+        versions = await asyncio.gather(version_of(source), version_of(target))
+        return Move(
+            source=Side(origin.id, origin.ip, PORT, versions[0]),
+            target=Side(end.id, end.ip, PORT, versions[1]),
+            slots=slots,
+            username=self._login.username,
+            password=self._login.password,
+        )
 
     async def stop(self, action: StopMoving) -> None:
         """End a move at its next boundary."""

@@ -22,7 +22,7 @@ from redis_operator.kube.errors import ApiError, KubeError
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts
-from redis_operator.manifests.users import OPERATOR
+from redis_operator.manifests.users import OPERATOR, REPLICATION
 from redis_operator.operator.children import ChildError, Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.execute import Executor, Outcome
@@ -113,6 +113,7 @@ class Reconciler(Struct, frozen=True):
     async def _bring(self, key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Result:
         """Look, plan and act until there is nothing to do at once."""
         wanted = wanted_of(redis, facts)
+        login = Credentials(REPLICATION, facts.passwords.replication)
         count_on: tuple[str, ...] = ()
         for _ in range(_LOOKS):
             request = Request(
@@ -124,11 +125,11 @@ class Reconciler(Struct, frozen=True):
             )
             observed = await self.observer.observe(request)
             advice = plan(wanted, observed, time.time())
-            outcomes = await self._carry_out(raw, redis, request, advice)
+            outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             count_on = advice.count_on
-            failures = tuple(o.error for o in outcomes if not o.done)
-            after = status(wanted, observed, advice, self._context(redis, failures))
+            failures = [o.error for o in outcomes if not o.done]
+            after = status(wanted, observed, advice, self._context(key, redis, failures))
             if not self._goes_on(advice, outcomes):
                 await self.reporter.report(raw, redis.status, after)
                 return self._rest(advice, observed, outcomes)
@@ -137,7 +138,7 @@ class Reconciler(Struct, frozen=True):
         return Again(_SOON_SECONDS)
 
     async def _carry_out(
-        self, raw: Manifest, redis: Redis, request: Request, advice: Plan
+        self, raw: Manifest, redis: Redis, request: Request, advice: Plan, login: Credentials
     ) -> tuple[Outcome, ...]:
         if not advice.stages:
             return ()
@@ -148,7 +149,8 @@ class Reconciler(Struct, frozen=True):
             servers,
             keep_claims=redis.spec.storage is not None and redis.spec.storage.retain,
         )
-        executor = Executor(servers, objects, self.movers.of(request.key), before=self.before)
+        movers = self.movers.of(request.key, login)
+        executor = Executor(servers, objects, movers, before=self.before)
         _LOG.info("acting", extra=fields(rule=advice.rule, why=advice.why, steps=len(advice.steps)))
         outcomes = await executor.carry_out(advice)
         for outcome in outcomes:
@@ -184,13 +186,15 @@ class Reconciler(Struct, frozen=True):
         await self.reporter.report(raw, before, refused(context, reason, messages))
         return Again(self.interval)
 
-    def _context(self, redis: Redis, failures: tuple[str, ...]) -> Context:
+    def _context(self, key: Key, redis: Redis, failures: list[str]) -> Context:
         meta = redis.metadata
+        stopped = self.movers.failure(key)
         return Context(
             previous=redis.status,
             generation=meta.generation,
             now=_now(),
-            failures=failures,
+            failures=tuple([*failures, stopped] if stopped else failures),
+            progress=self.movers.progress(key),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )

@@ -7,7 +7,7 @@ the effect is unknown and the next look will tell.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from redis_operator.operator.errors import Failed, Refused
@@ -35,7 +35,7 @@ from redis_operator.redis.errors import RedisError, RefusedError, ReplyError
 from redis_operator.redis.replies import ClusterNode, PrimaryRole
 from redis_operator.redis.versions import Ability, Version, can, parse_version
 
-__all__ = ["BUS_PORT", "PORT", "Servers"]
+__all__ = ["BUS_PORT", "PORT", "Servers", "version_of"]
 
 PORT, BUS_PORT = 6379, 16379
 _TIMEOUT = 2.0
@@ -73,6 +73,26 @@ class Servers:
             raise Refused(f"{at.pod} is node {found[:8]} now, not {at.id[:8]}")
         return connection
 
+    async def anew(self, at: At) -> Connection:
+        """Open a connection of one's own to a server, for work that takes long. Close it."""
+        await self.reach(at)
+        target = self._targets[at.pod]
+        return await connect(
+            target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
+        )
+
+    async def at_addresses(self, addresses: Iterable[str]) -> list[Connection]:
+        """Return connections to those of our servers that are at these addresses and answer."""
+        wanted = set(addresses)
+        found = []
+        for target in self._targets.values():
+            if target.address.host in wanted:
+                try:
+                    found.append(await self._links.open(target, timeout=_TIMEOUT))
+                except RedisError:
+                    continue  # it will learn from its peers
+        return found
+
     async def meet(self, action: Meet) -> None:
         """Introduce two servers that are both who we think they are."""
         node, _ = await asyncio.gather(self.reach(action.node), self.reach(action.peer))
@@ -109,7 +129,7 @@ class Servers:
         keys = await _keys(connection)
         if keys > action.expect_keys:
             raise Refused(f"{action.node.pod} holds {keys} keys by now")
-        version = await _version(connection)
+        version = await version_of(connection)
         ranged = can(version, Ability.ADDSLOTSRANGE)
         command = commands.add_slots_range(missing) if ranged else commands.add_slots(missing)
         await connection.run(command, timeout=_TIMEOUT)
@@ -154,7 +174,7 @@ class Servers:
     async def cancel_job(self, action: CancelJob) -> None:
         """Cancel the atomic slot migrations of a server."""
         connection = await self.reach(action.node)
-        version = await _version(connection)
+        version = await version_of(connection)
         if can(version, Ability.MIGRATESLOTS):
             await connection.run(commands.cancel_slot_migrations(), timeout=_TIMEOUT)
         else:
@@ -272,7 +292,8 @@ async def _keys(connection: Connection) -> int:
     return await connection.run(commands.dbsize(), timeout=_TIMEOUT)
 
 
-async def _version(connection: Connection) -> Version:
+async def version_of(connection: Connection) -> Version:
+    """Ask a server which engine and version it is."""
     info = await connection.run(commands.info(), timeout=_TIMEOUT)
     version = parse_version(info.server.engine, info.server.version)
     if version is None:

@@ -17,6 +17,7 @@ from ..api.quantity import format_bytes
 from ..api.redis import (
     Binding,
     Phase,
+    Progress,
     RedisStatus,
     ReplicaStatus,
     ShardStatus,
@@ -50,6 +51,7 @@ class Context(Struct, frozen=True):
     failures: tuple[str, ...] = ()
     binding: str = ""
     selector: str = ""
+    progress: Progress | None = None
 
 
 class Announcement(Struct, frozen=True):
@@ -81,7 +83,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         message=_message(plan, context, ready),
         conditions=tuple(_dated(c, was.get(c.type), context) for c in conditions),
         plan=tuple(_plan_lines(plan)),
-        progress=context.previous.progress if observed.moving else None,
+        progress=context.progress,
         shards=shards,
         shard_count=len([shard for shard in shards if shard.slots]),
         selector=context.selector,
