@@ -69,6 +69,8 @@ class Addresses:
                 self._give_address(new, before, held)
             if spec.get("type") in {"NodePort", "LoadBalancer"}:
                 self._give_ports(spec, before, ports)
+            else:
+                _drop_ports(spec, before)
         except StatusError:
             reservation.release()
             raise
@@ -79,8 +81,8 @@ class Addresses:
         if not spec.get("clusterIP") and before.get("clusterIP"):
             spec["clusterIP"] = before["clusterIP"]
         wanted = spec.get("clusterIP") or ""
-        if wanted == "None" or (wanted and wanted == before.get("clusterIP")):
-            pass
+        if wanted == "None" or (wanted and before.get("clusterIP")):
+            pass  # an address that is there stays; validation refuses another
         elif wanted:
             self._claim(new, wanted)
             held.add(wanted)
@@ -148,3 +150,11 @@ def _addresses(spec: Object) -> set[str]:
 
 def _node_ports(spec: Object) -> set[int]:
     return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
+
+
+def _drop_ports(spec: Object, before: Object) -> None:
+    """A service that is no longer on node ports loses those it was given."""
+    given = _node_ports(before)
+    for port in spec.get("ports") or ():
+        if port.get("nodePort") in given:
+            del port["nodePort"]
