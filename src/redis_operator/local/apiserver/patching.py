@@ -97,12 +97,7 @@ def _check_intent(call: Call, intent: Object) -> None:
         )
     check_shape(resource.kind, resource.version, intent)
     metadata = intent["metadata"]
-    if not metadata.get("name"):
-        raise bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be"
-            " provided"
-        )
-    if metadata["name"] != call.name:
+    if metadata.get("name", call.name) != call.name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL"
             f" ({call.name})"
@@ -117,6 +112,11 @@ def _check_intent(call: Call, intent: Object) -> None:
 
 def _applied(call: Call, live: Object | None, intent: Object, now: str) -> Object:
     resource = call.resource
+    if live is None and not intent["metadata"].get("name"):
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be"
+            " provided"
+        )
     try:
         result = apply(
             schema_for(resource),
