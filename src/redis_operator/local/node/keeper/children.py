@@ -107,7 +107,7 @@ def end_strays(folder: str) -> None:
     running, ended = f"{folder}/run", f"{folder}/ended"
     for identity in os.listdir(running):
         record = read_record(f"{running}/{identity}")
-        if record is not None and not record.get("guest"):
+        if record is not None:
             pid = int(record["pid"])
             same = family.start_ticks(pid) == record["started"]
             family.end(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import gc
 import json
 import os
 import selectors
@@ -139,11 +140,12 @@ class Keeper:
         return None
 
     def _record(self, child: Child) -> None:
+        if not child.is_container:
+            return  # a guest ends with its container, by the mark it carries
         record = {
             "pid": child.pid,
             "started": child.started,
             "tree": child.tree,
-            "guest": not child.is_container,
             "cgroups": child.spec.get("cgroups", []),
         }
         write_record(f"{self._folder}/run/{child.identity}", record)
@@ -272,7 +274,8 @@ class Keeper:
         record: dict[str, Any] = {"code": code, "finished": time.time_ns()}
         if child.is_container and not child.spec.get("failed"):
             write_record(f"{self._folder}/ended/{child.identity}", record)
-        forget(f"{self._folder}/run/{child.identity}")
+        if child.is_container:
+            forget(f"{self._folder}/run/{child.identity}")
         for peer in self._peers:
             self._answer(peer, {"ended": child.identity, **record})
 
@@ -324,6 +327,8 @@ def main(folder: str) -> int:
     write_record(
         f"{folder}/keeper", {"pid": os.getpid(), "started": family.start_ticks(os.getpid())}
     )
+    gc.collect()
+    gc.freeze()  # what never changes is not copied for every child
     Keeper(folder).serve(listener)
     forget(f"{folder}/socket")
     forget(f"{folder}/keeper")
