@@ -36,10 +36,14 @@ def pytest_terminal_summary(
     passed = _ran(terminalreporter, "passed")
     failed = _ran(terminalreporter, "failed") + _ran(terminalreporter, "error")
     if passed or failed:
-        server = config.stash.get(SERVER, os.environ.get("KUBECONFIG") or "the embedded server")
+        server = config.stash.get(SERVER, _which())
         terminalreporter.write_line(
             f"contract: {passed + failed} checks ran on {server}: {passed} hold, {failed} do not"
         )
+
+
+def _which() -> str:
+    return "the server of KUBECONFIG" if os.environ.get("KUBECONFIG") else "the embedded server"
 
 
 def _ran(terminalreporter: pytest.TerminalReporter, outcome: str) -> int:
@@ -90,8 +94,7 @@ def api(kubeconfig: str, pytestconfig: pytest.Config) -> Iterator[Api]:
     """The server, spoken to as its administrator."""
     administrator = Api.from_kubeconfig(kubeconfig)
     version = administrator.request("GET", "/version").object["gitVersion"]
-    kind = "the server of KUBECONFIG" if os.environ.get("KUBECONFIG") else "the embedded server"
-    pytestconfig.stash[SERVER] = f"{kind} ({version})"
+    pytestconfig.stash[SERVER] = f"{_which()} ({version})"
     yield administrator
     administrator.close()
 

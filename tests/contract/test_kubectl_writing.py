@@ -218,7 +218,7 @@ def test_delete(kubectl: Kubectl, space: Space, case: str) -> None:
         "delete secret -l n=b",
         "delete secret/c --wait=false",
         "delete secret d --dry-run=server",
-        "delete secret d --cascade=orphan",
+        "delete secret d --cascade=background",
         "delete secret e --now",
         "delete secret held --wait=false",
         "delete secret held --timeout=1s",
@@ -262,7 +262,7 @@ def test_diff(kubectl: Kubectl) -> None:
     external = {"KUBECTL_EXTERNAL_DIFF": "diff -U0 -N"}
     kubectl.run("diff -f -", given=settings(k="v"), env=external)
     kubectl.run("diff -f -", given=settings(k="w"), env=external)
-    kubectl.run("diff --server-side -f -", given=settings(k="v", l="n"), env=external)
+    kubectl.run("diff --server-side -f -", given=settings(k="v", l="new"), env=external)
     kubectl.compare("diff")
 
 

@@ -114,4 +114,13 @@ def test_pod_that_is_not_ready_is_not_healthy(world: World) -> None:
     world.until("p2 runs", lambda: world.phase("p2") == "Running")
     world.until("one is healthy", lambda: counts(world)[1:] == (1, 1, 0))
     evict(world, "p1").refused(429)
-    assert evict(world, "p2").status == 429
+
+
+def test_pod_that_is_not_ready_may_go_while_the_budget_is_met(world: World) -> None:
+    budget(world, minAvailable=1)
+    world.run_pod("p1", world.pod_spec(), labels={"app": "w"})
+    world.run_pod("p2", world.gated(), labels={"app": "w"})
+    world.running("p1")
+    world.until("p2 runs", lambda: world.phase("p2") == "Running")
+    world.until("one is healthy", lambda: counts(world)[1:] == (1, 1, 0))
+    assert evict(world, "p2").status == 201
