@@ -91,7 +91,10 @@ class Addresses:
             self._taken.add(wanted)
             held.add(wanted)
         spec["clusterIP"] = wanted
-        spec["clusterIPs"] = [wanted]
+        if not before.get("clusterIP") or "clusterIPs" not in spec:
+            spec["clusterIPs"] = [wanted]
+        elif spec["clusterIPs"] == before.get("clusterIPs") and wanted != before["clusterIP"]:
+            spec["clusterIPs"] = [wanted, *spec["clusterIPs"][1:]]
 
     def _claim(self, new: Object, wanted: str) -> None:
         def refuse(text: str) -> StatusError:
@@ -138,10 +141,15 @@ class Addresses:
         self._ports -= ports
 
     def _react(self, resource: Resource, value: Object, gone: bool) -> None:
-        if resource.key == "services" and gone:
-            spec = value.get("spec") or {}
-            self._taken.difference_update(_addresses(spec))
-            self._ports.difference_update(_node_ports(spec))
+        if resource.key != "services":
+            return
+        spec: Object = {} if gone else value.get("spec") or {}
+        previous = self._core.store.collection("services").last().previous
+        if previous is None:
+            return
+        before = decode(previous.body).get("spec") or {}
+        self._taken -= _addresses(before) - _addresses(spec)
+        self._ports -= _node_ports(before) - _node_ports(spec)
 
 
 def _addresses(spec: Object) -> set[str]:

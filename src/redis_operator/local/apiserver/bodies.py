@@ -148,7 +148,8 @@ def _read_json(body: bytes, twice: list[tuple[int, str]]) -> Any:
         return found
 
     try:
-        return json.loads(body.decode("utf-8"), object_pairs_hook=pairs, parse_constant=_refuse)
+        text = body.decode("utf-8", "replace")
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return _BROKEN
 

@@ -12,6 +12,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 from aiohttp import web
 
@@ -89,9 +90,8 @@ class HttpServer:
     async def _send(self, http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
         match answer:
             case Response():
-                return web.Response(
-                    status=answer.status, headers=dict(answer.headers), body=answer.body
-                )
+                headers = {**answer.headers, "audit-id": str(uuid4())}
+                return web.Response(status=answer.status, headers=headers, body=answer.body)
             case Watch():
                 return await _stream(http, pump(answer))
             case Connect():
@@ -122,7 +122,13 @@ async def _read(http: web.BaseRequest) -> Request:
 
 
 async def _stream(http: web.BaseRequest, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"content-type": "application/json"})
+    response = web.StreamResponse(
+        headers={
+            "content-type": "application/json",
+            "cache-control": "no-cache, private",
+            "audit-id": str(uuid4()),
+        }
+    )
     response.enable_chunked_encoding()
     try:
         await response.prepare(http)

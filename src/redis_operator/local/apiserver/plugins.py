@@ -9,7 +9,7 @@ from typing import Any
 
 from .core import Core
 from .entries import Object, decode
-from .metadata import generate_name
+from .metadata import generate_name, timestamp
 from .resources import Resource
 from .status import forbidden
 
@@ -17,6 +17,7 @@ __all__ = ["Plugins"]
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+_SINCE = "lastPhaseTransitionTime"
 _CLASSES = "storageclasses.storage.k8s.io"
 
 
@@ -28,12 +29,21 @@ class Plugins:
 
     def admit(self, resource: Resource, new: Object, old: Object | None) -> None:
         """Complete a new object in place, or refuse it."""
+        if resource.key == "persistentvolumes":
+            self._phase(new, old)
         if old is not None:
             return
         if resource.key == "pods":
             self._account(new)
         elif resource.key == "persistentvolumeclaims":
             self._class(new)
+
+    def _phase(self, volume: Object, old: Object | None) -> None:
+        """Note when a volume entered its phase."""
+        status = volume.setdefault("status", {})
+        before = (old or {}).get("status") or {}
+        if status.get("phase") != before.get("phase") and status.get(_SINCE) == before.get(_SINCE):
+            status[_SINCE] = timestamp(self._core.clock())
 
     def _account(self, pod: Object) -> None:
         """Give a pod its account, which must exist, and the account's token."""

@@ -16,7 +16,7 @@ from redis_operator.kube.request import Response
 
 from .bodies import Wanted, answer, wanted
 from .calls import Call
-from .causes import Cause
+from .causes import Cause, not_supported
 from .entries import FieldIndex, Object, Selection, decode, encode, selectable
 from .registry import Registry
 from .resources import Resource
@@ -107,6 +107,7 @@ class Reader:
     def page(self, call: Call, lag: int = 0) -> Response:
         """Answer with a page of a collection, all of one version."""
         _check_list_options(call)
+        _number(call, "timeoutSeconds")
         resource, selection = call.resource, self.selection(call)
         home = self._store.collection(resource.key)
         limit = max(0, _number(call, "limit"))
@@ -380,8 +381,12 @@ def _check_watch_options(call: Call) -> None:
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             )
         return
-    if match != "NotOlderThan":
+    if match == "NotOlderThan":
+        return
+    if not match:
         raise _options_invalid(
             "resourceVersionMatch",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         )
+    cause = not_supported("resourceVersionMatch", match, ["NotOlderThan"])
+    raise invalid("meta.k8s.io", "ListOptions", "", [cause])

@@ -231,13 +231,23 @@ class ApiServer:
         """Answer the paths that are not about objects."""
         path = request.path.rstrip("/") or "/"
         if path in {"/healthz", "/readyz", "/livez"}:
-            return _text(200, "ok")
+            is_verbose = any(name == "verbose" for name, _ in request.query)
+            checked = f"[+]ping ok\n[+]store ok\n{path[1:]} check passed\n"
+            return _text(200, checked if is_verbose else "ok")
         if path == "/version":
             return _json(VERSION)
         if path == "/metrics":
             return _text(200, self._metrics())
         if path == "/":
-            groups = [f"/apis/{group}" for group in self._discovery.groups() if group]
+            groups = [
+                place
+                for group in self._discovery.groups()
+                if group
+                for place in (
+                    f"/apis/{group}",
+                    *(f"/apis/{group}/{version}" for version in self._discovery.versions(group)),
+                )
+            ]
             paths = ["/api", "/api/v1", "/apis", *groups, "/healthz", "/livez", "/metrics"]
             return _json({"paths": [*paths, "/openapi/v2", "/openapi/v3", "/readyz", "/version"]})
         if path.startswith("/openapi"):
@@ -312,7 +322,7 @@ def _without_watch(request: Request) -> Request:
 def _verb(call: Call) -> str:
     """Return the verb Kubernetes knows a request by."""
     match call.request.method:
-        case "GET" | "HEAD":
+        case "GET":
             if call.subresource:
                 return "get"
             if call.flag("watch") and (not call.name or call.flag(_OLD_WATCH)):

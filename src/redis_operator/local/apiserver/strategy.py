@@ -82,6 +82,8 @@ def prepare_update(resource: Resource, new: Object, old: Object) -> None:
     """Keep what this path may not change, and count the generation when the intent changed."""
     if resource.status:
         _keep(new, old, "status")
+    if resource.key == "services":
+        _drop_of_old_type(new.get("spec") or {}, old.get("spec") or {})
     generation = old["metadata"].get("generation")
     if not counts_generation(resource):
         if generation is None:
@@ -91,6 +93,30 @@ def prepare_update(resource: Resource, new: Object, old: Object) -> None:
         return
     changed = _intent(resource, new) != _intent(resource, old)
     new["metadata"]["generation"] = (generation or 0) + changed
+
+
+_NODE_PORTS = ("NodePort", "LoadBalancer")
+
+
+def _drop_of_old_type(spec: Object, before: Object) -> None:
+    """Take away what a service only has because of the type it had before."""
+    kind, was = spec.get("type"), before.get("type")
+    if kind == was:
+        return
+    if was in _NODE_PORTS and kind not in _NODE_PORTS:
+        _drop_same(spec, before, "externalTrafficPolicy")
+    if was == "LoadBalancer":
+        _drop_same(spec, before, "allocateLoadBalancerNodePorts")
+    if was == "ExternalName":
+        _drop_same(spec, before, "externalName")
+    if kind == "ExternalName":
+        for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            _drop_same(spec, before, key)
+
+
+def _drop_same(spec: Object, before: Object, key: str) -> None:
+    if spec.get(key) == before.get(key):
+        spec.pop(key, None)
 
 
 def _intent(resource: Resource, value: Object) -> Object:
