@@ -79,6 +79,7 @@ def test_what_needs_a_restart_depends_on_engine_and_version() -> None:
 
 def test_unknown_directives_are_known_to_be_so_where_it_was_measured() -> None:
     assert not is_known("no-such-thing", R70)
+    assert not is_known("io-threads-do-reads", Version("redis", 8, 0))
     assert is_known("no-such-thing", Version("redis", 8, 6))
     assert is_known("io-threads-do-reads", R70)
 

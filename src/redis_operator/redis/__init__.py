@@ -1,5 +1,6 @@
 """Speaking to Redis and Valkey: values that servers answer, and the one place with sockets.
 
-Pure: `resp`, `replies`, `parsing`, `slots`, `versions`, `config`, `errors`. Mechanism: `connection`
-(the only socket code), `commands` (typed verbs, allow-list), `mover` (slots with their keys).
+Pure: `resp`, `command`, `commands`, `replies`, `parsing`, `info`, `slots`, `versions`, `directives`,
+`config`, `moving`, `errors`. Mechanism: `connection` (the only socket code), and `mover` with
+`carrying` and `atomic` (slots with their keys, over links that the caller gives).
 """

@@ -1,7 +1,7 @@
 """Which directives exist, which engine has them, and which need a restart: one table, no code.
 
-Measured on redis 6.2.14, redis 7.0.15 and valkey 9.1.2 by CONFIG GET * and by setting each to the
-value it has. A name that is not here may exist in another version: it is tried on one replica.
+Measured on redis 6.2.14, 7.0.15 and 8.0.2 and on valkey 8.1.1 and 9.1.2 by CONFIG GET * and by
+setting each to the value it has. A name that is not here may exist in another version: it is tried on one replica.
 """
 
 from __future__ import annotations
@@ -97,11 +97,36 @@ _VALKEY_LACKS: Final = _words(
     "aof-disable-auto-gc dynamic-hz io-threads-do-reads sanitize-dump-payload"
 )
 
+_SINCE_REDIS_80: Final = _words(
+    """
+aof-rewrite-cpulist bgsave-cpulist bio-cpulist cluster-announce-human-nodename
+cluster-compatibility-sample-ratio hide-user-data-from-log locale-collate
+max-new-connections-per-cycle max-new-tls-connections-per-cycle replica-full-sync-buffer-limit
+server-cpulist set-max-listpack-entries set-max-listpack-value
+"""
+)
+
+_SINCE_VALKEY_91: Final = _words(
+    """
+cluster-announce-client-port cluster-announce-client-tls-port cluster-config-save-behavior
+cluster-databases cluster-slot-migration-log-max-len hash-seed mptcp repl-mptcp
+slot-migration-max-failover-repl-bytes tls-auth-clients-user tls-auto-reload-interval
+"""
+)
+
 MEASURED: Final = {
     ("redis", 6, 2): _EVERYWHERE
     | _REDIS_62_ONLY
     | _words("dynamic-hz io-threads-do-reads sanitize-dump-payload"),
     ("redis", 7, 0): _EVERYWHERE | _SINCE_REDIS_70,
+    ("redis", 8, 0): (_EVERYWHERE | _SINCE_REDIS_70 | _SINCE_REDIS_80)
+    - _words("aof-disable-auto-gc io-threads-do-reads"),
+    ("valkey", 8, 1): (
+        _EVERYWHERE
+        | (_SINCE_REDIS_70 - _VALKEY_LACKS)
+        | (_VALKEY - _SINCE_VALKEY_91)
+        | _words("sanitize-dump-payload")
+    ),
     ("valkey", 9, 1): _EVERYWHERE | (_SINCE_REDIS_70 - _VALKEY_LACKS) | _VALKEY,
 }
 """Every directive of the versions that were measured."""
