@@ -141,6 +141,8 @@ async def _obey_power(client: Client, agent: NodeAgent) -> None:
         while True:
             node = await changes.get()
             name = str(node["metadata"]["name"])
+            if not agent.serves(name):
+                continue
             if is_off(node):
                 await agent.stop_node(name)
             else:

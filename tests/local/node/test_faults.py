@@ -43,7 +43,7 @@ async def test_fork_bomb_is_held_by_the_pids_limit(bare_world: World) -> None:
 
 
 async def test_hundred_and_more_pods_at_once_all_run(world: World) -> None:
-    count = 120
+    count = 100
     for number in range(count):
         await world.create(pod(f"p{number}"))
     for number in range(count):

@@ -211,7 +211,7 @@ class NodeAgent:
             census = await self._processes.census() if known else Census({}, {})
             runner.update(runner.pod)
             await runner.run(census)
-        except (NodeError, KubeError, OSError, ExceptionGroup):
+        except Exception:  # one pod's trouble is not the node's
             _log.exception("pod %s/%s is taken up again", *runner.key)
             await asyncio.sleep(_RETRY)
             self._drop(uid)
@@ -267,6 +267,8 @@ class NodeAgent:
                 except KubeError as error:
                     _log.warning("status of pod %s/%s: %s", *runner.key, error)
                     asyncio.get_running_loop().call_later(_RETRY, self._mark, runner)
+                except Exception:
+                    _log.exception("status of pod %s/%s cannot be told", *runner.key)
 
     # Nodes
 
@@ -279,6 +281,10 @@ class NodeAgent:
             folder=self._layout.root,
         )
         self._heartbeats[name] = self._group.create_task(beat.run())
+
+    def serves(self, name: str) -> bool:
+        """Tell whether a node is one of this agent's."""
+        return name in self._nodes
 
     async def stop_node(self, name: str) -> None:
         """Power a node off: its processes die without a goodbye and its heartbeat stops."""
@@ -316,7 +322,8 @@ class NodeAgent:
 
     def _find(self, namespace: str, pod: str) -> PodRunner | None:
         key: Key = (namespace, pod)
-        return next((runner for runner in self._runners.values() if runner.key == key), None)
+        newest_first = reversed(list(self._runners.values()))
+        return next((runner for runner in newest_first if runner.key == key), None)
 
     async def logs(self, namespace: str, pod: str, options: LogOptions) -> AsyncIterator[bytes]:
         """Return the chosen log of a pod's container as chunks."""

@@ -35,6 +35,7 @@ __all__ = ["ContainerRunner"]
 _CONFIG_RETRY = 5.0
 _SHORTEST_GRACE = 2.0
 _BEFORE_BACKOFF = 1.0
+_LONGEST_HOOK = 3600.0
 
 
 class ContainerRunner:
@@ -422,9 +423,15 @@ class ContainerRunner:
     async def _post_start(self) -> bool:
         """Run the hook that follows a start; return whether the container may go on."""
         assert self._end is not None
-        hook = asyncio.ensure_future(self._hook("postStart", 3600.0))
-        watched: set[asyncio.Future[Any]] = {hook, self._end}
-        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        if not (self._spec.get("lifecycle") or {}).get("postStart"):
+            return True
+        hook = asyncio.ensure_future(self._hook("postStart", _LONGEST_HOOK))
+        stop = asyncio.ensure_future(self._stop.wait())
+        watched: set[asyncio.Future[Any]] = {hook, stop, self._end}
+        try:
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
         if not hook.done():
             hook.cancel()
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,8 @@ def describe(launch: Launch) -> Description:
     Errors: ConfigError, when something it refers to is not there.
     """
     place = launch.folder.container(launch.name)
+    for name in ("scratch", "home"):  # an instance starts with nothing of the one before
+        shutil.rmtree(place / name, ignore_errors=True)
     place.mkdir(parents=True, exist_ok=True)
     launch.folder.log(launch.name, launch.attempt).parent.mkdir(parents=True, exist_ok=True)
     variables = compose(
