@@ -1,6 +1,6 @@
 """Speaking to Redis and Valkey: values that servers answer, and the one place with sockets.
 
-Pure: `resp`, `command`, `commands`, `replies`, `parsing`, `info`, `slots`, `versions`, `directives`,
-`config`, `moving`, `errors`. Mechanism: `connection` (the only socket code), and `mover` with
+Pure: `resp`, `command`, `commands`, `replies`, `parsing`, `info`, `slots`, `versions`, `config`,
+`directives`, `moving`, `errors`. Mechanism: `connection` (the only socket code), and `mover` with
 `carrying` and `atomic` (slots with their keys, over links that the caller gives).
 """

@@ -1,7 +1,8 @@
 """Which directives exist, which engine has them, and which need a restart: one table, no code.
 
 Measured on redis 6.2.14, 7.0.15 and 8.0.2 and on valkey 8.1.1 and 9.1.2 by CONFIG GET * and by
-setting each to the value it has. A name that is not here may exist in another version: it is tried on one replica.
+setting each to the value it has. A name that is not here may exist in another version: it is tried
+on one replica.
 """
 
 from __future__ import annotations
