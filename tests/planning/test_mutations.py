@@ -70,7 +70,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
         heal.test_deleted_slots_without_keys_are_reported_and_left,
     ),
     "new addresses are not noticed": (
-        [("rules.connect", "_has_it_wrong", lambda _a, _b: False)],
+        [("rules.connect", "_is_wrong", lambda _view, _other: False)],
         heal.test_all_pods_new_at_once_are_introduced_and_nothing_else_is_done,
     ),
     "slots are given out though a pod is silent": (

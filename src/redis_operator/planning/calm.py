@@ -34,6 +34,8 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
     if leader is None:
         return f"shard {shard} has no primary that answers"
     for node in situation.pods_of(shard):
+        if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
+            continue  # nobody counts on it any more: it may go whatever state it is in
         reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
         if reason:
             return reason
@@ -97,7 +99,7 @@ def _disagreement(situation: Situation) -> str | None:
         if situation.leaving(node.pod) and not node.slots:
             continue
         for owner in owners:
-            view = node.peer(owner.id)
+            view = situation.view(node, owner.id)
             if owner.id == node.id:
                 continue
             if view is None or not view.healthy:

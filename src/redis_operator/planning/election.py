@@ -115,7 +115,7 @@ def _unlinked(situation: Situation, candidate: Seen) -> str | None:
     linked: Sequence[Seen] = [
         voter
         for voter in situation.voters
-        if (view := voter.peer(candidate.id)) is not None and view.healthy
+        if (view := situation.view(voter, candidate.id)) is not None and view.healthy
     ]
     apart = [voter.pod.name for voter in situation.voters if voter not in linked]
     if apart and len(linked) < situation.quorum:
@@ -155,7 +155,7 @@ def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]
             continue
         ids = [i for i, holder in situation.identities.items() if holder is node]
         follows = any(
-            (view := voter.peer(i)) is not None and view.replica_of == primary
+            (view := situation.view(voter, i)) is not None and view.replica_of == primary
             for i in ids
             for voter in situation.seen
         )

@@ -119,7 +119,7 @@ def _holds(situation: Situation, step: AssignSlots) -> bool:
 
 def _forget(situation: Situation, step: Forget) -> list[str]:
     found = []
-    views = [view for node in situation.seen if (view := node.peer(step.id)) is not None]
+    views = [view for node in situation.seen if (view := situation.view(node, step.id)) is not None]
     if any(view.slots for view in views) and not situation.wanted.accept_data_loss:
         found.append(f"I3: {step.id} owns slots and would be forgotten")
     if step.id in situation.by_id and not situation.leaving(situation.by_id[step.id].pod):

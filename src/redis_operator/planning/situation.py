@@ -47,6 +47,7 @@ class Situation:
         self.now = now
         self.seen = observed.seen
         self.unreachable = observed.unreachable
+        self._books: dict[str, dict[NodeId, Peer]] = {}
 
     # Who is who
 
@@ -119,6 +120,13 @@ class Situation:
         """What to call a node in a sentence: its pod, or the start of its id."""
         pod = self.pod_of(node)
         return pod.name if pod is not None else f"node {node[:8]}"
+
+    def view(self, viewer: Seen, node: NodeId) -> Peer | None:
+        """What one server thinks of a node, or None when it does not know it."""
+        book = self._books.get(viewer.pod.uid)
+        if book is None:
+            book = self._books[viewer.pod.uid] = {peer.id: peer for peer in viewer.peers}
+        return book.get(node)
 
     # Who owns what
 
@@ -285,7 +293,7 @@ class Situation:
         witnesses = [n for n in self.seen if n.is_primary and n.slots] or list(self.seen)
         absent = {peer.id for _, peer in self._views() if peer.slots} - set(self.by_id) - self.twins
         for node in sorted(absent):
-            views = [peer for w in witnesses if (peer := w.peer(node)) is not None]
+            views = [peer for w in witnesses if (peer := self.view(w, node)) is not None]
             slots = _majority([peer.slots for peer in views], len(witnesses))
             if slots:
                 yield node, max(peer.config_epoch for peer in views), slots

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from ..actions import Action, Meet, at
 from ..advice import Phase, Plan
-from ..observed import PeerFlag, Seen
+from ..observed import Peer, PeerFlag, Seen
 from ..situation import Situation
 
 __all__ = ["connect", "merge_limitation"]
@@ -22,10 +22,13 @@ def connect(situation: Situation) -> Plan | None:
     members = [node for node in situation.by_id.values() if _belongs(situation, node)]
     steps: list[Action] = []
     blocked: dict[str, None] = {}
+    greeted = {node.id: _greeted(node) for node in members}
     meeting = 0
     for one, two in combinations(members, 2):
-        meeting += _is_meeting(one, two) or _is_meeting(two, one)
-        meets = _meets(one, two)
+        if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:
+            meeting += 1  # a second MEET would begin the handshake anew
+            continue
+        meets = _meets(situation, one, two)
         if not meets:
             continue
         reason = merge_limitation(one, two)
@@ -82,31 +85,29 @@ def _belongs(situation: Situation, node: Seen) -> bool:
     return bool(node.slots or (node.is_primary and node.keys) or followed)
 
 
-def _meets(one: Seen, two: Seen) -> list[Action]:
-    """The introductions a pair needs: one when strangers, else from whoever has it wrong.
-
-    While two shake hands they are left alone: a second MEET would begin the handshake anew.
-    """
-    if _is_meeting(one, two) or _is_meeting(two, one):
-        return []
-    if one.peer(two.id) is None and two.peer(one.id) is None:
+def _meets(situation: Situation, one: Seen, two: Seen) -> list[Action]:
+    """The introductions a pair needs: one when strangers, else from whoever has it wrong."""
+    here, there = situation.view(one, two.id), situation.view(two, one.id)
+    if here is None and there is None:
         found: list[Action] = [Meet(node=at(one), peer=at(two))]
         if one.ip != one.pod.ip:
             found.append(Meet(node=at(two), peer=at(one)))
         return found
-    return [
-        Meet(node=at(a), peer=at(b)) for a, b in ((one, two), (two, one)) if _has_it_wrong(a, b)
-    ]
+    found = [Meet(node=at(one), peer=at(two))] if _is_wrong(here, two) else []
+    return found + ([Meet(node=at(two), peer=at(one))] if _is_wrong(there, one) else [])
 
 
-def _has_it_wrong(viewer: Seen, other: Seen) -> bool:
-    view = viewer.peer(other.id)
+def _is_wrong(view: Peer | None, other: Seen) -> bool:
+    """Whether somebody's view of a server is not how it is now."""
     if view is None or view.ip != other.pod.ip or other.ip != other.pod.ip:
         return True
-    return PeerFlag.NOADDR in view.flags  # a link that is merely down the engine opens again
+    return (
+        bool(view.flags) and PeerFlag.NOADDR in view.flags
+    )  # a link that is merely down the engine opens again
 
 
-def _is_meeting(viewer: Seen, other: Seen) -> bool:
-    return any(
-        peer.ip == other.pod.ip and PeerFlag.HANDSHAKE in peer.flags for peer in viewer.peers
+def _greeted(node: Seen) -> frozenset[str]:
+    """Addresses a server is shaking hands with."""
+    return frozenset(
+        peer.ip for peer in node.peers if peer.flags and PeerFlag.HANDSHAKE in peer.flags
     )

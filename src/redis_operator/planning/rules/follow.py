@@ -54,7 +54,7 @@ def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:
         return f"{name} is still loading its data"
     if not leader.is_primary:
         return f"{leader.pod.name} is no primary"
-    if node.peer(leader.id) is None:
+    if situation.view(node, leader.id) is None:
         return f"{name} does not know {leader.pod.name} yet"
     if node.is_primary:
         if node.keys:

@@ -27,7 +27,8 @@ def foreign(situation: Situation) -> Plan | None:
         if any(view.slots for view in views):
             blocked.append(_explain(node, views))
             continue
-        steps += [Forget(node=at(s), id=node) for s in situation.by_id.values() if s.peer(node)]
+        knowing = [s for s in situation.by_id.values() if situation.view(s, node) is not None]
+        steps += [Forget(node=at(server), id=node) for server in knowing]
     if not steps:
         return (
             Plan(rule="foreign", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None

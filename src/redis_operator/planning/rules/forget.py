@@ -23,7 +23,8 @@ def forget(situation: Situation) -> Plan | None:
     for node, views in situation.others.items():
         if not _is_ghost(situation, node, views):
             continue
-        steps += [Forget(node=at(s), id=node) for s in situation.by_id.values() if s.peer(node)]
+        knowing = [s for s in situation.by_id.values() if situation.view(s, node) is not None]
+        steps += [Forget(node=at(server), id=node) for server in knowing]
     if not steps:
         return None
     return Plan(

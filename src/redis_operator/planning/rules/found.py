@@ -39,7 +39,7 @@ def found(situation: Situation) -> Plan | None:
     stages: list[tuple[Action, ...]] = [
         _tune(members),
         _assign(situation, leaders),
-        _mesh(members),
+        _mesh(situation, members),
         _copies(leaders, members),
     ]
     return Plan(
@@ -104,11 +104,11 @@ def _assign(situation: Situation, leaders: dict[int, Seen]) -> tuple[Action, ...
     return tuple(steps)
 
 
-def _mesh(members: tuple[Seen, ...]) -> tuple[Action, ...]:
+def _mesh(situation: Situation, members: tuple[Seen, ...]) -> tuple[Action, ...]:
     return tuple(
         Meet(node=at(one), peer=at(two))
         for one, two in combinations(members, 2)
-        if one.peer(two.id) is None or two.peer(one.id) is None
+        if situation.view(one, two.id) is None or situation.view(two, one.id) is None
     )
 
 

@@ -65,5 +65,5 @@ def _forget_all(situation: Situation, shard: int) -> tuple[Action, ...]:
         Forget(node=at(node), id=goer)
         for goer in goers
         for node in stayers
-        if node.peer(goer) is not None
+        if situation.view(node, goer) is not None
     )

@@ -38,7 +38,7 @@ def lost(situation: Situation) -> Plan | None:
         Forget(node=at(node), id=claim.id)
         for claim in gone
         for node in situation.by_id.values()
-        if node.peer(claim.id) is not None
+        if situation.view(node, claim.id) is not None
     )
     return Plan(
         rule="lost",

@@ -48,6 +48,10 @@ def _spare(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | N
     empty = [seen for seen in pair if not seen.keys and not seen.loading]
     if len(empty) < len(pair):
         return empty[0] if empty else None
-    known = {view.ip for seen in situation.by_id.values() if (view := seen.peer(node)) is not None}
+    known = {
+        view.ip
+        for seen in situation.by_id.values()
+        if (view := situation.view(seen, node)) is not None
+    }
     away = [seen for seen in pair if seen.pod.ip not in known]
     return away[0] if away and len(away) < len(pair) else pair[-1]
