@@ -1,0 +1,172 @@
+"""The same work on any API server, by our own client: what a single user waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from bench.pods import pod
+from redis_operator.kube import verbs
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import KubeError, NotFound
+from redis_operator.kube.objects import CONFIG_MAPS, NAMESPACES, PODS
+
+__all__ = ["Load", "namespace"]
+
+_AT_ONCE = 16
+_PODS = PODS.plain()
+
+
+@asynccontextmanager
+async def namespace(client: Client) -> AsyncIterator[str]:
+    """Give a namespace of our own, and have it deleted with all that is in it."""
+    name = f"bench-{uuid.uuid4().hex[:8]}"
+    kind = NAMESPACES.plain()
+    await client.create(kind, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    try:
+        yield name
+    finally:
+        with suppress(KubeError):
+            await client.delete_collection(_PODS, namespace=name, grace_seconds=0, timeout=120)
+        with suppress(NotFound):
+            await client.delete(kind, ("", name))
+
+
+def _new_pod(place: str, number: int) -> dict[str, Any]:
+    """A pod that nobody will schedule, as a user writes it."""
+    whole = pod(number)
+    spec = {key: value for key, value in whole["spec"].items() if key != "nodeName"}
+    spec |= {"schedulerName": "nobody", "serviceAccountName": "default"}
+    spec.pop("priority")
+    spec.pop("preemptionPolicy")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"pod-{number:05d}",
+            "namespace": place,
+            "labels": whole["metadata"]["labels"],
+            "annotations": whole["metadata"]["annotations"],
+        },
+        "spec": spec,
+    }
+
+
+class Load:
+    """Work on one server, in one namespace."""
+
+    def __init__(self, client: Client, place: str) -> None:
+        self.client = client
+        self.place = place
+        self.pods = 0
+
+    async def create_ms(self, count: int) -> float:
+        """Create pods one after another; return the median milliseconds of one."""
+        return await self._each(count, lambda n: self.client.create(_PODS, self._pod(n)))
+
+    async def get_ms(self, count: int) -> float:
+        """Read pods one after another."""
+        return await self._each(count, lambda n: self.client.get(_PODS, self._key(n)))
+
+    async def apply_ms(self, count: int) -> float:
+        """Apply a changed pod label by label, server-side, one after another."""
+
+        def intent(number: int) -> dict[str, Any]:
+            meta = {
+                "name": f"pod-{number:05d}",
+                "namespace": self.place,
+                "labels": {"round": uuid.uuid4().hex[:8]},
+            }
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
+
+        return await self._each(count, lambda n: self.client.apply(_PODS, intent(n)))
+
+    async def fill(self, total: int) -> None:
+        """Create pods, several at once, until there are so many."""
+        numbers = iter(range(self.pods, total))
+
+        async def work() -> None:
+            for number in numbers:
+                await self.client.create(_PODS, _new_pod(self.place, number))
+
+        await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+        self.pods = total
+
+    async def list_seconds(self) -> float:
+        """List every pod, page by page, undecoded; the best of three."""
+        return min([await self._list() for _ in range(3)])
+
+    async def _list(self) -> float:
+        begun = time.perf_counter()
+        following, seen = "", 0
+        while True:
+            page = await self.client.list_page(
+                PODS, namespace=self.place, limit=500, continue_=following, timeout=60
+            )
+            seen += len(page.items)
+            following = page.continue_
+            if not following:
+                break
+        assert seen == self.pods, f"{seen} of {self.pods} pods were listed"
+        return time.perf_counter() - begun
+
+    async def fan_out_ms(self, watchers: int, changes: int) -> float:
+        """Change a ConfigMap again and again before many watchers; milliseconds per change."""
+        meta = {"name": "watched", "namespace": self.place}
+        made = await self.client.create(
+            CONFIG_MAPS.plain(),
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"round": "0"}},
+        )
+        request = verbs.watch_request(
+            CONFIG_MAPS,
+            namespace=self.place,
+            fields="metadata.name=watched",
+            resource_version=made["metadata"]["resourceVersion"],
+            bookmarks=False,
+        )
+        opened = asyncio.Semaphore(0)
+
+        async def watch() -> None:
+            async with self.client.transport.stream(request, idle=60) as pieces:
+                opened.release()
+                lines = 0
+                async for piece in pieces:
+                    lines += piece.count(b"\n")
+                    if lines >= changes:
+                        return
+
+        tasks = [asyncio.create_task(watch()) for _ in range(watchers)]
+        for _ in tasks:
+            await asyncio.wait_for(opened.acquire(), 60)
+        begun = time.perf_counter()
+        for number in range(changes):
+            await self.client.apply(
+                CONFIG_MAPS,
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": meta,
+                    "data": {"round": f"r{number}"},
+                },
+            )
+        await asyncio.wait_for(asyncio.gather(*tasks), 120)
+        return (time.perf_counter() - begun) / changes * 1000
+
+    async def _each(self, count: int, call: Callable[[int], Awaitable[Any]]) -> float:
+        spans = []
+        for number in range(count):
+            begun = time.perf_counter()
+            await call(number)
+            spans.append(time.perf_counter() - begun)
+        self.pods = max(self.pods, count)
+        return sorted(spans)[count // 2] * 1000
+
+    def _pod(self, number: int) -> dict[str, Any]:
+        return _new_pod(self.place, number)
+
+    def _key(self, number: int) -> tuple[str, str]:
+        return (self.place, f"pod-{number:05d}")

@@ -1,0 +1,45 @@
+"""This project: an informer of projected pods with shared strings."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bench.clients.effort import Effort, arguments, go
+from redis_operator.kube.access import Access
+from redis_operator.kube.client import Client
+from redis_operator.kube.http import HttpTransport
+from redis_operator.kube.interning import Interner
+from redis_operator.kube.objects import PODS
+from redis_operator.runtime.changes import Change, Deleted
+from redis_operator.runtime.informer import Informer
+from redis_operator.runtime.store import by_label
+
+
+async def main() -> None:
+    url, pods, events = arguments()
+    client = Client(HttpTransport(Access(server=url)))
+    informer = Informer(client, PODS, indexes={"app": by_label("app")}, transform=Interner().shrink)
+    seen = 0
+    ended = asyncio.Event()
+
+    def handle(change: Change[object]) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == pods + events and not isinstance(change, Deleted):
+            ended.set()
+
+    informer.subscribe(handle)
+    effort = Effort()
+    running = asyncio.create_task(informer.run())
+    await informer.wait_synced()
+    assert len(informer.cache) == pods
+    effort.listed()
+    await asyncio.to_thread(go, url)
+    await ended.wait()
+    effort.followed(events)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await client.close()
+
+
+asyncio.run(main())

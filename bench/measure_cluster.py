@@ -1,0 +1,156 @@
+"""Clusters of real servers: formed, hurt and moved, against redis-cli and the engine alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+
+from bench.database import Database, engine, seeds_of, wait_ok
+from bench.missing import Missing
+from bench.rows import Row, at_most, better_if_less, stated
+from redis_operator.planning.observed import Role
+from redis_operator.redis.connection import Address
+from redis_operator.testing.application import Application
+from redis_operator.testing.servers import EngineBinary, Server, Servers, free_host
+
+_NODE_TIMEOUT = 5000
+_OLD_ENOUGH = 2.2  # a younger server is writable at once, which no pod of a real cluster is
+_OPTIONS = {"cluster-node-timeout": str(_NODE_TIMEOUT)}
+_ALONE_SECONDS = 10.0
+
+
+def run() -> list[Row]:
+    """Measure on the engine redis-cli was made for, and on the newest Valkey where it differs."""
+    redis = engine("redis-7")
+    cli = shutil.which("redis-cli")
+    if cli is None:
+        raise Missing("there is no redis-cli on this machine")
+    return asyncio.run(_run(redis, cli))
+
+
+async def _run(redis: EngineBinary, cli: str) -> list[Row]:
+    rows = []
+    for shards in (3, 15):
+        ours = await _form(redis, shards)
+        theirs = await _form_with_cli(redis, shards, cli)
+        name = f"forming {shards}+{shards} until ok, redis-cli --cluster create"
+        rows.append(better_if_less(name, ours, theirs, "s", aim=8))
+    for binary in (redis, engine("valkey")):
+        rows += await _kill(binary)
+        rows += await _new_addresses(binary)
+    return rows
+
+
+# Forming
+
+
+async def _form(binary: EngineBinary, shards: int) -> float:
+    async with Servers(binary, options=_OPTIONS) as servers:
+        members = await servers.start(2 * shards)
+        await asyncio.sleep(_OLD_ENOUGH)
+        database = Database(members, shards=shards, replicas=1, node_timeout_ms=_NODE_TIMEOUT)
+        begun = time.perf_counter()
+        await database.settle()
+        await wait_ok(members, seconds=30)
+        took = time.perf_counter() - begun
+        database.close()
+        return took
+
+
+async def _form_with_cli(binary: EngineBinary, shards: int, cli: str) -> float:
+    async with Servers(binary, options=_OPTIONS) as servers:
+        members = await servers.start(2 * shards)
+        await asyncio.sleep(_OLD_ENOUGH)
+        places = [f"{member.address.host}:{member.address.port}" for member in members]
+        begun = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(
+            cli, "--cluster", "create", *places, "--cluster-replicas", "1", "--cluster-yes",
+            stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        await process.wait()
+        await wait_ok(members, seconds=60)
+        return time.perf_counter() - begun
+
+
+# A primary dies
+
+
+async def _kill(binary: EngineBinary) -> list[Row]:
+    with_operator = await _write_gap(binary, assisted=True)
+    alone = await _write_gap(binary, assisted=False)
+    name = f"kill -9 of a primary: longest write wait, {binary.name}"
+    return [
+        at_most(name, with_operator, "s", limit=0.5),
+        stated(f"{name} against the engine alone", with_operator, alone, "s"),
+    ]
+
+
+async def _write_gap(binary: EngineBinary, *, assisted: bool) -> float:
+    async with Servers(binary, options=_OPTIONS) as servers:
+        members = await servers.start(6)
+        database = Database(members, shards=3, replicas=1, node_timeout_ms=_NODE_TIMEOUT)
+        observed = await database.settle()
+        primary = next(n for n in observed.seen if n.role is Role.PRIMARY and n.slots)
+        victim = next(s for s in members if s.address.host == primary.pod.ip)
+        application = Application(seeds_of(members), writes_per_second=500)
+        application.start()
+        watching = asyncio.create_task(database.look_after()) if assisted else None
+        await asyncio.sleep(1.0)
+        application.longest_wait = 0.0
+        await victim.kill()
+        await asyncio.sleep(2.0 if assisted else 12.0)
+        await application.stop()
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        database.close()
+        return application.longest_wait
+
+
+# Every server comes back somewhere else
+
+
+async def _new_addresses(binary: EngineBinary) -> list[Row]:
+    took = await _moved(binary, assisted=True)
+    alone = await _moved(binary, assisted=False)
+    name = f"all servers back at new addresses: until ok, {binary.name}"
+    rows = [at_most(name, took, "s", limit=3)]
+    if alone is None:
+        rows.append(stated(f"{name}, alone: not within", took, _ALONE_SECONDS, "s"))
+    else:
+        rows.append(stated(f"{name}, alone", took, alone, "s"))
+    return rows
+
+
+async def _moved(binary: EngineBinary, *, assisted: bool) -> float | None:
+    options = {**_OPTIONS, "appendonly": "yes"}
+    async with Servers(binary, options=options) as servers:
+        members = await servers.start(6)
+        database = Database(members, shards=3, replicas=1, node_timeout_ms=_NODE_TIMEOUT)
+        await database.settle()
+        await asyncio.gather(*(member.stop() for member in members))
+        for member in members:
+            _give_new_address(member)
+        await asyncio.gather(*(member.start() for member in members))
+        database.restarted()
+        begun = time.perf_counter()
+        try:
+            if assisted:
+                await database.settle(seconds=30)
+            await wait_ok(members, seconds=30 if assisted else _ALONE_SECONDS)
+        except TimeoutError:
+            if assisted:
+                raise
+            return None
+        finally:
+            database.close()
+        return time.perf_counter() - begun
+
+
+def _give_new_address(server: Server) -> None:
+    host = free_host(server.address.port)
+    server.address = Address(host, server.address.port)
+    server.options["cluster-announce-ip"] = host
+    assert Path(server.directory / "nodes.conf").exists()

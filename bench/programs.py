@@ -1,0 +1,34 @@
+"""Programs a measurement starts: each a process of its own, ended by its pid, never left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["python", "report"]
+
+
+@contextmanager
+def python(module: str, *arguments: object) -> Iterator[str]:
+    """Run a module of this package beside us; gives the first line it printed."""
+    command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def report(module: str, *arguments: object, within: float) -> dict[str, Any]:
+    """Run a module of this package to its end and return the JSON it printed last."""
+    command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=within, check=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
