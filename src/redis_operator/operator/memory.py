@@ -7,7 +7,8 @@ its binding appears then and stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
@@ -28,7 +29,8 @@ _KEEP_SECONDS = 600.0
 class Memories:
     """The memory of one operator process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._elections: dict[Key, tuple[Election, ...]] = {}
         self._pods: dict[Key, dict[str, NodeId]] = {}
 
@@ -41,7 +43,7 @@ class Memories:
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
         """Remember what this look and its steps taught."""
         self._pods[key] = {node.pod.name: node.id for node in observed.seen}
-        now = datetime.now().timestamp()  # noqa: DTZ005 - seconds since the epoch have no zone
+        now = self._clock()
         fresh = [
             Election(node=o.action.node.id, at=now, over=o.action.primary)
             for o in outcomes

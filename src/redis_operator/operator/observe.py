@@ -7,6 +7,8 @@ a whole look is bounded by one time-out whatever the number of black holes.
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -55,7 +57,15 @@ class Request(Struct, frozen=True):
 class Observer:
     """Looks at databases through the caches and over the links."""
 
-    def __init__(self, world: World, links: Links, *, timeout: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        links: Links,
+        *,
+        timeout: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
         self._world = world
         self._links = links
         self._timeout = timeout
@@ -121,7 +131,7 @@ class Observer:
             ended=has_ended(pod),
         )
         async with self._gate:
-            return await probe(self._links, question, timeout=self._timeout)
+            return await probe(self._links, question, timeout=self._timeout, clock=self._clock)
 
 
 def _target(pod: Pod, credentials: Credentials) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -59,20 +60,24 @@ class Question(Struct, frozen=True):
     ended: bool = False  # the kubelet says that the container has ended
 
 
-async def probe(links: Links, question: Question, *, timeout: float) -> Node:
+async def probe(
+    links: Links, question: Question, *, timeout: float, clock: Callable[[], float] = time.time
+) -> Node:
     """Ask one server; an answer is `Seen`, everything else `Unreachable` with its evidence."""
     try:
         try:
-            return await _ask(links, question, timeout)
+            return await _ask(links, question, timeout, clock)
         except LostError:
             # An old connection may have ended long ago. The address itself says what is true now.
             links.drop(question.target.uid)
-            return await _ask(links, question, timeout)
+            return await _ask(links, question, timeout, clock)
     except RedisError as error:
-        return _unreachable(links, question, error)
+        return _unreachable(links, question, error, clock())
 
 
-async def _ask(links: Links, question: Question, timeout: float) -> Seen:
+async def _ask(
+    links: Links, question: Question, timeout: float, clock: Callable[[], float]
+) -> Seen:
     connection = await links.open(question.target, timeout=timeout)
     questions: list[Command[Any]] = [
         commands.cluster_nodes(),
@@ -115,7 +120,7 @@ async def _ask(links: Links, question: Question, timeout: float) -> Seen:
         saving=info.persistence.child_running,
         used_memory=info.memory.used_bytes,
         max_memory=info.memory.maxmemory_bytes,
-        started_at=time.time() - info.server.uptime_seconds,
+        started_at=clock() - info.server.uptime_seconds,
     )
 
 
@@ -200,8 +205,7 @@ async def _strays(
     return Counted(tuple((slot, keys) for slot, keys in counts if keys))
 
 
-def _unreachable(links: Links, question: Question, error: RedisError) -> Unreachable:
-    now = time.time()
+def _unreachable(links: Links, question: Question, error: RedisError, now: float) -> Unreachable:
     uid, pod = question.target.uid, question.pod
     last_id = links.last_id(uid)
     if not pod.ip or pod.phase is PodPhase.PENDING:

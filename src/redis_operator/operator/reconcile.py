@@ -67,6 +67,7 @@ class Reconciler(Struct, frozen=True):
     memories: Memories
     movers: SlotMovers
     interval: float
+    clock: Callable[[], float] = time.time
     before: Callable[[Action], None] = lambda _: None
 
     async def reconcile(self, key: Key) -> Result:
@@ -124,7 +125,7 @@ class Reconciler(Struct, frozen=True):
                 memory=self.memories.of(key, redis.status, self.movers.moving(key)),
             )
             observed = await self.observer.observe(request)
-            advice = plan(wanted, observed, time.time())
+            advice = plan(wanted, observed, self.clock())
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             count_on = advice.count_on
@@ -181,7 +182,7 @@ class Reconciler(Struct, frozen=True):
         self, raw: Manifest, before: RedisStatus, reason: str, messages: list[str]
     ) -> Result:
         meta = raw["metadata"]
-        context = Context(previous=before, generation=meta.get("generation", 0), now=_now())
+        context = Context(previous=before, generation=meta.get("generation", 0), now=self._now())
         _LOG.info("the spec cannot be followed", extra=fields(reason=reason, problems=messages))
         await self.reporter.report(raw, before, refused(context, reason, messages))
         return Again(self.interval)
@@ -192,16 +193,15 @@ class Reconciler(Struct, frozen=True):
         return Context(
             previous=redis.status,
             generation=meta.generation,
-            now=_now(),
+            now=self._now(),
             failures=tuple([*failures, stopped] if stopped else failures),
             progress=self.movers.progress(key),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )
 
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
     def _catalog(self) -> list[RedisVersionSpec]:
         return self.memories.catalog(self.world.versions.cache)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from redis_operator.kube.client import Client
@@ -30,7 +31,7 @@ from redis_operator.runtime.metrics import Metrics
 from redis_operator.runtime.server import HealthServer
 from redis_operator.runtime.triggers import itself
 
-__all__ = ["make_manager"]
+__all__ = ["add_databases", "make_manager"]
 
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
@@ -62,8 +63,10 @@ def make_manager(settings: Settings) -> Manager:
     return manager
 
 
-def add_databases(manager: Manager, settings: Settings) -> Controller:
-    """Add the controller of databases to a manager."""
+def add_databases(
+    manager: Manager, settings: Settings, *, clock: Callable[[], float] = time.time
+) -> Controller:
+    """Add the controller of databases to a manager; `clock` tells seconds since the epoch."""
     world = World(manager, settings.namespaces)
     consistency = Consistency()
     for informers in (*world.children.values(), world.pods, world.redises):
@@ -81,13 +84,14 @@ def add_databases(manager: Manager, settings: Settings) -> Controller:
         world=world,
         client=manager.client,
         links=links,
-        observer=Observer(world, links, timeout=settings.probe_timeout),
+        observer=Observer(world, links, timeout=settings.probe_timeout, clock=clock),
         children=Children(manager.client, world, applier),
         reporter=Reporter(manager.client, applier, manager.recorder),
         ending=Ending(manager.client),
-        memories=Memories(),
+        memories=Memories(clock),
         movers=movers,
         interval=settings.probe_interval,
+        clock=clock,
     )
     watches = [Watch(informer, itself) for informer in world.redises]
     watches += [Watch(informer, _database) for informer in (*world.pods, *world.claims)]

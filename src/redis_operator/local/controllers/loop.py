@@ -6,9 +6,9 @@ One table says which controller is asked about which key when which resource cha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.meta import Key, Manifest
@@ -29,7 +29,7 @@ from redis_operator.local.controllers.caches import Caches
 from redis_operator.local.controllers.collector import Collector
 from redis_operator.local.controllers.execute import execute
 from redis_operator.local.controllers.view import Changes, View, controller_of
-from redis_operator.local.forwarder import Forwarder, wanted
+from redis_operator.local.forwarder import Address, Forwarder, wanted
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.controller import Controller, Watch
 from redis_operator.runtime.outcomes import Again, Done, Outcome
@@ -41,13 +41,35 @@ _Plan: TypeAlias = Callable[[View, str, str, datetime], Changes]
 _FORWARDING: Key = ("", "services")
 
 
+class Forwarding(Protocol):
+    """What makes service addresses answer."""
+
+    async def update(
+        self, table: Mapping[Address, tuple[Address, ...]], /
+    ) -> Mapping[Address, str]:
+        """Listen on these addresses and lead to these backends; return what could not be."""
+        ...
+
+    async def close(self) -> None:
+        """Let no address answer any more."""
+        ...
+
+
 class ControlLoops:
     """All controllers, the scheduler and the service forwarder of one control plane."""
 
-    def __init__(self, client: Client, *, authority: str) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        authority: str,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        forwarder: Forwarding | None = None,
+    ) -> None:
         self._caches = Caches(client)
         self._authority = authority
-        self._forwarder = Forwarder()
+        self._clock = clock
+        self._forwarder = forwarder if forwarder is not None else Forwarder()
         self._collector = Collector(self._caches)
         self._controllers = [self._collector.controller, *self._make()]
 
@@ -156,7 +178,7 @@ class ControlLoops:
         self, name: str, plan: _Plan, *watches: tuple[str, Trigger[Manifest]]
     ) -> Controller:
         async def reconcile(key: Key) -> Outcome:
-            changes = plan(self._caches, key[0], key[1], datetime.now(UTC))
+            changes = plan(self._caches, key[0], key[1], self._clock())
             outcome = await execute(self._caches, changes.steps)
             if isinstance(outcome, Done) and changes.again_after is not None:
                 return Again(changes.again_after)
