@@ -67,7 +67,7 @@ class Pace(Struct, frozen=True):
     all: it would stop both servers for longer than their peers are patient.
     """
 
-    slots: int = 128
+    slots: int = 256
     keys: int = 100
     bytes: int = 512 * 1024
     microseconds: int = 2000
