@@ -103,9 +103,9 @@ class Kubectl:
 
     def plain(self, text: str) -> str:
         """Times, identities, addresses and column widths made the same for everybody."""
+        text = text.replace(self.namespace, "contract-nnnnnnnn")
         for word, value in self.words.items():
             text = text.replace(value, word)
-        text = text.replace(self.namespace, "contract-nnnnnnnn")
         for pattern, word in (
             (TIME, "<time>"),
             (LONG_TIME, "<time>"),

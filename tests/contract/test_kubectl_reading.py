@@ -266,50 +266,53 @@ GADGET = (MANIFESTS / "gadget.yaml").read_text()
 def test_custom_resource_from_definition_to_deletion(
     kubectl: Kubectl, space: Space, unique: str
 ) -> None:
-    group = f"k{unique}.contract.test"
-    kubectl.words["k-group.contract.test"] = group
-    text = DEFINITION.replace("GADGETS.GROUP", f"gadgets.{group}").replace("GROUP", group)
-    gadget = GADGET.replace("GROUP", group)
-    kubectl.run("apply -f -", given=text)
-    kubectl.run(f"wait --for=condition=Established crd/gadgets.{group} --timeout=20s")
+    """Every name has an X that is replaced by something nobody else has."""
+    kubectl.words[""] = unique
+    gadget = GADGET.replace("X", unique)
+
+    def run(line: str, *words: str, given: str | None = None) -> None:
+        kubectl.run(line.replace("X", unique), words=words, given=given)
+
+    run("apply -f -", given=DEFINITION.replace("X", unique))
+    run("wait --for=condition=Established crd/gadgetXs.gX.contract.test --timeout=20s")
     try:
-        for _ in range(100):
-            if "gadgets" in kubectl.quiet(f"api-resources --api-group={group} -o name"):
-                break
-        _wait_served(space, group)
-        kubectl.run("apply -f -", given=gadget.replace("REPLICAS", "2"))
-        kubectl.run("apply -f -", given=gadget.replace("REPLICAS", "2"))
-        kubectl.run("apply -f -", given=gadget.replace("REPLICAS", "-1"))
-        kubectl.run(
-            "apply -f -", given=gadget.replace("{replicas: REPLICAS}", "{replicas: 2, odd: 1}")
-        )
+        _wait_served(space, f"g{unique}.contract.test")
+        run("apply -f -", given=gadget.replace("REPLICAS", "2"))
+        run("apply -f -", given=gadget.replace("REPLICAS", "2"))
+        run("apply -f -", given=gadget.replace("REPLICAS", "-1"))
+        run("apply -f -", given=gadget.replace("{replicas: REPLICAS}", "{replicas: 2, odd: 1}"))
         for line in (
-            f"get gadgets.{group}",
-            "get gdt -o wide",
-            "get contract",
-            "get gadget one -o yaml",
-            "scale gadget/one --replicas=5",
-            "get gadget one -o jsonpath={.spec.replicas}",
-            "label gadget one x=y",
-            "describe gadget one",
-            f"api-resources --api-group={group}",
-            "explain gadget.spec",
-            "delete gadget one",
-            "get gadgets",
+            "get gadgetXs.gX.contract.test",
+            "get gdtX -o wide",
+            "get catX",
+            "get gadgetX one -o yaml",
+            "scale gadgetX/one --replicas=5",
+            "get gadgetX one -o jsonpath={.spec.replicas}",
+            "label gadgetX one x=y",
+            "describe gadgetX one",
+            "api-resources --api-group=gX.contract.test",
+            "explain gadgetX.spec",
         ):
-            kubectl.run(line)
-        kubectl.run(
-            "patch gadget one --subresource=status --type=merge",
-            words=("-p", '{"status":{"phase":"Up"}}'),
-        )
+            run(line)
+        status = ("-p", '{"status":{"phase":"Up"}}')
+        run("patch gadgetX one --subresource=status --type=merge", *status)
+        for line in ("get gadgetX one", "delete gadgetX one", "get gadgetXs"):
+            run(line)
     finally:
-        kubectl.run(f"delete crd gadgets.{group}")
+        run("delete crd gadgetXs.gX.contract.test")
     kubectl.compare("custom-resource")
 
 
 def _wait_served(space: Space, group: str) -> None:
     """Until its OpenAPI is published too: a client asks for it before applying."""
     key = f"apis/{group}/v1"
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+    def discovered() -> bool:
+        documents = space.api.request("GET", "/apis", accept=accept).object["items"]
+        return any(each["metadata"]["name"] == group for each in documents)
+
+    until("the group is discovered", discovered)
     until(
         "the schema is published",
         lambda: key in space.api.request("GET", "/openapi/v3").object["paths"],
