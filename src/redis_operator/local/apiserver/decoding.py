@@ -15,7 +15,7 @@ from typing import Any
 
 from .schema import Schema
 
-__all__ = ["go_map", "mistyped", "syntax_error"]
+__all__ = ["converted", "go_map", "mistyped", "syntax_error"]
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")
 _QUANTITY_TEXT = (
@@ -70,6 +70,30 @@ def go_map(value: Any) -> str:
 def mistyped(schema: Schema, value: Any, kind: str) -> str | None:
     """Return what Go says of the first value that does not fit its field, or nothing."""
     return _walk(schema, value, kind, "")
+
+
+_UNMARSHAL = re.compile(
+    r"json: cannot unmarshal (\w+)(?: (\S+))? into Go struct field \S+ of type (.+)"
+)
+
+
+def converted(problem: str) -> str:
+    """Return how the decoder of strategic patches words what `mistyped` found."""
+    found = _UNMARSHAL.fullmatch(problem)
+    if found is None:
+        return problem
+    word, number, kind = found.groups()
+    if kind.startswith("map["):
+        return f"cannot restore map from {word}"
+    if kind.startswith("[]"):
+        return f"cannot restore slice from {word}"
+    if "." in kind:
+        return f"cannot restore struct from: {word}"
+    if number:
+        return f"cannot convert {'float64' if '.' in number else 'int64'} to {kind}"
+    if word == "number":
+        return f"cannot convert int64 to {kind}"
+    return f"unrecognized type: {kind}"
 
 
 def _walk(schema: Schema, value: Any, owner: str, path: str) -> str | None:

@@ -22,6 +22,10 @@ __all__ = ["OpenApi"]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
+_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_EMPTY_V2 = b"\x0a\x032.0\x12\x14\x0a\x0aKubernetes\x12\x06v1.34."
+# A version 2 document without paths (swagger: "2.0", info.title, info.version): kubectl looks
+# there for kinds that version 3 does not have, and finds that they are not there either.
 _OPTIONS = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 
@@ -58,6 +62,8 @@ class OpenApi:
         if self._revision != self._registry.revision:
             self._revision = self._registry.revision
             self._cache.clear()
+        if path == "/openapi/v2":
+            return Response(status=200, headers={"content-type": _V2}, body=_EMPTY_V2)
         if path == "/openapi/v3":
             return _json(encode({"paths": self._index()}))
         for group in self._discovery.groups():

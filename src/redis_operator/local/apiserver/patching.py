@@ -14,7 +14,7 @@ from .bodies import read_patch
 from .calls import Call
 from .causes import forbidden, go_value, required
 from .causes import invalid as invalid_cause
-from .decoding import go_map
+from .decoding import converted, go_map
 from .entries import Object
 from .kinds import schema_for
 from .metadata import check_shape
@@ -132,7 +132,8 @@ def _applied(call: Call, live: Object | None, intent: Object, now: str) -> Objec
     except ApplyConflict as error:
         raise _contested(error) from error
     except ApplyError as error:
-        raise StatusError(error.status, error.reason, error.message) from error
+        reason = "" if error.status == 500 else error.reason
+        raise StatusError(error.status, reason, error.message) from error
     if resource.namespaced:
         result["metadata"]["namespace"] = call.namespace
     return result
@@ -159,7 +160,8 @@ def _whole(call: Call, result: Any, shown: str) -> Object:
         )
     problem = type_problem(call, result)
     if problem is not None:
-        raise _unfit(shown, problem)
+        is_strategic = shown.startswith("map[")
+        raise _unfit(shown, converted(problem) if is_strategic else problem)
     found = unknown_fields(call, result)
     report(call, found, _unfit(shown, strict_text(found)))
     if result["metadata"].get("name") != call.name:
@@ -182,5 +184,5 @@ def unpatched(error: PatchError) -> StatusError:
         422,
         "Invalid",
         "the server rejected our request due to an error in our request",
-        details={"causes": [{"reason": "UnexpectedServerResponse", "message": error.message}]},
+        details={},
     )
