@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+import traceback
 from pathlib import Path
 
 import bench
@@ -19,6 +20,7 @@ from bench.rows import Row, show, write
 def main(chosen: list[str]) -> int:
     rows: list[Row] = []
     left_out: list[str] = []
+    failed: list[str] = []
     for module in sorted(m.name for m in pkgutil.iter_modules(bench.__path__)):
         if not module.startswith("measure_"):
             continue
@@ -30,11 +32,14 @@ def main(chosen: list[str]) -> int:
             rows += importlib.import_module(f"bench.{module}").run()
         except Missing as missing:
             left_out.append(f"{name}: not run, {missing}")
+        except Exception:
+            traceback.print_exc()
+            failed.append(f"{name}: failed, see above")
     print(show(rows))
-    for line in left_out:
+    for line in (*left_out, *failed):
         print(line)
     write(rows, Path("build/bench.json"))
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
