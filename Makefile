@@ -5,7 +5,12 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e bench demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e campaign bench demo generate pins clean
+
+# What is quick and needs nothing but this machine; the rest has verbs of its own.
+QUICK := not campaign and not contract and not e2e
+# make e2e E2E_BOUNDED=1 runs one file of each kind of trouble instead of all.
+E2E_FILES := $(if $(E2E_BOUNDED),$(addprefix tests/e2e/cluster/test_,create.py primary_lost.py all_pods_lost.py shards.py roll.py),tests/e2e)
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,7 +25,7 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
 setup: $(STAMP) ## build .venv (gets uv itself when it is missing)
 
 test: $(STAMP) ## run the tests on this machine alone
-	$(PYTHON) -m pytest -q -m "not campaign" tests
+	$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "$(QUICK)" tests
 
 check: $(STAMP) format lint types layers test ## what CI does: format, lint, types, layers, tests
 
@@ -41,7 +46,10 @@ contract: $(STAMP) ## the contract suite: on the embedded API server, or on KUBE
 	$(PYTHON) -m pytest -q -m contract tests/contract
 
 e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
-	$(PYTHON) -m pytest -q -m e2e tests/e2e
+	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E_FILES)
+
+campaign: $(STAMP) ## the long ones: exhaustive simulation, a thousand crashes, soak
+	$(PYTHON) -m pytest -q -m campaign --timeout 3600 tests
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
 	@uv=$$(sh tools/get-uv) && "$$uv" pip install --quiet --python $(PYTHON) --require-hashes -r requirements/bench.txt && touch $(BENCH_STAMP)
