@@ -202,3 +202,58 @@ async def test_container_sees_its_mounts_and_leaves_the_machine_alone(
     assert (tmp_path / "volume/new").read_text() == "new\n"
     assert not is_on_the_machine("/tmp/mine")
     assert not is_on_the_machine("/etc/redis-operator")
+
+
+def is_zombie(pid: int) -> bool:
+    return start_ticks(pid) is None and Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs mount namespaces without a user namespace")
+async def test_end_of_a_container_is_never_the_end_of_a_stranger(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """The kernel gives a mount tree's number to the next one as soon as it is free.
+
+    1. A container ends while its keeper is held up. 2. Another keeper starts a container, which
+    may get the number. 3. The first keeper ends what is left of its container.
+    """
+    other = Processes(tmp_path / "other")
+    await other.open()
+    tree = {
+        "hostname": "h",
+        "fresh": ["tmp", "run"],
+        "folders": [],
+        "read_only": False,
+        "binds": [],
+    }
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    ours, theirs = (
+        describe(
+            tmp_path,
+            name,
+            "sleep 600",
+            isolation="mount",
+            tree={"stage": str(tmp_path / name), **tree},
+        )
+        for name in ("ours", "theirs")
+    )
+    end = processes.watch("ours")
+    started = await processes.start(ours)
+    await processes.census()
+    keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        os.kill(started.pid, signal.SIGKILL)
+        async with asyncio.timeout(5):
+            while True:
+                if is_zombie(started.pid):
+                    break
+                await asyncio.sleep(0.005)
+        stranger = await other.start(theirs)
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    async with asyncio.timeout(5):
+        assert (await end).code == 137
+    assert start_ticks(stranger.pid) == stranger.started
+    await other.quit()

@@ -5,7 +5,7 @@ recorded before it is announced (`ended/ID`), so that neither is lost when the a
 itself, is killed at any moment.
 """
 
-# ruff: noqa: PTH105, PTH108
+# ruff: noqa: PTH115, PTH105, PTH108
 # ruff: noqa: PTH123, PTH208
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Child:
     spec: dict[str, Any]
     started: int
     tree: str | None = None
+    tree_descriptor: int | None = None
     log: LogFile | None = None
     pipes: dict[int, str] = field(default_factory=dict)
     exited: bool = False
@@ -41,6 +42,26 @@ class Child:
     def is_container(self) -> bool:
         """Whether its end is the end of everything that shares its mark."""
         return not self.spec.get("guest")
+
+    def hold_tree(self) -> None:
+        """Remember the child's mount tree, and keep it open until its family is ended.
+
+        The kernel gives the number of a tree that is gone to the next one, of whomever: without
+        the hold, the end of this child could be the end of a stranger.
+        """
+        path = f"/proc/{self.pid}/ns/mnt"
+        try:
+            self.tree_descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self.tree = os.readlink(path)
+        except OSError:
+            self.release_tree()
+
+    def release_tree(self) -> None:
+        """Let go of the mount tree; from now on its number means nothing."""
+        self.tree = None
+        if self.tree_descriptor is not None:
+            os.close(self.tree_descriptor)
+            self.tree_descriptor = None
 
     def end_family(self, others: Collection[int] = ()) -> None:
         """Kill whatever is left of it; `others` are the sessions of other children."""
@@ -113,7 +134,6 @@ def end_strays(folder: str) -> None:
             family.end(
                 identity,
                 session=pid if same else -1,
-                tree=record.get("tree"),
                 cgroups=record.get("cgroups", []),
             )
             write_record(

@@ -5,7 +5,7 @@ ends are announced as `{"ended": ID, ...}` to whoever is connected, and stay on 
 says `forget`.
 """
 
-# ruff: noqa: PTH101, PTH103, PTH115
+# ruff: noqa: PTH101, PTH103
 # ruff: noqa: PTH123, PTH208
 
 from __future__ import annotations
@@ -145,7 +145,6 @@ class Keeper:
         record = {
             "pid": child.pid,
             "started": child.started,
-            "tree": child.tree,
             "cgroups": child.spec.get("cgroups", []),
         }
         write_record(f"{self._folder}/run/{child.identity}", record)
@@ -174,8 +173,7 @@ class Keeper:
             }
         else:
             if child.spec["isolation"] != "none" and child.is_container and not child.exited:
-                child.tree = _tree_of(child.pid)
-                self._record(child)
+                child.hold_tree()
             answer = {"pid": child.pid, "started": child.started}
         for peer in peers:
             if peer in self._peers:
@@ -265,6 +263,7 @@ class Keeper:
 
     def _finish(self, child: Child, code: int) -> None:
         child.exited = True
+        child.release_tree()
         for descriptor in list(child.pipes):
             child.drain(descriptor, most=1024)
             self._close_pipe(child, descriptor)
@@ -295,13 +294,6 @@ def _pipes() -> tuple[tuple[int, int, int], dict[int, str]]:
     for reading in (out, err):
         os.set_blocking(reading, False)
     return (nothing, out_end, err_end), {out: "stdout", err: "stderr"}
-
-
-def _tree_of(pid: int) -> str | None:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/mnt")
-    except OSError:
-        return None
 
 
 def main(folder: str) -> int:
