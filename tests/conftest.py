@@ -1,0 +1,16 @@
+"""What holds for all tests: which of the slow ones wait for the campaign."""
+
+from __future__ import annotations
+
+import pytest
+
+# Files whose every case starts several servers. The quick suite runs them on the newest engine
+# and on one without atomic moves; the campaign runs them on all there are.
+_HEAVY = ("test_mover.py", "test_scripts.py")
+_LATER = ("redis-6.2",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in _HEAVY and any(engine in item.name for engine in _LATER):
+            item.add_marker(pytest.mark.campaign)
