@@ -12,12 +12,15 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from contract.definitions import definition, place, served, version
 from contract.driver import Api, Space, until
 from contract.golden import FOLDER
 from contract.kubectl import Kubectl, found
+from contract.widgets import SCALE, SPEC, STATUS
 
 HERE = Path(__file__).parent
 SERVER = pytest.StashKey[str]()
@@ -136,3 +139,22 @@ def kubectl(kubectl_version: str, kubeconfig: str, space: Space, kubectl_home: P
     """One kubectl in the namespace of the check."""
     program = found()[kubectl_version]
     return Kubectl(program, kubectl_version, kubeconfig, space.name, kubectl_home)
+
+
+@pytest.fixture(scope="session")
+def widget(api: Api) -> Iterator[dict[str, Any]]:
+    group = f"c{uuid.uuid4().hex[:8]}.contract.test"
+    subresources = {"status": {}, "scale": SCALE}
+    body = definition(
+        group,
+        "Widget",
+        version("v1", {"spec": SPEC, "status": STATUS}, subresources=subresources),
+        names={"shortNames": ["wdg"], "categories": ["contract"]},
+    )
+    with served(api, body):
+        yield body
+
+
+@pytest.fixture
+def widgets(space: Space, widget: dict[str, Any]) -> Space:
+    return place(space, widget, "v1")
