@@ -60,7 +60,7 @@ def test_repeated_groups_become_lines_of_their_own() -> None:
     assert limits.count("\n") == 2
 
 
-@pytest.mark.parametrize("name", [*MANAGED, *DANGEROUS, "PORT", "RequirePass"])
+@pytest.mark.parametrize("name", sorted({*MANAGED, *DANGEROUS, "PORT", "RequirePass"}))
 def test_managed_and_dangerous_directives_are_refused_with_a_reason(name: str) -> None:
     assert limitation(name)
 
