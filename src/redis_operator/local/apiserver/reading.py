@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -146,16 +146,14 @@ class Reader:
             )
             table["metadata"] = metadata
             return answer(200, encode(table), call)
-        kind, api_version = resource.list_name, resource.api_version
-        if resource.custom is None and not want.view:
-            # typed lists do not repeat what the list says
-            head = encode({"kind": resource.kind, "apiVersion": api_version})[:-1] + b","
-            bodies = [b"{" + body.removeprefix(head) for body in bodies]
+        kind, api_version, cut = resource.list_name, resource.api_version, 1
         if want.view == "PartialObjectMetadata":
             kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
             bodies = [_metadata_only(body) for body in bodies]
+        elif resource.custom is None:  # typed lists do not repeat what the list says
+            cut = len(encode({"kind": resource.kind, "apiVersion": api_version}))
         head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-        return answer(200, head[:-1] + b',"items":[' + b",".join(bodies) + b"]}\n", call)
+        return answer(200, _joined(head, bodies, cut), call)
 
     def _state(self, resource: Resource, lag: int) -> dict[str, Entry]:
         home = self._store.collection(resource.key)
@@ -251,6 +249,17 @@ class Reader:
             return b'{"type":"' + kind.encode() + b'","object":' + body + b"}\n"
 
         return line
+
+
+def _joined(head: bytes, bodies: Sequence[bytes], cut: int) -> bytes:
+    """Return a list of objects without the first bytes of each, copied only once."""
+    parts: list[bytes | memoryview] = [head[:-1], b',"items":[']
+    separator = b"{"
+    for body in bodies:
+        parts += (separator, memoryview(body)[cut:])
+        separator = b",{"
+    parts.append(b"]}\n")
+    return b"".join(parts)
 
 
 def key_of(call: Call) -> str:
