@@ -306,6 +306,28 @@ def test_what_is_live_and_what_is_not_adds_up() -> None:
     assert boot_digest(database(config={"hz": 5}).spec, V91) == boot_digest(database().spec, V91)
 
 
+def test_a_directive_that_was_removed_goes_back_to_its_default() -> None:
+    spec = database(config={"hz": 20}).spec
+    once = frozenset({"hz", "slowlog-max-len", "databases"})
+    live = live_directives(spec, V91, once)
+    assert live["hz"] == "20"
+    assert live["slowlog-max-len"] == "128"
+    assert "databases" not in live  # the pods without it are made anew
+    assert boot_digest(spec, V91, once) == boot_digest(spec, V91)
+
+
+def test_a_directive_whose_default_nobody_knows_goes_with_a_restart() -> None:
+    spec, version = database().spec, Version("valkey", 9, 7)
+    once = frozenset({"a-directive-of-tomorrow"})
+    assert "a-directive-of-tomorrow" not in live_directives(spec, version, once)
+    assert boot_digest(spec, version, once) != boot_digest(spec, version)
+
+
+def test_the_config_map_remembers_what_was_ever_set() -> None:
+    [found] = by_kind(database(config={"hz": 5}), "ConfigMap")
+    assert found["metadata"]["annotations"][names.SETTINGS_ANNOTATION] == "hz"
+
+
 def test_old_versions_get_no_directive_they_do_not_know() -> None:
     found = directives(database(config={"maxmemory-clients": "5%"}).spec, R62)
     assert not {"maxmemory-clients", "shutdown-on-sigterm"} & set(found)

@@ -322,11 +322,33 @@ def test_a_value_the_engine_refuses_goes_no_further_than_one_replica() -> None:
     assert {s.config["maxmemory-policy"] for s in database.servers} == {"noeviction"}
 
 
+def test_maxmemory_goes_down_only_when_the_data_fits() -> None:
+    database = whole_database()
+    for server in database.servers:
+        server.used_memory = 5000
+    database.apply_spec(replace(WANTED, config=(*WANTED.config, ("maxmemory", "4000"))))
+    advice = database.plan()
+    assert not advice.steps
+    assert "db-0-0 uses 5000 bytes, maxmemory cannot go down to 4000" in advice.blocked
+    database.apply_spec(replace(WANTED, config=(*WANTED.config, ("maxmemory", "6000"))))
+    assert database.reconcile().settled
+    assert {server.config["maxmemory"] for server in database.servers} == {"6000"}
+
+
 def test_drift_goes_back() -> None:
     database = whole_database()
     database.server(1, 1).config["cluster-node-timeout"] = "500"
     (step,) = steps_of(database, ConfigSet)
     assert step.values == (("cluster-node-timeout", "2000"),)
+
+
+def test_a_value_that_the_server_spells_in_another_way_is_no_drift() -> None:
+    database = whole_database()
+    for server in database.servers:
+        server.config["repl-backlog-size"] = "67108864"
+    config = (*WANTED.config, ("repl-backlog-size", "64mb"))
+    database.apply_spec(replace(WANTED, config=config))
+    assert database.plan().settled
 
 
 def test_volumes_grow_one_by_one_where_the_class_allows() -> None:

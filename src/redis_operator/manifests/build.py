@@ -56,4 +56,7 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     files = {"boot.sh": BOOT, "ready.sh": READY}
     for version in sorted({facts.version, *facts.running}):
         files[config_file_name(version)] = config_file(redis.spec, version)
-    return make(redis, "ConfigMap", names.config_map(redis.metadata.name), {"data": files})
+    once_set = facts.once_set | redis.spec.config.keys()
+    marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
+    name = names.config_map(redis.metadata.name)
+    return make(redis, "ConfigMap", name, {"data": files}, annotations=marks)

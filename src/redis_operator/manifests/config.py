@@ -6,8 +6,11 @@ person wrote under `spec.config` (validated before: it holds nothing that is our
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.config import Directive, Effect, effect, is_known, render
+from redis_operator.redis.defaults import default_of
 from redis_operator.redis.versions import Ability, Version, can
 
 from .memory import backlog_bytes, maxmemory_bytes, memory_limit
@@ -46,20 +49,40 @@ def config_file(spec: RedisSpec, version: Version) -> str:
     return render(directives(spec, version).items())
 
 
-def live_directives(spec: RedisSpec, version: Version) -> dict[str, str]:
-    """Those directives that a running server must have and can be given without a restart."""
+def live_directives(
+    spec: RedisSpec, version: Version, once_set: AbstractSet[str] = frozenset()
+) -> dict[str, str]:
+    """Those directives that a running server must have and can be given without a restart.
+
+    What was set once and is no more is among them, at its default.
+    """
+    wanted = directives(spec, version)
+    for name in sorted(once_set - wanted.keys()):
+        default = default_of(name, version)
+        if default is not None and is_known(name, version):
+            wanted[name] = default
     fixed = {"port", "bind", "cluster-enabled", "cluster-config-file", "dbfilename"}
     return {
         name: value
-        for name, value in directives(spec, version).items()
+        for name, value in wanted.items()
         if name not in fixed and effect(name, version) is Effect.LIVE
     }
 
 
-def boot_digest(spec: RedisSpec, version: Version) -> str:
-    """A hash of what only a restart can change; it is part of the pod template."""
-    live = live_directives(spec, version)
-    return digest({n: v for n, v in directives(spec, version).items() if n not in live})
+def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = frozenset()) -> str:
+    """A hash of what only a restart can change; it is part of the pod template.
+
+    Also of a live directive that was removed and whose default nobody knows.
+    """
+    wanted = directives(spec, version)
+    live = live_directives(spec, version, once_set)
+    boot = {name: value for name, value in wanted.items() if name not in live}
+    lost = {
+        f"-{name}": ""
+        for name in once_set - wanted.keys() - live.keys()
+        if effect(name, version) is Effect.LIVE and is_known(name, version)
+    }
+    return digest(boot | lost)
 
 
 def _safe(spec: RedisSpec, version: Version) -> list[Directive]:

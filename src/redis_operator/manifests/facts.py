@@ -30,7 +30,8 @@ class Facts(Struct, frozen=True):
     so that a pod of the old version can restart. `pods` says how many pods a shard has where that
     is not yet what the spec says: a shard still to be drained, a replica not yet removed.
     `identity` is what volumes are marked with; it differs from the object's uid only when a
-    database is created anew on volumes that were retained.
+    database is created anew on volumes that were retained. `once_set` names the directives that the
+    spec has or had: one that it has no more goes back to its default.
     """
 
     version: Version
@@ -41,3 +42,4 @@ class Facts(Struct, frozen=True):
     pods: Mapping[int, int] = field(default_factory=dict)
     operator_namespace: str = ""
     identity: str = ""
+    once_set: frozenset[str] = frozenset()

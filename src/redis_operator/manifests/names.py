@@ -16,6 +16,7 @@ __all__ = [
     "INTENT_ANNOTATION",
     "MANAGER",
     "ROLE_LABEL",
+    "SETTINGS_ANNOTATION",
     "SHARD_LABEL",
     "TEMPLATE_ANNOTATION",
     "Place",
@@ -46,6 +47,7 @@ ROLE_LABEL: Final = "redisoperator.dev/role"
 INTENT_ANNOTATION: Final = "redisoperator.dev/intent"
 TEMPLATE_ANNOTATION: Final = "redisoperator.dev/template"
 IDENTITY_ANNOTATION: Final = "redisoperator.dev/identity"
+SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
 _POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
 
 

@@ -45,7 +45,7 @@ def pod_template(redis: Redis, facts: Facts, number: int) -> Object:
     name, spec = redis.metadata.name, redis.spec
     labels = dict(spec.pod.labels) | common_labels(name) | selector(name, number)
     annotations = dict(spec.pod.annotations)
-    annotations[_BOOT_ANNOTATION] = boot_digest(spec, facts.version)
+    annotations[_BOOT_ANNOTATION] = boot_digest(spec, facts.version, facts.once_set)
     if RESTARTED_ANNOTATION in redis.metadata.annotations:
         annotations[RESTARTED_ANNOTATION] = redis.metadata.annotations[RESTARTED_ANNOTATION]
     template: Object = {

@@ -98,6 +98,7 @@ class Children:
             running=self._running(redis),
             pods=pods,
             identity=self._identity(key),
+            once_set=self._once_set(key),
         )
 
     def _running(self, redis: Redis) -> tuple[Version, ...]:
@@ -113,6 +114,12 @@ class Children:
             if marked:
                 return marked
         return ""
+
+    def _once_set(self, key: Key) -> frozenset[str]:
+        """Return the directives that the spec has or had, as the ConfigMap is marked with them."""
+        found = self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
+        marked = found.metadata.annotation(names.SETTINGS_ANNOTATION) if found is not None else ""
+        return frozenset(marked.split())
 
     async def ensure(self, redis: Redis, facts: Facts) -> None:
         """Make every object what it should be, and delete what no longer should be."""

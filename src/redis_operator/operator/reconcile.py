@@ -33,6 +33,7 @@ from redis_operator.operator.objects import ClusterObjects
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passwords import PasswordError
 from redis_operator.operator.report import Reporter
+from redis_operator.operator.requests import close_switchover, is_met
 from redis_operator.operator.servers import Servers
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
@@ -128,10 +129,12 @@ class Reconciler(Struct, frozen=True):
             advice = plan(wanted, observed, self.clock())
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
+            if is_met(wanted, observed):
+                await close_switchover(self.client, raw)
             count_on = advice.count_on
             failures = [o.error for o in outcomes if not o.done]
             after = status(wanted, observed, advice, self._context(key, redis, failures))
-            if not self._goes_on(advice, outcomes):
+            if not self._goes_on(advice, outcomes) or self._is_superseded(key, redis):
                 await self.reporter.report(raw, redis.status, after)
                 return self._rest(advice, observed, outcomes)
             await asyncio.sleep(_SOON_SECONDS)
@@ -160,6 +163,11 @@ class Reconciler(Struct, frozen=True):
         if advice.rule != "label":
             self.reporter.tell(raw, advice.rule.title().replace("_", ""), advice.why)
         return outcomes
+
+    def _is_superseded(self, key: Key, redis: Redis) -> bool:
+        """Tell whether somebody wants something else since this pass began."""
+        now = self.world.redis(key)
+        return now is None or now["metadata"].get("generation") != redis.metadata.generation
 
     def _goes_on(self, advice: Plan, outcomes: tuple[Outcome, ...]) -> bool:
         """Tell whether looking again at once may show something new to do."""

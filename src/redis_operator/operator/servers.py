@@ -182,7 +182,14 @@ class Servers:
 
     async def configure(self, action: ConfigSet) -> None:
         """Set directives, in order."""
-        await _set_config(await self.reach(action.node), action.values)
+        connection = await self.reach(action.node)
+        for name, value in action.values:
+            try:
+                await connection.run(commands.config_set({name: value}), timeout=_TIMEOUT)
+            except ReplyError as error:
+                raise Failed(
+                    f"{action.node.pod} refuses {name} {value!r} of spec.config: {error}"
+                ) from error
 
     async def reset_empty(self, action: ResetEmptyNode) -> None:
         """Give a server that holds no key a new identity. I1, I3"""

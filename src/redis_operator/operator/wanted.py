@@ -26,7 +26,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         engine=spec.engine.value,
         version=f"{facts.version.major}.{facts.version.minor}",
         persistent=spec.storage is not None and spec.persistence is not Persistence.NONE,
-        config=tuple(sorted(live_directives(spec, facts.version).items())),
+        config=tuple(sorted(live_directives(spec, facts.version, facts.once_set).items())),
         node_timeout_ms=NODE_TIMEOUT_MS,
         accept_data_loss=spec.update.allow_data_loss,
         paused=spec.paused,

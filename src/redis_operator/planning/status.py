@@ -70,7 +70,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     available = _available(observed, covered, plan)
     degraded = _degraded(situation, plan, context)
     progressing = _progressing(plan)
-    applied = _config_applied(plan)
+    applied = _config_applied(plan, context)
     ready = _ready(available, degraded, progressing, plan)
     was = {c.type: c for c in context.previous.conditions}
     conditions = (ready, available, progressing, degraded, applied)
@@ -229,8 +229,11 @@ def _progressing(plan: Plan) -> Condition:
     return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
 
 
-def _config_applied(plan: Plan) -> Condition:
-    if plan.rule.startswith("config"):
+def _config_applied(plan: Plan, context: Context) -> Condition:
+    if plan.rule == "configure" and context.failures:
+        text = "; ".join(dict.fromkeys(context.failures))
+        return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
+    if plan.rule == "configure":
         text = plan.why or "; ".join(plan.blocked)
         return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)
     return Condition(type="ConfigApplied", status="True", reason="Applied", message="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...redis.config import equivalent
 from ..actions import ConfigSet, at
 from ..advice import Phase, Plan
 from ..observed import Seen
@@ -18,9 +19,12 @@ def configure(situation: Situation) -> Plan | None:
     somebody set by hand is drift and goes back.
     """
     differing = {node.id: drift(situation, node) for node in situation.by_id.values()}
+    tight = _too_tight(situation)
+    if tight:
+        differing = {node: _without_maxmemory(values) for node, values in differing.items()}
     nodes = [node for node in situation.by_id.values() if differing[node.id]]
     if not nodes:
-        return None
+        return Plan(rule="configure", blocked=tight, phase=Phase.UPDATING) if tight else None
     forming = _forming(situation)
     if forming:
         return Plan(rule="configure", blocked=(forming,), phase=Phase.CREATING, again_after=0.05)
@@ -35,6 +39,7 @@ def configure(situation: Situation) -> Plan | None:
         rule="configure",
         why=f"{', '.join(names)} differ from the spec on {len(nodes)} servers",
         stages=tuple(stage for stage in stages if stage),
+        blocked=tight,
         phase=Phase.UPDATING if any(node.keys for node in nodes) else Phase.CREATING,
     )
 
@@ -44,8 +49,23 @@ def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
     return tuple(
         (name, value)
         for name, value in situation.wanted.config
-        if node.setting(name) not in (value, None)
+        if (found := node.setting(name)) is not None and not equivalent(name, value, found)
     )
+
+
+def _too_tight(situation: Situation) -> tuple[str, ...]:
+    """Servers that hold more than the wanted maxmemory: lowering it would evict or refuse writes."""
+    wanted = dict(situation.wanted.config).get("maxmemory", "")
+    limit = int(wanted) if wanted.isdigit() else 0
+    return tuple(
+        f"{node.pod.name} uses {node.used_memory} bytes, maxmemory cannot go down to {limit}"
+        for node in situation.by_id.values()
+        if limit and node.used_memory > limit and node.setting("maxmemory") not in (wanted, None)
+    )
+
+
+def _without_maxmemory(values: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for pair in values if pair[0] != "maxmemory")
 
 
 def _forming(situation: Situation) -> str | None:

@@ -1,0 +1,77 @@
+"""Nodes are emptied, one and two at a time, as `kubectl drain` does it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.harness import until
+
+pytestmark = pytest.mark.e2e
+
+_DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s", "--force")
+
+
+@pytest.fixture
+def nodes(cluster: Any) -> Iterator[list[str]]:
+    """Return the nodes; all of them take pods again at the end."""
+    found = cluster.kubectl("get", "nodes", "-o", "name").split()
+    names = [name.removeprefix("node/") for name in found]
+    yield names
+    for name in names:
+        cluster.kubectl("uncordon", name)
+
+
+async def _primaries_on(cache: Any, *nodes: str) -> list[str]:
+    pods = await cache.pods()
+    leaders = [await cache.primary_of(shard) for shard in range(3)]
+    return [name for name in leaders if pods[name].spec.node_name in nodes]
+
+
+async def _drain(cache: Any, *nodes: str) -> None:
+    """Drain nodes at the same time, with only this test's pods in mind."""
+    words = ("drain", *_DRAIN, f"--pod-selector=redisoperator.dev/database={cache.name}")
+    await asyncio.gather(
+        *(asyncio.to_thread(cache.cluster.kubectl, *words, node) for node in nodes)
+    )
+
+
+async def test_a_cordoned_node_gives_its_primaries_away_before_it_is_drained(
+    database: Any, cluster: Any, nodes: list[str]
+) -> None:
+    cache = await database()
+    await cache.wait_ready()
+    node = (await cache.pods())[await cache.primary_of(0)].spec.node_name
+    async with cache.under_load() as application:
+        cluster.kubectl("cordon", node)
+
+        async def given_away() -> bool:
+            return not await _primaries_on(cache, node)
+
+        await until(given_away, seconds=60, what=f"primaries to leave {node}")
+        await _drain(cache, node)
+        await cache.wait_ready(seconds=90)
+    report = await application.verify()
+    assert report.lost == (), report
+    assert report.longest_wait_seconds < 2, report
+    assert all(pod.spec.node_name != node for pod in (await cache.pods()).values())
+
+
+async def test_two_nodes_drained_at_once_never_take_both_copies_of_a_shard(
+    database: Any, nodes: list[str]
+) -> None:
+    cache = await database()
+    await cache.wait_ready()
+    away = nodes[:2]
+    async with cache.under_load() as application:
+        for node in away:
+            cache.cluster.kubectl("cordon", node)
+        await asyncio.sleep(2)  # a person takes longer
+        await _drain(cache, *away)
+        await cache.wait_ready(seconds=120)
+    report = await application.verify()
+    assert len(report.lost) <= 3, report
+    assert all(pod.spec.node_name not in away for pod in (await cache.pods()).values())
