@@ -33,6 +33,7 @@ def wanted(replicas: int = 1, *, persistent: bool = True) -> Wanted:
     breakages=st.lists(st.sampled_from(BREAKAGES), max_size=1),
     replicas=st.sampled_from([1, 1, 2]),
     persistent=st.sampled_from([True, True, True, False]),
+    rivals=st.booleans(),
 )
 def test_changes_that_overlap_and_are_interrupted_lose_nothing_and_arrive(
     seed: int,
@@ -40,9 +41,10 @@ def test_changes_that_overlap_and_are_interrupted_lose_nothing_and_arrive(
     breakages: list[Breakage],
     replicas: int,
     persistent: bool,
+    rivals: bool,
 ) -> None:
     shape = wanted(replicas, persistent=persistent)
-    trial = Trial(seed=seed, wanted=shape, breakages=breakages, changes=changes)
+    trial = Trial(seed=seed, wanted=shape, breakages=breakages, changes=changes, rivals=rivals)
     trial.run()
     assert not trial.verdict, trial.explain()
 
@@ -65,6 +67,7 @@ def test_a_thousand_changed_databases() -> None:
             wanted=wanted(random.choice([1, 2]), persistent=random.random() < 0.8),
             breakages=random.choices(BREAKAGES, k=random.choice([0, 1, 2])),
             changes=random.choices(CHANGES, k=random.choice([1, 2, 3, 4])),
+            rivals=random.random() < 0.3,
         )
         trial.run()
         assert not trial.verdict, trial.explain()

@@ -33,11 +33,13 @@ def wanted(replicas: int = 1, *, persistent: bool = True) -> Wanted:
     breakages=st.lists(st.sampled_from(BREAKAGES), min_size=1, max_size=3),
     replicas=st.sampled_from([1, 1, 2]),
     persistent=st.sampled_from([True, True, True, False]),
+    rivals=st.booleans(),
 )
 def test_a_broken_database_interrupted_anywhere_loses_nothing_and_arrives(
-    seed: int, breakages: list[Breakage], replicas: int, persistent: bool
+    seed: int, breakages: list[Breakage], replicas: int, persistent: bool, rivals: bool
 ) -> None:
-    trial = Trial(seed=seed, wanted=wanted(replicas, persistent=persistent), breakages=breakages)
+    shape = wanted(replicas, persistent=persistent)
+    trial = Trial(seed=seed, wanted=shape, breakages=breakages, rivals=rivals)
     trial.run()
     assert not trial.verdict, trial.explain()
 
@@ -58,6 +60,6 @@ def test_a_thousand_broken_databases() -> None:
         random = Random(seed)
         breakages = random.choices(BREAKAGES, k=random.choice([1, 2, 3, 4]))
         shape = wanted(random.choice([1, 2]), persistent=random.random() < 0.8)
-        trial = Trial(seed=seed, wanted=shape, breakages=breakages)
+        trial = Trial(seed=seed, wanted=shape, breakages=breakages, rivals=random.random() < 0.3)
         trial.run()
         assert not trial.verdict, trial.explain()

@@ -74,6 +74,8 @@ def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None
         target = situation.by_id.get(NodeId(move.target))
         if source is None or target is None or not (source.is_primary and target.is_primary):
             return f"{move.source} and {move.target} are not both primaries that answer"
+        if not target.state_ok:
+            return f"{target.pod.name} does not serve yet"  # it would refuse every key
         if not can_copy((source.engine, source.version), (target.engine, target.version)):
             return (
                 f"{source.pod.name} runs {source.engine} {source.version}, "

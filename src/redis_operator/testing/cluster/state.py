@@ -95,6 +95,7 @@ class Server:
     loading_until: float = 0.0
     started_at: float = 0.0
     fail_since: float = 0.0  # when it last saw too few voters, or started
+    serves: bool = False  # `cluster_state` was ok and nothing has ended that
     config: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
     used_memory: int = 1 << 20
 

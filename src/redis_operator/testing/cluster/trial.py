@@ -32,6 +32,7 @@ class Trial:
     wanted: Wanted
     breakages: Sequence[Breakage] = ()
     changes: Sequence[Change] = ()  # of the spec, made while the operator works
+    rivals: bool = False  # another operator acts too, on what it saw a while ago
     log: list[str] = field(default_factory=list)
     verdict: str = ""  # what went wrong, or nothing
 
@@ -103,7 +104,15 @@ class Trial:
                     server.banned[node] = self.world.now + 60
 
     def _pass(self) -> None:
-        self.last = advice = self.database.plan()
+        stale, self.last = self.last, self.database.plan()
+        if self.rivals and self.random.random() < 0.3:
+            self._say("a second operator acts on what it saw before")
+            self._carry_out(stale)
+        self._carry_out(self.last)
+        self.database.advance(self.random.choice([0.2, 0.5, 1.0, 2.0]))
+        self._check("after time passed")
+
+    def _carry_out(self, advice: Plan) -> None:
         self._say(f"{advice.rule}: {advice.why} {list(advice.blocked)} {list(advice.losses)}")
         bugs = [reason for reason in advice.blocked if "this is a bug" in reason]
         if bugs:
@@ -117,8 +126,6 @@ class Trial:
                 outcomes.append(outcome)
             if self.verdict or budget <= 0 or any(outcomes):
                 break
-        self.database.advance(self.random.choice([0.2, 0.5, 1.0, 2.0]))
-        self._check("after time passed")
 
     def _do(self, action: Action, budget: int) -> tuple[str, int]:
         """Carry out an action until it is done, refused, or the operator dies."""

@@ -70,6 +70,7 @@ class SimulatedCluster:
             server.ip = address
         server.alive, server.stopped = True, False
         server.started_at = server.fail_since = self.now
+        server.serves = False
         server.handshakes.clear()
         server.link_up = False
         server.sync_done_at = server.election_at = None
@@ -149,13 +150,19 @@ class SimulatedCluster:
         voters = [r for r in server.table.values() if r.votes]
         well = sum(1 for r in voters if not (r.pfail or r.fail))
         if not voters or well < len(voters) // 2 + 1:
-            server.fail_since = self.now
+            server.fail_since, server.serves = self.now, False
+        elif self._has_waited(server):
+            server.serves = True
 
     def state_ok(self, server: Server) -> bool:
         """`cluster_state`, with full coverage not required."""
         covered = any(r.slots and not r.fail for r in server.table.values())
+        return covered and (server.serves or self._has_waited(server))
+
+    def _has_waited(self, server: Server) -> bool:
+        """Whether a majority was seen for long enough to serve again."""
         wait = min(max(server.node_timeout, 0.5), 5.0)
-        return covered and self.now - server.fail_since >= wait
+        return self.now - server.fail_since >= wait
 
     # Clients
 
