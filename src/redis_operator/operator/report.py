@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from prometheus_client import Counter
 
 from redis_operator.api.redis import RedisStatus
 from redis_operator.kube.client import Client
@@ -21,8 +22,11 @@ __all__ = ["Reporter"]
 class Reporter:
     """Writes statuses and events of databases."""
 
-    def __init__(self, client: Client, applier: Applier, recorder: Recorder) -> None:
+    def __init__(
+        self, client: Client, applier: Applier, recorder: Recorder, plans: Counter | None = None
+    ) -> None:
         self._client = client
+        self._plans = plans
         self._applier = applier
         self._recorder = recorder
 
@@ -47,6 +51,8 @@ class Reporter:
 
     def tell(self, raw: Manifest, reason: str, message: str) -> None:
         """Tell one thing that is no condition: a step that was taken."""
+        if self._plans is not None:
+            self._plans.labels(reason).inc()
         self._recorder.normal(Regarding.of(REDISES, raw), reason, message)
 
 

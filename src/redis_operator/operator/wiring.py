@@ -14,6 +14,7 @@ from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MA
 from redis_operator.operator.children import Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.links import Links
+from redis_operator.operator.measures import DatabaseCollector, actions_counter
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer
@@ -86,7 +87,9 @@ def add_databases(
         links=links,
         observer=Observer(world, links, timeout=settings.probe_timeout, clock=clock),
         children=Children(manager.client, world, applier),
-        reporter=Reporter(manager.client, applier, manager.recorder),
+        reporter=Reporter(
+            manager.client, applier, manager.recorder, actions_counter(manager.metrics.registry)
+        ),
         ending=Ending(manager.client),
         memories=Memories(clock),
         movers=movers,
@@ -104,6 +107,7 @@ def add_databases(
         deadline=120.0,
         gate=consistency.limitation,
     )
+    manager.metrics.registry.register(DatabaseCollector(world.all_redises))
     manager.add(controller)
     return controller
 

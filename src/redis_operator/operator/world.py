@@ -83,6 +83,15 @@ class World:
         found: Manifest | None = _get(self.redises, key)
         return found
 
+    def all_redises(self) -> list[Manifest]:
+        """Return every database there is."""
+        return [
+            raw
+            for informer in self.redises
+            for key in informer.cache.keys()  # noqa: SIM118 - a copy of the keys, not a dict
+            if (raw := informer.cache.get(key)) is not None
+        ]
+
     def pods_of(self, key: Key) -> list[Pod]:
         """Return the pods of a database, by name."""
         return _of_database(self.pods, key)

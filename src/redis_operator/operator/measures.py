@@ -1,0 +1,104 @@
+"""Metrics of databases, read from their statuses whenever somebody scrapes: nothing is kept.
+
+Labels are the namespace and name of a database; how many series there are is bounded by them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client import Counter as CounterMetric
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from redis_operator.api.redis import Phase
+from redis_operator.kube.meta import Manifest
+
+__all__ = ["DatabaseCollector", "actions_counter"]
+
+_LABELS = ("namespace", "name")
+
+
+def actions_counter(registry: CollectorRegistry) -> CounterMetric:
+    """Return the counter of plans carried out, by the rule that made them."""
+    return CounterMetric(
+        "redis_operator_plans", "Plans carried out, by rule.", ["rule"], registry=registry
+    )
+
+
+class DatabaseCollector(Collector):
+    """One gauge for each thing a person would alert on."""
+
+    def __init__(self, databases: Callable[[], Iterable[Manifest]]) -> None:
+        self._databases = databases
+
+    def collect(self) -> Iterator[Metric]:
+        """Read all databases."""
+        found = [(_labels(raw), raw.get("status") or {}) for raw in self._databases()]
+        phases = Counter(status.get("phase", "") for _, status in found)
+        by_phase = GaugeMetricFamily(
+            "redis_operator_databases", "Databases, by phase.", labels=["phase"]
+        )
+        for phase in Phase:
+            by_phase.add_metric([phase.value], phases.get(phase.value, 0))
+        yield by_phase
+        for name, text, value in _GAUGES:
+            family = GaugeMetricFamily(f"redis_operator_database_{name}", text, labels=_LABELS)
+            for labels, status in found:
+                family.add_metric(labels, value(status))
+            yield family
+
+
+def _labels(raw: Manifest) -> list[str]:
+    return [str(raw["metadata"]["namespace"]), str(raw["metadata"]["name"])]
+
+
+def _condition(kind: str) -> Callable[[Manifest], float]:
+    def value(status: Manifest) -> float:
+        return float(
+            any(c["type"] == kind and c["status"] == "True" for c in status.get("conditions", ()))
+        )
+
+    return value
+
+
+def _replicas(status: Manifest) -> Iterator[dict[str, Any]]:
+    for shard in status.get("shards", ()):
+        yield from shard.get("replicas", ())
+
+
+def _served(status: Manifest) -> float:
+    return float((status.get("slots") or "0").partition("/")[0])
+
+
+def _last_failover(status: Manifest) -> float:
+    times = [s["lastFailoverTime"] for s in status.get("shards", ()) if s.get("lastFailoverTime")]
+    return max((datetime.fromisoformat(t).timestamp() for t in times), default=0.0)
+
+
+_GAUGES: tuple[tuple[str, str, Callable[[Manifest], float]], ...] = (
+    ("ready", "Whether the database is as its spec wants it.", _condition("Ready")),
+    ("available", "Whether every slot is served.", _condition("Available")),
+    ("degraded", "Whether something is in the way.", _condition("Degraded")),
+    ("slots_served", "Slots that are served, of 16384.", _served),
+    ("shards", "Shards that own slots.", lambda status: float(status.get("shardCount", 0))),
+    (
+        "replicas_in_sync",
+        "Replicas whose link to their primary is up.",
+        lambda status: float(sum(r.get("link") == "up" for r in _replicas(status))),
+    ),
+    (
+        "replica_lag_bytes",
+        "The largest lag of a replica, in whole MiB.",
+        lambda status: float(max((r.get("lagBytes", 0) for r in _replicas(status)), default=0)),
+    ),
+    (
+        "last_failover_timestamp_seconds",
+        "When a shard last changed its primary; 0 when none did.",
+        _last_failover,
+    ),
+)
