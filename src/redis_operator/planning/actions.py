@@ -225,12 +225,16 @@ class DeletePod(Struct, frozen=True):
 
 
 class ScaleWorkload(Struct, frozen=True):
-    """Set `spec.replicas` of a shard's StatefulSet, if it still is `from_pods`."""
+    """Set `spec.replicas` of a shard's StatefulSet, if it still is `from_pods`.
+
+    With `discard`, the pods that go are not to come back: their claims go by the storage policy.
+    """
 
     shard: int
     uid: str
     from_pods: int
     to_pods: int
+    discard: bool = False
 
 
 class DeleteWorkload(Struct, frozen=True):

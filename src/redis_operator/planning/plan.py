@@ -9,6 +9,7 @@ from .advice import Loss, Phase, Plan, Wanted
 from .invariants import breaches
 from .observed import Observed
 from .rules import COMPANIONS, RULES
+from .rules.roll import outdated
 from .situation import Situation
 
 __all__ = ["plan"]
@@ -30,7 +31,25 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
         said.append(advice)
         if advice.stages or advice.final:
             break
-    return _with_companions(situation, _guarded(situation, _merge(said)))
+    return _with_companions(situation, _guarded(situation, _in_context(situation, _merge(said))))
+
+
+_ROUTINE = frozenset({"connect", "follow", "forget", "rest"})
+
+
+def _in_context(situation: Situation, chosen: Plan) -> Plan:
+    """Pods that come and go because of a change are part of the change, not an ailment."""
+    if chosen.phase is not Phase.HEALING or chosen.rule not in _ROUTINE or chosen.losses:
+        return chosen
+    pods = [node.pod for node in situation.observed.nodes]
+    if any(outdated(situation, pod) for pod in pods):
+        return replace(chosen, phase=Phase.UPDATING)
+    wanted = situation.wanted.shards
+    if any(w.shard >= wanted for w in situation.observed.workloads) or any(
+        situation.leaders.get(shard) not in situation.owned for shard in range(wanted)
+    ):
+        return replace(chosen, phase=Phase.SCALING)
+    return chosen
 
 
 def _guarded(situation: Situation, chosen: Plan) -> Plan:

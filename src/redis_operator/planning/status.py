@@ -207,9 +207,12 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
     silent = [f"{node.pod.name}: {node.error}" for node in situation.unreachable]
     formed = situation.observed.formed
-    reasons = [*plan.blocked, *context.failures, *(silent if formed else ())]
+    # What a change waits for is told as progress; it is no ailment by itself.
+    changing = plan.phase in (advice.Phase.SCALING, advice.Phase.UPDATING)
+    waits = () if changing else plan.blocked
+    reasons = [*waits, *context.failures, *(silent if formed else ())]
     if reasons and formed and plan.phase is not advice.Phase.PAUSED:
-        kind = "Unreachable" if silent else "Blocked" if plan.blocked else "StepFailed"
+        kind = "Unreachable" if silent else "Blocked" if waits else "StepFailed"
         text = "; ".join(dict.fromkeys(reasons))
         return Condition(type="Degraded", status="True", reason=kind, message=text)
     if formed and plan.phase is advice.Phase.HEALING:

@@ -48,7 +48,7 @@ def _shrink_one(situation: Situation, workload: Workload, keep: int) -> Plan:
         blocked = (f"{why}, but no replica that stays is in sync",)
         return Plan(rule="shrink", blocked=blocked, phase=Phase.SCALING)
     step: Action = ScaleWorkload(
-        shard=workload.shard, uid=workload.uid, from_pods=workload.pods, to_pods=keep
+        shard=workload.shard, uid=workload.uid, from_pods=workload.pods, to_pods=keep, discard=True
     )
     return Plan(rule="shrink", why=why, stages=((step,),), phase=Phase.SCALING)
 

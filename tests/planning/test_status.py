@@ -1,0 +1,138 @@
+"""What people are told: whole, in a fixed order, each change once."""
+
+from __future__ import annotations
+
+import itertools
+
+from msgspec.structs import replace
+
+from planning.test_rules_heal import WANTED, new_database, whole_database
+from redis_operator.api.redis import Phase, RedisStatus
+from redis_operator.planning.status import Context, announcements, refused, status
+from redis_operator.testing.cluster.database import SimulatedDatabase
+
+
+def told(database: SimulatedDatabase, previous: RedisStatus | None = None) -> RedisStatus:
+    context = Context(
+        previous=previous or RedisStatus(),
+        generation=3,
+        now="2030-01-01T00:00:00Z",
+        binding="db-conn",
+    )
+    observed = database.observe()
+    return status(database.wanted, observed, database.plan(), context)
+
+
+def condition(found: RedisStatus, kind: str) -> tuple[str, str]:
+    return next((c.status, c.reason) for c in found.conditions if c.type == kind)
+
+
+def test_a_whole_database_is_ready_and_tells_its_shards() -> None:
+    database = whole_database()
+    found = told(database)
+    assert found.phase is Phase.READY
+    assert condition(found, "Ready") == ("True", "AsWanted")
+    assert [c.type for c in found.conditions] == [
+        "Ready",
+        "Available",
+        "Progressing",
+        "Degraded",
+        "ConfigApplied",
+    ]
+    assert [s.slots for s in found.shards] == ["0-5460", "5461-10921", "10922-16383"]
+    assert [s.primary for s in found.shards] == ["db-0-0", "db-1-0", "db-2-0"]
+    assert found.observed_generation == 3
+    assert found.slots == "16384/16384"
+
+
+def test_a_database_that_is_not_formed_yet_is_creating_and_not_degraded() -> None:
+    found = told(new_database())
+    assert found.phase is Phase.CREATING
+    assert condition(found, "Degraded")[0] == "False"
+    assert condition(found, "Ready")[0] == "False"
+    assert found.binding is None
+
+
+def test_a_dead_primary_is_degraded_and_named() -> None:
+    database = whole_database()
+    before = told(database)
+    database.world.kill("db-0-0")
+    found = told(database, before)
+    assert found.phase is Phase.DEGRADED
+    assert condition(found, "Degraded") == ("True", "Unreachable")
+    assert any("db-0-0 is dead" in line for line in found.plan)
+
+
+def test_lost_data_is_told_by_its_slots_until_somebody_decides() -> None:
+    wanted = replace(WANTED, persistent=False)
+    database = whole_database(wanted)
+    for ordinal in (0, 1):
+        database.remove_pod(1, ordinal, comes_back_after=0.2)
+    database.reconcile(patience=25)
+    found = told(database)
+    assert condition(found, "Degraded") == ("True", "DataLost")
+    assert any(line.startswith("lost: slots 5461-10921") for line in found.plan)
+    assert found.phase is Phase.FAILED
+
+
+def test_a_roll_is_updating_from_its_beginning_to_its_end() -> None:
+    database = whole_database()
+    database.apply_spec(WANTED, revision="2")
+    phases = []
+    for _ in range(60):
+        found = told(database)
+        if found.phase is Phase.READY:
+            break
+        phases.append(found.phase)
+        for stage in database.plan().stages:
+            for action in stage:
+                list(database.execute(action))
+        database.advance(0.5)
+    assert found.phase is Phase.READY
+    changes = [a for a, b in itertools.pairwise(phases) if a is not b]
+    assert len(changes) <= 1, phases
+    assert phases.count(Phase.UPDATING) > 10
+
+
+def test_nothing_that_moves_all_the_time_is_told_exactly() -> None:
+    database = whole_database()
+    before = told(database)
+    database.world.write("db", "k", "v")
+    assert told(database, before) == told(database, before)
+    assert replace(told(database, before), memory="") == replace(
+        told(database, told(database, before)), memory=""
+    )
+
+
+def test_each_change_is_announced_once() -> None:
+    database = whole_database()
+    before = told(database)
+    assert announcements(before, before) == ()
+    database.world.kill("db-0-0")
+    after = told(database, before)
+    news = announcements(before, after)
+    assert {n.reason for n in news if n.warning} >= {"Unreachable"}
+    assert announcements(after, told(database, after)) == ()
+
+
+def test_a_new_primary_is_news() -> None:
+    database = whole_database()
+    before = told(database)
+    database.world.kill("db-0-0")
+    for action in database.plan().steps:
+        list(database.execute(action))
+    database.advance(0.5)
+    after = told(database, before)
+    assert "PrimaryChanged" in {n.reason for n in announcements(before, after)}
+    assert after.shards[0].last_failover_time == "2030-01-01T00:00:00Z"
+
+
+def test_a_spec_that_cannot_be_followed_keeps_what_was_told_of_the_rest() -> None:
+    database = whole_database()
+    before = told(database)
+    context = Context(previous=before, generation=4, now="2030-01-01T00:01:00Z")
+    after = refused(context, "InvalidSpec", ["spec.shards: too few"])
+    assert after.shards == before.shards
+    assert condition(after, "Ready") == ("False", "InvalidSpec")
+    assert condition(after, "Available") == ("True", "Serving")
+    assert after.message == "spec.shards: too few"
