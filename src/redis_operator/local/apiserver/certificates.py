@@ -6,30 +6,18 @@ Private keys are readable by their owner only.
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 import os
 import ssl
 from base64 import b64encode
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-__all__ = ["Authority", "kubeconfig", "server_context"]
-
-_YEARS = dt.timedelta(days=3650)
-_NAMES = (
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-)
+__all__ = ["Authority", "Pair", "kubeconfig", "server_context", "write_private"]
 
 
 class Pair(Struct, frozen=True):
@@ -45,92 +33,28 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        pair = _stored(directory, "ca")
-        if pair is None:
-            pair = _store(directory, "ca", _make_ca())
-        self.certificate = pair.certificate
-        self._key = serialization.load_pem_private_key(pair.key, password=None)
-        self._issuer = x509.load_pem_x509_certificate(pair.certificate)
+        self._pair = self._kept("ca", lambda: _issuing().make_authority())
+        self.certificate = self._pair.certificate
 
     def server(self, address: str) -> Pair:
         """Return the certificate of the server at an address."""
-        stored = _stored(self._directory, "server")
-        if stored is not None:
-            return stored
-        names: list[x509.GeneralName] = [x509.DNSName(name) for name in _NAMES]
-        addresses = dict.fromkeys((address, "127.0.0.1"))
-        names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
-        pair = self._issue("kube-apiserver", (), ExtendedKeyUsageOID.SERVER_AUTH, names)
-        return _store(self._directory, "server", pair)
+        return self._kept("server", lambda: _issuing().issue_server(self._pair, address))
 
     def client(self, user: str, groups: tuple[str, ...], *, file: str) -> Pair:
         """Return a client certificate that makes its holder the user, in the groups."""
-        stored = _stored(self._directory, file)
+        return self._kept(file, lambda: _issuing().issue_client(self._pair, user, groups))
+
+    def _kept(self, name: str, make: Callable[[], tuple[bytes, bytes]]) -> Pair:
+        """Return what the directory has under a name; make and keep it when it has nothing."""
+        stored = _stored(self._directory, name)
         if stored is not None:
             return stored
-        pair = self._issue(user, groups, ExtendedKeyUsageOID.CLIENT_AUTH, [])
-        return _store(self._directory, file, pair)
-
-    def _issue(
-        self,
-        name: str,
-        groups: tuple[str, ...],
-        usage: x509.ObjectIdentifier,
-        names: list[x509.GeneralName],
-    ) -> Pair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [
-                *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
-                x509.NameAttribute(NameOID.COMMON_NAME, name),
-            ]
-        )
-        builder = _builder(subject, self._issuer.subject, key)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        builder = builder.add_extension(
-            x509.BasicConstraints(ca=False, path_length=None), critical=True
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        assert isinstance(self._key, ec.EllipticCurvePrivateKey)
-        return _pair(builder.sign(self._key, hashes.SHA256()), key)
+        return _store(self._directory, name, Pair(*make()))
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + _YEARS)
-    )
-
-
-def _make_ca() -> Pair:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "redis-operator-local")])
-    builder = _builder(name, name, key)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    builder = builder.add_extension(
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-    )
-    return _pair(builder.sign(key, hashes.SHA256()), key)
-
-
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
-    return Pair(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-    )
+def _issuing() -> ModuleType:
+    """Load the slow part, which a second start does not need."""
+    return import_module(".issuing", __package__)
 
 
 def _stored(directory: Path, name: str) -> Pair | None:
