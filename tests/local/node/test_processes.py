@@ -232,7 +232,7 @@ async def test_end_of_a_container_is_never_the_end_of_a_stranger(
         describe(
             tmp_path,
             name,
-            "sleep 600",
+            "exec sleep 600",
             isolation="mount",
             tree={"stage": str(tmp_path / name), **tree},
         )
@@ -250,6 +250,7 @@ async def test_end_of_a_container_is_never_the_end_of_a_stranger(
                 if is_zombie(started.pid):
                     break
                 await asyncio.sleep(0.005)
+        await asyncio.sleep(0.3)  # the kernel frees the number of a tree a little later
         stranger = await other.start(theirs)
     finally:
         os.kill(keeper, signal.SIGCONT)

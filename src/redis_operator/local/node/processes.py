@@ -28,7 +28,7 @@ __all__ = ["Census", "Description", "Ended", "Processes", "Running", "version_li
 _PACKET = 1 << 20
 _START_DEADLINE = 10.0
 _REQUEST_DEADLINE = 60.0
-_PATIENCE = 100
+_PATIENCE = 600
 _KEEPER = (  # the first step detaches it, so that it has no parent that could outlive or miss it
     "import os; os.fork() and os._exit(0); import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from redis_operator.local.node.keeper.main import main; sys.exit(main(sys.argv[1]))"
@@ -179,11 +179,16 @@ class Processes:
     async def _start_keeper(self) -> None:
         """Start a keeper, which refuses to be the second one, and give it time to listen."""
         starting = _detach(self._folder)
-        for _ in range(_PATIENCE):
-            await asyncio.sleep(0.005)
-            if starting.poll() is not None and self._connect():
-                self._disconnect()
-                return
+        try:
+            for _ in range(_PATIENCE):
+                await asyncio.sleep(0.005)
+                if starting.poll() is not None and self._connect():
+                    self._disconnect()
+                    return
+        finally:
+            if starting.poll() is None:
+                starting.kill()
+                starting.wait()
 
     def _connect(self) -> bool:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
