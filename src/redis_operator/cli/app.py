@@ -293,16 +293,3 @@ def demo(*, keep: bool, mounts: str | None) -> None:
     from redis_operator.cli.demo import run_demo  # noqa: PLC0415
 
     sys.exit(run_demo(keep=keep, mounts=mounts))
-
-
-@app.command("control-plane", hidden=True)
-@_named
-def control_plane(*, name: str) -> None:
-    """Run the control plane and the node agent: started by `up`."""
-    from redis_operator.local.control_plane import run  # noqa: PLC0415
-
-    instance, settings = _existing(name)
-    try:
-        asyncio.run(run(instance, settings))
-    except InstanceError as error:
-        raise click.ClickException(str(error)) from error

@@ -1,4 +1,4 @@
-"""The entry point. The operator itself starts without the libraries that only people need."""
+"""The entry point. Daemons start without the libraries that only people need."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run what the first word says: `run` is the operator, everything else is for people."""
+    """Run what the first word says: the operator, the control plane, or what is for people."""
     if sys.argv[1:2] == ["run"]:
         from redis_operator.operator.main import main as run_operator  # noqa: PLC0415
 
         sys.exit(run_operator(sys.argv[2:]))
+    if sys.argv[1:3] == ["control-plane", "--name"]:
+        from redis_operator.local.control_plane import main as run_control_plane  # noqa: PLC0415
+
+        sys.exit(run_control_plane(sys.argv[3]))
     try:
         from redis_operator.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from redis_operator.local.apiserver.server import Settings as ServerSettings
 from redis_operator.local.controllers.caches import BUILT_IN_KINDS
 from redis_operator.local.controllers.loop import ControlLoops
 from redis_operator.local.controllers.volumes import DEFAULT_CLASS
-from redis_operator.local.instance import Instance, Settings
+from redis_operator.local.instance import Instance, InstanceError, Settings
 from redis_operator.local.node.agent import NodeAgent, end_pods
 from redis_operator.local.node.mounts import Mode
 from redis_operator.local.node.nodes import NodeSpec
@@ -35,7 +36,7 @@ from redis_operator.runtime.changes import Added, Change, Updated
 from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.logs import set_up
 
-__all__ = ["end_leftovers", "node_specs", "run"]
+__all__ = ["end_leftovers", "main", "node_specs", "run"]
 
 _LOG = logging.getLogger(__name__)
 _POD_GRACE_SECONDS = 30.0
@@ -52,6 +53,21 @@ def node_specs(settings: Settings) -> Sequence[NodeSpec]:
         )
         for number in range(1, settings.nodes + 1)
     ]
+
+
+def main(name: str) -> int:
+    """Run the control plane of an instance that `up` made; return the exit code."""
+    instance = instances.find(name)
+    settings = instance.settings()
+    if settings is None:
+        sys.stderr.write(f"there is no local cluster called {name!r}\n")
+        return 1
+    try:
+        asyncio.run(run(instance, settings))
+    except InstanceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
 
 
 async def run(instance: Instance, settings: Settings) -> None:
