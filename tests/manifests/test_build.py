@@ -256,6 +256,14 @@ def test_a_sleeping_database_has_no_pods_and_keeps_the_rest() -> None:
     assert [o["kind"] for o in build(redis, FACTS)] == awake
 
 
+def test_a_database_goes_to_sleep_only_when_the_plan_says_so() -> None:
+    """Slots may be on their way: the plan scales, the intent follows."""
+    redis = database(storage={"size": "1Gi"}, hibernate=True)
+    facts = msgspec.structs.replace(FACTS, pods={0: 2, 1: 2, 2: 0})
+    found = [o["spec"]["replicas"] for o in by_kind(redis, "StatefulSet", facts)]
+    assert found == [2, 2, 0]
+
+
 def test_files_of_the_version_that_still_runs_are_kept() -> None:
     facts = msgspec.structs.replace(FACTS, running=(V81, V91))
     [files] = by_kind(database(), "ConfigMap", facts)

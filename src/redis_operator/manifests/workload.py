@@ -26,9 +26,7 @@ def shard_numbers(redis: Redis, facts: Facts) -> tuple[int, ...]:
 
 def pod_count(redis: Redis, facts: Facts, number: int) -> int:
     """How many pods a shard has now."""
-    if redis.spec.hibernate:
-        return 0
-    return facts.pods.get(number, 1 + redis.spec.replicas)
+    return facts.pods.get(number, 0 if redis.spec.hibernate else 1 + redis.spec.replicas)
 
 
 def statefulset(redis: Redis, facts: Facts, number: int) -> Object:

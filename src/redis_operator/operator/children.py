@@ -10,8 +10,8 @@ from typing import Any
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.version import RedisVersionSpec
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import ApiError, NotFound
+from redis_operator.kube.client import Client, Propagation
+from redis_operator.kube.errors import ApiError, Invalid, NotFound
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.kube.objects import SECRETS
 from redis_operator.manifests import names
@@ -88,6 +88,7 @@ class Children:
             if (shard := found.metadata.label(names.SHARD_LABEL)).isdigit()
             and not found.metadata.is_deleting
         }
+        pods = self._orphans(redis) | pods
         if all(count == 0 for count in pods.values()):
             pods = {}  # asleep, or nothing there yet: the spec alone says how many
         return Facts(
@@ -100,6 +101,17 @@ class Children:
             identity=self._identity(key),
             once_set=self._once_set(key),
         )
+
+    def _orphans(self, redis: Redis) -> dict[int, int]:
+        """Return how many pods a shard's next StatefulSet adopts, of those that have none now."""
+        meta = redis.metadata
+        found: dict[int, int] = {}
+        for pod in self._world.pods_of((meta.namespace, meta.name)):
+            place = names.place_of(meta.name, pod.metadata.name)
+            owned = any(r.controller for r in pod.metadata.owner_references or ())
+            if place is not None and not owned and not pod.metadata.is_deleting:
+                found[place.shard] = max(found.get(place.shard, 0), place.ordinal + 1)
+        return found
 
     def _running(self, redis: Redis) -> tuple[Version, ...]:
         """Return the versions that servers were last seen to run: their files must stay."""
@@ -130,9 +142,21 @@ class Children:
             key = (meta["namespace"], meta["name"])
             observed = self._world.child(kind, key)
             self._check_owner(redis, observed, f"{document['kind']} {meta['name']}")
+            if observed is not None and observed.metadata.is_deleting:
+                continue  # its end comes back as an event
             try:
                 await self._applier.apply(
                     CHILD_KINDS[kind].plain(), document, observed=observed, owner=redis_owner(redis)
+                )
+            except Invalid as error:
+                if not _is_frozen(document, observed, error):
+                    raise ChildError(f"{document['kind']} {meta['name']}: {error}") from error
+                await self._client.delete(
+                    CHILD_KINDS[kind],
+                    key,
+                    uid=observed.metadata.uid,
+                    propagation=Propagation.ORPHAN,
+                    timeout=_TIMEOUT,
                 )
             except ApiError as error:
                 raise ChildError(f"{document['kind']} {meta['name']}: {error}") from error
@@ -168,6 +192,20 @@ class Children:
     def forget(self, uid: str) -> None:
         """Forget a database that is gone."""
         self._memory.forget(uid)
+
+
+def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:
+    """Tell whether a StatefulSet differs only in what never changes: the size of its claims.
+
+    Then it is made anew and adopts the pods. Anything else that is wrong with it would keep it
+    from being made again. IN-03
+    """
+    fields = [(cause.field, cause.reason) for cause in error.causes]
+    return (
+        document["kind"] == "StatefulSet"
+        and observed is not None
+        and fields == [("spec", "FieldValueForbidden")]
+    )
 
 
 def redis_owner(redis: Redis) -> Manifest:

@@ -90,8 +90,14 @@ class ClusterObjects:
             raise Refused(f"{action.pod} became a primary meanwhile")
 
     async def scale(self, action: ScaleWorkload) -> None:
-        """Set how many pods a shard has, if it still has as many as the plan saw."""
+        """Set how many pods a shard has, if it still has as many as the plan saw.
+
+        Claims of pods that do not come back are deleted first: they stay as long as the pods use
+        them, and none is left behind whenever the operator dies. K-05
+        """
         name = names.shard(self._name, action.shard)
+        if action.discard and not self._keep_claims:
+            await self._discard_claims(action, name)
         operations: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": action.uid},
             {"op": "test", "path": "/spec/replicas", "value": action.from_pods},
@@ -106,25 +112,35 @@ class ClusterObjects:
         except ApiError as error:
             raise Refused(f"StatefulSet {name} changed meanwhile: {error}") from error
 
+    async def _discard_claims(self, action: ScaleWorkload, name: str) -> None:
+        try:
+            found = await self._client.get(STATEFUL_SETS, (self._namespace, name), timeout=_TIMEOUT)
+            if found.metadata.uid != action.uid or found.spec.replicas != action.from_pods:
+                raise Refused(f"StatefulSet {name} changed meanwhile")
+            await self._delete_claims(action.shard, range(action.to_pods, action.from_pods))
+        except NotFound as error:
+            raise Refused(f"StatefulSet {name} is gone") from error
+        except KubeError as error:
+            raise Failed(str(error)) from error
+
     async def delete_workload(self, action: DeleteWorkload) -> None:
-        """Remove a shard that left: its StatefulSet, then its claims unless they are kept."""
+        """Remove a shard that left: its claims unless they are kept, then its StatefulSet. K-05"""
         name = names.shard(self._name, action.shard)
         key = (self._namespace, name)
         try:
             found = await self._client.get(STATEFUL_SETS, key, timeout=_TIMEOUT)
             if found.metadata.uid != action.uid:
                 raise Refused(f"StatefulSet {name} was re-created meanwhile")
-            pods = found.spec.replicas or 0
-            await self._client.delete(STATEFUL_SETS, key, uid=action.uid, timeout=_TIMEOUT)
             if not self._keep_claims:
-                await self._delete_claims(action.shard, pods)
+                await self._delete_claims(action.shard, range(found.spec.replicas or 0))
+            await self._client.delete(STATEFUL_SETS, key, uid=action.uid, timeout=_TIMEOUT)
         except NotFound:
             return
         except KubeError as error:
             raise Failed(str(error)) from error
 
-    async def _delete_claims(self, shard: int, pods: int) -> None:
-        for ordinal in range(pods):
+    async def _delete_claims(self, shard: int, ordinals: range) -> None:
+        for ordinal in ordinals:
             key = (self._namespace, names.claim(self._name, shard, ordinal))
             try:
                 await self._client.delete(PERSISTENT_VOLUME_CLAIMS, key, timeout=_TIMEOUT)
