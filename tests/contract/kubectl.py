@@ -27,6 +27,7 @@ ADDRESS = re.compile(r"(?<![\d.])\d{1,3}(\.\d{1,3}){3}(?![\d.])")
 TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+")
 DIFF = re.compile(r"^(diff|---|\+\+\+) .*$", re.MULTILINE)
 COLUMNS = re.compile(r"(?<=\S) {2,}(?=\S)")
+LOG = re.compile(r"[EWI]\d{4} \d\d:\d\d:\d\d\.")
 MINOR = re.compile(r"v(1\.\d+)\.")
 
 
@@ -86,7 +87,9 @@ class Kubectl:
             timeout=60,
             check=False,
         )
-        said = done.stdout + "".join(f"! {each}\n" for each in done.stderr.splitlines())
+        # Lines of kubectl's own log depend on when a watch was cut off, not on the server.
+        errors = [each for each in done.stderr.splitlines() if not LOG.match(each)]
+        said = done.stdout + "".join(f"! {each}\n" for each in errors)
         end = f"(exit {done.returncode})\n" if done.returncode else ""
         asked = " ".join([line, *words])
         self.transcript.append(self.plain(f"$ kubectl {asked}\n{said}{end}"))

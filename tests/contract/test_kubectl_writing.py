@@ -284,7 +284,7 @@ spec: {taints: [{key: contract.test/none, effect: NoSchedule}]}
 
 
 def test_nodes_are_cordoned_and_tainted(kubectl: Kubectl, unique: str) -> None:
-    name = f"contract-{unique}-node"
+    name = f"node-{unique}.contract.test"
     kubectl.words["contract-node"] = name
     kubectl.quiet("create -f -", given=NODE.replace("NAME", name))
     try:
