@@ -102,6 +102,13 @@ async def test_a_status_has_its_own_manager_and_is_sent_only_when_it_differs(
     assert set(body(request)["metadata"]) == {"name", "namespace"}
 
 
+async def test_a_status_of_tuples_is_the_same_as_one_of_lists(server, applier, kind):
+    status = {"conditions": ({"type": "Ready"},)}
+    observed = {"conditions": [{"type": "Ready"}]}
+    assert await applier.apply_status(kind, ("default", "a"), status, observed=observed) is None
+    assert server.writes() == []
+
+
 async def test_every_write_is_noted_for_reading_our_own_writes(server, client, kind, manifest):
     class Cache:
         version = "1"

@@ -82,7 +82,7 @@ class Applier:
         The status has a manager of its own: an apply of the object by the other manager would
         otherwise count the status among the fields it no longer wants.
         """
-        if observed is not None and msgspec.to_builtins(observed) == msgspec.to_builtins(status):
+        if observed is not None and _as_sent(observed) == _as_sent(status):
             return None
         body = {"metadata": {"namespace": key[0], "name": key[1]}, "status": dict(status)}
         result = await self._client.apply(
@@ -107,6 +107,11 @@ class Applier:
             return
         meta = meta_of(owner)
         self._consistency.wrote(meta.key, uid=meta.uid, resource=kind.resource, version=version)
+
+
+def _as_sent(status: Mapping[str, Any]) -> Any:
+    """Return a status as the server keeps it: a tuple and a list are the same there."""
+    return msgspec.json.decode(msgspec.json.encode(status))
 
 
 def claim_fields(live: Manifest, manager: str) -> JsonPatch | None:
