@@ -1,0 +1,149 @@
+"""Clients of a simulated database: they write as cluster clients do, and remember every answer.
+
+The ledger is the promise: what was acknowledged must be found again, unless its only copies died
+with a server that was killed before a replica had it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+
+from ...redis.slots import key_slot
+from ..cluster.state import Server
+from ..cluster.world import SimulatedCluster
+
+__all__ = ["Ledger", "Writer"]
+
+_REDIRECTIONS = 5
+
+
+@dataclass
+class Ledger:
+    """What clients of one database were promised: for each key the last acknowledged number."""
+
+    world: SimulatedCluster
+    database: str
+    promised: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+    excused: int = 0
+
+    def acknowledged(self, key: str, number: int) -> None:
+        """Note an answer."""
+        self.promised[key] = number
+
+    def excuse(self, killed: Server) -> None:
+        """Before a server is killed: what no other living copy has yet is not promised any more."""
+        if not killed.alive or not killed.is_primary:
+            return
+        others = [
+            s
+            for s in self.world.servers.values()
+            if s is not killed and s.database == self.database and s.alive
+        ]
+        for slot, held in killed.keys.items():
+            for key, value in held.items():
+                if key not in self.promised:
+                    continue
+                safe = max((_number(o.keys.get(slot, {}).get(key)) for o in others), default=-1)
+                if safe < self.promised[key] == _number(value):
+                    self._lower(key, safe)
+
+    def _lower(self, key: str, number: int) -> None:
+        self.excused += 1
+        if number < 0:
+            del self.promised[key]
+        else:
+            self.promised[key] = number
+
+    def gone(self) -> list[str]:
+        """Return keys whose promised value is on no server and no disk at all."""
+        best: dict[str, int] = {}
+        for server in self.world.servers.values():
+            if server.database != self.database or not (server.alive or server.persistent):
+                continue
+            for held in server.keys.values():
+                for key, value in held.items():
+                    best[key] = max(best.get(key, -1), _number(value))
+        return sorted(k for k, number in self.promised.items() if best.get(k, -1) < number)
+
+    def hidden(self) -> list[str]:
+        """Return keys that a client reads older than promised, or not at all."""
+        return sorted(
+            key
+            for key, number in self.promised.items()
+            if _number(self.world.read(self.database, key)) < number
+        )
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value is not None else -1
+
+
+class Writer:
+    """Writes numbers to keys, one after another, following redirections."""
+
+    def __init__(
+        self, ledger: Ledger, *, seed: int, keys: int = 60, interval: float = 0.05
+    ) -> None:
+        self._ledger = ledger
+        self._world = ledger.world
+        self._random = Random(seed)
+        self._keys = keys
+        self._interval = interval
+        self._number = 0
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            self.write(f"k{self._random.randrange(self._keys)}")
+            await asyncio.sleep(self._interval)
+
+    def fill(self) -> None:
+        """Write every key once."""
+        for number in range(self._keys):
+            self.write(f"k{number}")
+
+    def write(self, key: str) -> bool:
+        """Write the next number to a key; tell whether it was acknowledged."""
+        self._number += 1
+        servers = [
+            s
+            for s in self._world.servers.values()
+            if s.database == self._ledger.database and s.answers(self._world.now)
+        ]
+        if servers and self._send(self._random.choice(servers), key, str(self._number)):
+            self._ledger.acknowledged(key, self._number)
+            return True
+        self._ledger.refused += 1
+        return False
+
+    def _send(self, server: Server, key: str, value: str) -> bool:
+        """Follow MOVED and ASK from any server."""
+        slot, world, asking = key_slot(key), self._world, False
+        for _ in range(_REDIRECTIONS):
+            if not server.answers(world.now) or not world.state_ok(server):
+                return False
+            owns = server.is_primary and bool(server.me.slots >> slot & 1)
+            imports = server.is_primary and asking and slot in server.importing
+            if owns and slot in server.migrating and key not in server.keys.get(slot, {}):
+                line = server.table.get(server.migrating[slot])
+                asking = True
+            elif owns or imports:
+                return self._store(server, slot, key, value)
+            else:
+                line = next((r for r in server.table.values() if r.slots >> slot & 1), None)
+                asking = False
+            found = world.at(line.ip) if line is not None and not line.noaddr else None
+            if found is None:
+                return False
+            server = found
+        return False
+
+    def _store(self, server: Server, slot: int, key: str, value: str) -> bool:
+        if self._world.now < server.paused_until:
+            return False
+        server.keys.setdefault(slot, {})[key] = value
+        server.offset += len(key) + len(value)
+        return True

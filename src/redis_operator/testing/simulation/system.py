@@ -1,0 +1,390 @@
+"""One simulated Kubernetes with one database, its clients, and operators that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from redis_operator.api.crd import crds
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import AlreadyExists
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.patches import MergePatch
+from redis_operator.kube.transport import Transport
+from redis_operator.local.apiserver.inprocess import InProcessTransport
+from redis_operator.local.apiserver.server import ApiServer
+from redis_operator.local.apiserver.store import Store
+from redis_operator.local.controllers.caches import BUILT_IN_KINDS
+from redis_operator.local.controllers.loop import ControlLoops
+from redis_operator.local.controllers.volumes import DEFAULT_CLASS
+from redis_operator.manifests.names import MANAGER
+from redis_operator.operator.settings import Settings
+from redis_operator.operator.wiring import add_databases
+from redis_operator.operator.world import REDISES
+from redis_operator.runtime.events import Recorder
+from redis_operator.runtime.manager import Manager
+
+from ..cluster.world import TICK, SimulatedCluster
+from .api import ProcessTransport
+from .clients import Ledger, Writer
+from .kubelet import Kubelet
+from .network import Network, SimulationLoop
+from .process import Effect, Journal, Process
+
+__all__ = ["DATABASE", "NAMESPACE", "Broken", "Simulation", "Snapshot", "database", "simulate"]
+
+NAMESPACE = "default"
+DATABASE = "db"
+_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+_WORLD_EPOCH = 1000.0
+_RESTART_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
+_CHECK_SECONDS = 0.5
+
+T = TypeVar("T")
+Wrap = Callable[[Transport], Transport]
+
+
+class Broken(AssertionError):  # noqa: N818 - what the promise is
+    """A promise was broken; the message tells which, when, and what led there."""
+
+
+def database(*, shards: int = 3, replicas: int = 1, storage: bool = True, **spec: Any) -> Manifest:
+    """Return a database to apply."""
+    found: dict[str, Any] = {
+        "mode": "Cluster",
+        "engine": "valkey",
+        "version": "8.1",
+        "shards": shards,
+        "replicas": replicas,
+    }
+    if storage:
+        found["storage"] = {"size": "1Gi"}
+    return {
+        "apiVersion": "redisoperator.dev/v1",
+        "kind": "Redis",
+        "metadata": {"name": DATABASE, "namespace": NAMESPACE},
+        "spec": found | spec,
+    }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A simulation at rest, to go on from as often as one likes."""
+
+    time: float
+    version: int
+    objects: Mapping[str, tuple[Any, ...]]
+    world: SimulatedCluster
+    parts: tuple[Any, ...]
+
+
+class NoForwarding:
+    """Nobody calls services here."""
+
+    async def update(self, table: object, /) -> dict[Any, str]:
+        """Do nothing."""
+        del table
+        return {}
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Simulation:
+    """Everything, in the loop that runs. Make one with `simulate`."""
+
+    def __init__(self, *, seed: int, snapshot: Snapshot | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulationLoop)
+        self._loop = loop
+        self.seed = seed
+        self.journal = Journal()
+        self.world = deepcopy(snapshot.world) if snapshot else SimulatedCluster(seed=seed)
+        self.world.random.seed(seed)
+        store = _restored(snapshot) if snapshot else Store()
+        chance = random.Random(f"{seed} {loop.time()}")
+        self.server = ApiServer(store, clock=self.now, bits=chance.getrandbits)
+        self.network = loop.network = Network(self.world, self.journal)
+        self.client = Client(InProcessTransport(self.server), field_manager="person")
+        self.kubelet = Kubelet(self._system_client("kubelet"), self.network, self.now)
+        self.ledger = Ledger(self.world, DATABASE)
+        if snapshot is not None:
+            kept, volumes, passwords, ledger = deepcopy(snapshot.parts)
+            self.kubelet.kept, self.kubelet.volumes = kept, volumes
+            self.network.passwords = passwords
+            self.ledger.promised = ledger
+        self.writer = Writer(self.ledger, seed=seed)
+        self.writer._number = max(self.ledger.promised.values(), default=0)  # noqa: SLF001
+        self.processes: list[Process] = []
+        self.failures: list[BaseException] = []
+        self.restarts = True
+        self.wrap: Wrap = lambda transport: transport
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.journal.told.append(self._check_effect)
+
+    # Time
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return _EPOCH + timedelta(seconds=self._loop.time())
+
+    def wall(self) -> float:
+        """Return the time of day in seconds since the epoch."""
+        return self.now().timestamp()
+
+    # Starting and ending
+
+    async def start(self, *, nodes: int = 3) -> None:
+        """Bring up the cluster, without an operator."""
+        with suppress(AlreadyExists):
+            await self.client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
+            for definition in crds().values():
+                await self.client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
+        await self.kubelet.register(nodes)
+        loops = ControlLoops(
+            self._system_client("control-plane"),
+            authority="none",
+            clock=self.now,
+            forwarder=NoForwarding(),
+        )
+        self._spawn(loops.run())
+        self._spawn(self.kubelet.run())
+        self._spawn(self._tick())
+
+    async def stop(self) -> None:
+        """End everything."""
+        self.restarts = False
+        for process in self.processes:
+            process.die()
+        for task in self._tasks:
+            task.cancel()
+        ends = [p.ended for p in self.processes if p.ended is not None]
+        await asyncio.gather(*self._tasks, *ends, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.append(task)
+        task.add_done_callback(self._note_failure)
+        return task
+
+    def _note_failure(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.failures.append(task.exception() or RuntimeError())
+
+    def _system_client(self, manager: str) -> Client:
+        return Client(InProcessTransport(self.server), field_manager=manager)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self.world.advance(_WORLD_EPOCH + self._loop.time() - self.world.now)
+
+    # Operators
+
+    def start_operator(self, name: str = "operator", *, wrap: Wrap | None = None) -> Process:
+        """Start an operator process; one that dies is started again, as a Deployment does."""
+        process = Process(f"{name}-{len(self.processes)}")
+        self.processes.append(process)
+        process.on_death.append(lambda: self._on_death(process, name))
+        task = process.start(self._operate(process, wrap or self.wrap))
+        task.add_done_callback(lambda t: self._operator_ended(process, t))
+        return process
+
+    async def _operate(self, process: Process, wrap: Wrap) -> None:
+        below = wrap(InProcessTransport(self.server))
+        client = Client(ProcessTransport(below, process, self.journal), field_manager=MANAGER)
+        manager = Manager(client, name=MANAGER)
+        suffixes = iter(range(self._loop_number(), 1 << 62))
+        manager.recorder = Recorder(
+            manager.client,
+            component=MANAGER,
+            wall_clock=self.now,
+            name_suffix=lambda: next(suffixes),
+        )
+        settings = Settings(elect=False, health_port=0)
+        add_databases(manager, settings, clock=self.wall)
+        await manager.run()
+
+    def _loop_number(self) -> int:
+        return int(self._loop.time() * 1e6) * 1000 + len(self.processes)
+
+    def _on_death(self, process: Process, name: str) -> None:
+        self.network.process_ended(process)
+        if self.restarts:
+            self._loop.call_later(_RESTART_SECONDS, self._restart, name)
+
+    def _restart(self, name: str) -> None:
+        if self.restarts:
+            self.start_operator(name)
+
+    def _operator_ended(self, process: Process, task: asyncio.Task[None]) -> None:
+        if process.alive:
+            error = None if task.cancelled() else task.exception()
+            self.failures.append(error or RuntimeError("the operator ended by itself"))
+
+    # People
+
+    async def apply(self, manifest: Manifest) -> None:
+        """Apply a database as a person does."""
+        await self.client.apply(REDISES, manifest, manager="kubectl")
+
+    async def change(self, **spec: Any) -> None:
+        """Change fields of the database's spec; None removes one."""
+        await self.client.patch(REDISES, (NAMESPACE, DATABASE), MergePatch({"spec": spec}))
+
+    async def annotate(self, **annotations: str) -> None:
+        """Set annotations of the database."""
+        change = MergePatch({"metadata": {"annotations": annotations}})
+        await self.client.patch(REDISES, (NAMESPACE, DATABASE), change)
+
+    def kill(self, name: str) -> None:
+        """Kill a server process; what only it had is not promised any more."""
+        self.ledger.excuse(self.world.servers[name])
+        self.kubelet.kill(name)
+
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod as a person does."""
+        await self.client.delete(BUILT_IN_KINDS["pods"], (NAMESPACE, name))
+
+    def write_on(self) -> asyncio.Task[None]:
+        """Let clients write until the end, or until the task is cancelled."""
+        return self._spawn(self.writer.run())
+
+    # Looking
+
+    async def redis(self) -> Manifest:
+        """Read the database."""
+        return await self.client.get(REDISES, (NAMESPACE, DATABASE))
+
+    async def until(self, holds: Callable[[Manifest], bool], *, within: float, what: str) -> None:
+        """Wait until something holds of the database; check every promise on the way."""
+        end = self._loop.time() + within
+        while True:
+            self.check()
+            found = await self.redis()
+            if holds(found):
+                return
+            if self._loop.time() >= end:
+                raise Broken(self.explain(f"not {what} within {within:g} s", found))
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def until_ready(self, *, within: float = 180.0) -> None:
+        """Wait until the database is what was asked for, and all agree on it."""
+        await self.until(
+            lambda found: is_ready(found) and self.is_calm(), within=within, what="Ready"
+        )
+
+    def is_calm(self) -> bool:
+        """Tell whether no slot is open and nobody moves anything."""
+        mine = [s for s in self.world.servers.values() if s.database == DATABASE and s.alive]
+        return not any(s.importing or s.migrating for s in mine)
+
+    # Promises
+
+    def check(self) -> None:
+        """Raise when a promise is broken."""
+        if self.failures:
+            raise Broken(self.explain(f"something broke: {self.failures[0]!r}", {})) from (
+                self.failures[0]
+            )
+        gone = self.ledger.gone()
+        if gone:
+            raise Broken(self.explain(f"acknowledged and gone: {gone[:5]}", {}))
+
+    def _check_effect(self, effect: Effect) -> None:
+        gone = self.ledger.gone() if self.ledger.promised else []
+        if gone and not self.failures:
+            self.failures.append(Broken(self.explain(f"gone after {effect}: {gone[:5]}", {})))
+
+    def check_end(self) -> None:
+        """Raise unless clients find everything they were promised."""
+        self.check()
+        hidden = self.ledger.hidden()
+        if hidden:
+            raise Broken(self.explain(f"acknowledged and not to be read: {hidden[:5]}", {}))
+
+    def explain(self, problem: str, found: Manifest) -> str:
+        """Return a whole report of where things stand."""
+        lines = [f"seed {self.seed} at {self._loop.time():.2f}: {problem}"]
+        status = found.get("status") or {}
+        lines += [f"  phase {status.get('phase')}, plan {status.get('plan')}"]
+        lines += [
+            f"  {c['type']}={c['status']} {c.get('reason')}: {c.get('message')}"
+            for c in status.get("conditions") or ()
+        ]
+        for s in self.world.servers.values():
+            role = "primary" if s.is_primary else f"replica of {str(s.me.replica_of)[:8]}"
+            lines.append(
+                f"  {s.name} {s.id[:8]} at {s.ip or '-'} {role} epoch {s.me.epoch} slots {s.slots} "
+                f"keys {s.key_count} offset {s.offset} alive {s.alive} link {s.link_up} "
+                f"knows {len(s.table)} open {sorted({*s.importing, *s.migrating})[:3]}"
+            )
+        lines += [f"  {effect}" for effect in self.journal.effects[-25:]]
+        return "\n".join(lines)
+
+    def snapshot(self) -> Snapshot:
+        """Keep everything as it is now."""
+        objects = {
+            collection.name: tuple(collection.entries.values())
+            for collection in self.server.core.store.collections()
+        }
+        parts = (
+            self.kubelet.kept,
+            self.kubelet.volumes,
+            self.network.passwords,
+            self.ledger.promised,
+        )
+        return Snapshot(
+            time=self._loop.time(),
+            version=self.server.core.store.version,
+            objects=objects,
+            world=deepcopy(self.world),
+            parts=deepcopy(parts),
+        )
+
+
+def _restored(snapshot: Snapshot) -> Store:
+    store = Store(version=snapshot.version)
+    for collection, entries in snapshot.objects.items():
+        for entry in entries:
+            store.load(collection, entry)
+    return store
+
+
+def is_ready(found: Manifest) -> bool:
+    """Tell whether a database says that it is ready, of the spec that stands."""
+    status = found.get("status") or {}
+    current = status.get("observedGeneration") == found["metadata"].get("generation")
+    ready = any(
+        c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ()
+    )
+    return current and ready
+
+
+def simulate(
+    scenario: Callable[[Simulation], Coroutine[Any, Any, T]],
+    *,
+    seed: int = 0,
+    snapshot: Snapshot | None = None,
+) -> T:
+    """Run a scenario in a simulation of its own, from the beginning or from a snapshot."""
+    random.seed(seed)
+    start = snapshot.time if snapshot is not None else 0.0
+
+    async def play() -> T:
+        simulation = Simulation(seed=seed, snapshot=snapshot)
+        await simulation.start()
+        try:
+            return await scenario(simulation)
+        finally:
+            await simulation.stop()
+
+    with asyncio.Runner(loop_factory=lambda: SimulationLoop(start=start)) as runner:
+        return runner.run(play())
