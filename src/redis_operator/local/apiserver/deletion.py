@@ -1,4 +1,4 @@
-"""How objects go: finalizers, grace, propagation, preconditions, and who loses its owner.
+"""How objects go: finalizers, grace, propagation and preconditions.
 
 `decide` is pure: from an object and the options of a deletion to what becomes of it. The same
 decision serves a client's DELETE, a deleted collection, and a namespace or CRD being emptied.
@@ -6,7 +6,6 @@ decision serves a client's DELETE, a deleted collection, and a namespace or CRD 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -22,13 +21,10 @@ __all__ = [
     "Keep",
     "Mark",
     "Options",
-    "OwnerState",
     "Remove",
-    "Sever",
     "check_preconditions",
     "decide",
     "is_finished",
-    "judge_owners",
     "read_options",
 ]
 
@@ -203,38 +199,3 @@ def is_finished(value: Object) -> bool:
     if value.get("kind") == "Namespace" and (value.get("spec") or {}).get("finalizers"):
         return False
     return not metadata.get("deletionGracePeriodSeconds")
-
-
-class OwnerState(Struct, frozen=True):
-    """What is known of one owner: there at all, and waiting for its dependents to go."""
-
-    uid: str
-    exists: bool
-    waits: bool = False
-    orphans: bool = False
-
-
-class Sever(Struct, frozen=True):
-    """Take these owners off the object; others still want it."""
-
-    uids: tuple[str, ...]
-
-
-def judge_owners(
-    references: Sequence[dict[str, Any]], state: Callable[[dict[str, Any]], OwnerState]
-) -> str | Sever | None:
-    """Decide what becomes of a dependent: the propagation it is deleted with, cut ties, or nothing.
-
-    An object lives while one owner that exists wants it. An owner that waits for its dependents
-    (a foreground deletion) wants it gone; one that lets go of them (orphan) cuts the tie first.
-    """
-    if not references:
-        return None
-    states = [state(reference) for reference in references]
-    solid = [one for one in states if one.exists and not one.waits]
-    gone = tuple(one.uid for one in states if not one.exists)
-    waiting = tuple(one.uid for one in states if one.exists and one.waits)
-    if solid:
-        loose = gone + waiting
-        return Sever(loose) if loose else None
-    return "Foreground" if waiting else "Background"

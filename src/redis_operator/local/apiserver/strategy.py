@@ -5,7 +5,6 @@ Pure. `prepare_create` and `prepare_update` change the new object in place, befo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .entries import Object
@@ -29,18 +28,13 @@ _COUNTS_GENERATION = {
 _KEEPS_STATUS = {("", "Node")}
 """Kinds whose creator may give a status."""
 
-_FIRST_STATUS: dict[tuple[str, str], Callable[[Object], Object]] = {
-    ("", "Namespace"): lambda _: {"phase": "Active"},
-    ("", "PersistentVolume"): lambda _: {"phase": "Pending"},
-    ("", "PersistentVolumeClaim"): lambda _: {"phase": "Pending"},
-    ("", "Service"): lambda _: {"loadBalancer": {}},
-    ("", "Pod"): lambda pod: {"phase": "Pending", "qosClass": qos_class(pod)},
-    ("apps", "Deployment"): lambda _: {},
-    ("apps", "ReplicaSet"): lambda _: {"replicas": 0},
-    ("apps", "StatefulSet"): lambda _: {"replicas": 0, "availableReplicas": 0},
-    ("batch", "Job"): lambda _: {},
-    ("", "ResourceQuota"): lambda _: {},
-    ("policy", "PodDisruptionBudget"): lambda _: {
+_FIRST_STATUS: dict[tuple[str, str], Object] = {
+    ("apps", "Deployment"): {},
+    ("apps", "ReplicaSet"): {"replicas": 0},
+    ("apps", "StatefulSet"): {"replicas": 0, "availableReplicas": 0},
+    ("batch", "Job"): {},
+    ("", "ResourceQuota"): {},
+    ("policy", "PodDisruptionBudget"): {
         "disruptionsAllowed": 0,
         "currentHealthy": 0,
         "desiredHealthy": 0,
@@ -65,12 +59,9 @@ def prepare_create(resource: Resource, new: Object) -> None:
         new.pop("status", None)
         first = _FIRST_STATUS.get(kind)
         if first is not None:
-            new["status"] = first(new)
+            new["status"] = dict(first)
     metadata = new["metadata"]
     if resource.key == "namespaces":
-        finalizers = new.setdefault("spec", {}).setdefault("finalizers", [])
-        if "kubernetes" not in finalizers:
-            finalizers.append("kubernetes")
         metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata["name"]
     if counts_generation(resource):
         metadata["generation"] = 1
@@ -173,27 +164,3 @@ def _keep(new: dict[str, Any], old: dict[str, Any], key: str) -> None:
         new[key] = old[key]
     else:
         new.pop(key, None)
-
-
-_COUNTED = {"cpu", "memory"}
-
-
-def qos_class(pod: Object) -> str:
-    """Return how well the pod's resources are guaranteed."""
-    spec = pod.get("spec") or {}
-    guaranteed = True
-    anything = False
-    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
-        resources = container.get("resources") or {}
-        limits, requests = (
-            {name: item for name, item in (resources.get(part) or {}).items() if name in _COUNTED}
-            for part in ("limits", "requests")
-        )
-        anything = anything or bool(limits or requests)
-        if set(limits) != _COUNTED or any(
-            requests.get(name, limit) != limit for name, limit in limits.items()
-        ):
-            guaranteed = False
-    if not anything:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
