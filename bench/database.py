@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,17 +15,21 @@ from msgspec.structs import replace
 from bench.missing import Missing
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
+from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.servers import Servers as Reached
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.observed import Observed, Pod, Workload
 from redis_operator.planning.plan import plan
 from redis_operator.redis import commands
+from redis_operator.redis.connection import Credentials
 from redis_operator.redis.errors import RedisError
 from redis_operator.testing.application import Seeds
 from redis_operator.testing.servers import EngineBinary, Server, find_engines
 
 __all__ = ["Database", "engine", "seeds_of", "wait_ok"]
+
+_KEY = ("bench", "db")
 
 
 def engine(name: str) -> EngineBinary:
@@ -76,16 +81,6 @@ class _NoObjects:
     scale = delete_workload = grow = delete_pod
 
 
-class _NoMovers:
-    async def move(self, servers: Any, action: Any) -> None:  # noqa: ARG002
-        raise AssertionError(action)
-
-    rescue = move
-
-    async def stop(self, action: Any) -> None:
-        raise AssertionError(action)
-
-
 class Database:
     """Servers that stand for pods, shard by shard, and the operator that looks after them."""
 
@@ -103,6 +98,7 @@ class Database:
         self.formed = False
         self.log: list[str] = []
         self._stirred = asyncio.Event()
+        self.movers = SlotMovers(on_end=lambda _: self._stirred.set())
         self._links = Links(on_lost=lambda _: self._stirred.set())
         self._count_on: tuple[str, ...] = ()
         self._generation = 0
@@ -147,7 +143,12 @@ class Database:
             Workload(shard, f"db-{shard}", f"w{shard}", size, "")
             for shard in range(self.wanted.shards)
         )
-        return Observed(nodes=tuple(nodes), workloads=workloads, formed=self.formed)
+        return Observed(
+            nodes=tuple(nodes),
+            workloads=workloads,
+            formed=self.formed,
+            moving=self.movers.moving(_KEY),
+        )
 
     async def step(self) -> tuple[Plan, tuple[Outcome, ...], Observed]:
         """Look, plan and act once."""
@@ -155,7 +156,9 @@ class Database:
         advice = plan(self.wanted, observed, time.time())
         self._count_on = advice.count_on
         reached = Reached(self._links, self._targets())
-        outcomes = await Executor(reached, _NoObjects(), _NoMovers()).carry_out(advice)
+        outcomes = await Executor(
+            reached, _NoObjects(), self.movers.of(_KEY, Credentials("", ""))
+        ).carry_out(advice)
         self.log.append(f"{advice.rule}: {advice.why} {advice.blocked} {len(advice.steps)} steps")
         self.log += [
             f"  {outcome.action}: {outcome.error}" for outcome in outcomes if outcome.error
@@ -169,12 +172,16 @@ class Database:
             advice, _, observed = await self.step()
             healthy = all(node.state_ok for node in observed.seen)
             steps = [step for step in advice.steps if type(step).__name__ != "LabelRole"]
-            if not steps and not advice.blocked and healthy and not observed.unreachable:
+            quiet = not steps and not advice.blocked and not observed.moving
+            if quiet and healthy and not observed.unreachable:
                 if self.formed:
                     return observed
                 self.formed = True  # what was tuned for forming is put back by the next pass
                 continue
-            await asyncio.sleep(0.02)
+            self._stirred.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await self._stirred.wait()
         raise TimeoutError("does not settle:\n" + "\n".join(self.log[-20:]))
 
     async def look_after(self) -> None:
@@ -182,11 +189,9 @@ class Database:
         while True:
             advice, _, _ = await self.step()
             busy = bool(advice.steps or advice.blocked)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(0.05 if busy else 1.0):
                     await self._stirred.wait()
-            except TimeoutError:
-                pass
             self._stirred.clear()
 
     def close(self) -> None:
