@@ -231,6 +231,17 @@ def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recove
     assert_serves_all(database)
 
 
+def test_a_roll_waits_for_a_pod_that_nobody_has_made_anew_yet() -> None:
+    """I8"""
+    database = whole_database()
+    database.apply_spec(WANTED, revision="2")
+    database.frozen = True
+    for _ in range(10):
+        carry_out(database)
+        database.advance(0.5)
+    assert len(database.pods) == 5
+
+
 def test_a_roll_waits_for_real_sync() -> None:
     """ST-05"""
     database = whole_database()

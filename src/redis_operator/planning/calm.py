@@ -33,6 +33,9 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
     leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
     if leader is None:
         return f"shard {shard} has no primary that answers"
+    missing = _missing(situation, shard)
+    if missing:
+        return f"{missing} does not exist yet"
     for node in situation.pods_of(shard):
         if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
             continue  # nobody counts on it any more: it may go whatever state it is in
@@ -40,6 +43,16 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
         if reason:
             return reason
     return None
+
+
+def _missing(situation: Situation, shard: int) -> str | None:
+    """A pod that was deleted and not yet made anew is no pod at all, and yet it is missed. I8"""
+    workload = situation.observed.workload(shard)
+    if workload is None:
+        return None
+    present = {node.pod.ordinal for node in situation.pods_of(shard)}
+    wanted = range(min(workload.pods, situation.wanted.pods_per_shard))
+    return next((f"{workload.name}-{o}" for o in wanted if o not in present), None)
 
 
 def _pod_unrest(node: Node) -> str | None:

@@ -34,7 +34,7 @@ async def test_a_live_setting_reaches_every_server_at_once_and_goes_back_when_re
     uids = await cache.uids()
     default = await _values(cache, "maxmemory-samples")
     async with cache.under_load() as application:
-        await cache.patch(config={"maxmemory-samples": 7, "slowlog-max-len": "0200"})
+        await cache.patch(config={"maxmemory-samples": 7, "client-query-buffer-limit": "512mb"})
         await until(
             lambda: _all_have(cache, "maxmemory-samples", "7"), seconds=10, what="7 on every server"
         )
