@@ -92,6 +92,8 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
         steps += more
     else:
         steps += [_delete(p) for p in job.active]
+    if verdict is None:
+        status = _suspension(found, status, stamp)
     status["active"] = len(job.active) + sum(isinstance(s, Create) for s in steps)
     if verdict is not None:
         status["active"] = 0
@@ -102,6 +104,26 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
         # the count is written before the finalizers go, so that a crash here counts nothing twice
         return Changes((UpdateStatus("jobs", {**found, "status": status}), *steps), again)
     return Changes((*releases, *steps), again)
+
+
+def _suspension(job: Obj, status: Obj, stamp: str) -> Obj:
+    """Return the status with the condition that says whether the job is held back."""
+    suspended = bool(job["spec"].get("suspend"))
+    if not suspended and condition(job, "Suspended") is None:
+        return status
+    verb = "suspended" if suspended else "resumed"
+    made = {
+        "type": "Suspended",
+        "status": str(suspended),
+        "reason": f"Job{verb.capitalize()}",
+        "message": f"Job {verb}",
+        "lastProbeTime": stamp,
+    }
+    old = condition(job, "Suspended")
+    if old is not None and old["status"] == made["status"]:
+        return status
+    conditions = with_condition(status.get("conditions") or [], made, stamp)
+    return {**status, "conditions": conditions}
 
 
 def _finished(job: Obj) -> bool:

@@ -258,7 +258,11 @@ class ControlLoops:
         if isinstance(change, Deleted):
             return self._all_unscheduled(change)
         pod = _newest(change)
-        return () if pod["spec"].get("nodeName") else itself(change)
+        if not pod["spec"].get("nodeName"):
+            return itself(change)
+        # a pod that has just found its node may be the company that another waits for
+        was_bound = isinstance(change, Updated) and change.old["spec"].get("nodeName")
+        return () if was_bound else self._all_unscheduled(change)
 
     def _all_unscheduled(self, _: Change[Manifest]) -> Iterable[Key]:
         return [

@@ -26,6 +26,7 @@ from redis_operator.local.controllers.scheduling import (
 from redis_operator.local.controllers.view import (
     Bind,
     Changes,
+    Create,
     Obj,
     UpdateStatus,
     View,
@@ -34,6 +35,8 @@ from redis_operator.local.controllers.view import (
 )
 
 __all__ = ["plan"]
+
+_NAME = "default-scheduler"
 
 
 class _Node(Struct, frozen=True):
@@ -68,6 +71,8 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
     """Return the binding of one pod, or the condition that says why it cannot be placed."""
     pod = view.get("pods", namespace, name)
     if pod is None or is_deleting(pod) or pod["spec"].get("nodeName"):
+        return Changes()
+    if pod["spec"].get("schedulerName", _NAME) != _NAME:
         return Changes()
     if pod["spec"].get("schedulingGates"):
         return _refused(pod, "Scheduling is blocked due to non-empty scheduling gates", now)
@@ -181,7 +186,32 @@ def _refused(pod: Obj, message: str, now: datetime) -> Changes:
     }
     status = pod.get("status") or {}
     conditions = with_condition(status.get("conditions") or [], made, timestamp(now))
-    return Changes((UpdateStatus("pods", {**pod, "status": {**status, "conditions": conditions}}),))
+    told = UpdateStatus("pods", {**pod, "status": {**status, "conditions": conditions}})
+    return Changes((told,) if gated else (told, _event(pod, message, timestamp(now))))
+
+
+def _event(pod: Obj, message: str, stamp: str) -> Create:
+    metadata = pod["metadata"]
+    about = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        **{name: metadata[name] for name in ("namespace", "name", "uid", "resourceVersion")},
+    }
+    event: Obj = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "FailedScheduling",
+        "message": message,
+        "source": {"component": _NAME},
+        "reportingComponent": _NAME,
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+    return Create("events", event)
 
 
 def _score(pod: Obj, node: _Node, cluster: Placed) -> tuple[float, float, float]:

@@ -210,6 +210,7 @@ def _create(stateful: _Set, ordinal: int) -> Iterator[Change]:
     revision = stateful.current if is_old else stateful.wanted
     pod = pod_from_template(template_of(revision), stateful.obj)
     pod["metadata"]["name"] = name
+    pod["metadata"]["generateName"] = f"{stateful.name}-"
     pod["metadata"]["labels"] = {
         **pod["metadata"]["labels"],
         _REVISION: revision["metadata"]["name"],
