@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+
 from redis_operator.kube.errors import ApiError, NotFound
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.local.controllers import garbage, namespaces
@@ -26,8 +29,9 @@ class Collector:
     Keys of its queue name any object of any resource: `(resource/namespace, name)`.
     """
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Caches, clock: Callable[[], datetime]) -> None:
         self._caches = caches
+        self._clock = clock
         self.controller = Controller("garbage", self._reconcile, (), workers=4)
         caches.on_resource(self._follow)
 
@@ -129,11 +133,11 @@ class Collector:
         return bool(owner["metadata"]["uid"] == reference["uid"])
 
     async def _empty(self, namespace: Obj) -> Outcome:
-        steps = namespaces.plan_removal(
-            namespace, self._caches.content(namespace["metadata"]["name"])
-        )
+        content = self._caches.content(namespace["metadata"]["name"])
+        steps = namespaces.plan_removal(namespace, content)
         if steps is not None:
-            outcome = await execute(self._caches, steps)
+            told = namespaces.remaining(namespace, content, self._clock())
+            outcome = await execute(self._caches, [*steps, told] if told else steps)
             return outcome if steps else Again(_LOOK_AGAIN_SECONDS)
         freed = edited(namespace)
         freed["spec"]["finalizers"] = []

@@ -70,7 +70,7 @@ class ControlLoops:
         self._authority = authority
         self._clock = clock
         self._forwarder = forwarder if forwarder is not None else Forwarder()
-        self._collector = Collector(self._caches)
+        self._collector = Collector(self._caches, self._clock)
         self._controllers = [self._collector.controller, *self._make()]
 
     async def run(self) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from redis_operator.local.controllers.pods import is_deleting
-from redis_operator.local.controllers.view import Change, Changes, Create, Delete, Obj, View
+from redis_operator.local.controllers.pods import condition, is_deleting, with_condition
+from redis_operator.local.controllers.view import (
+    Change,
+    Changes,
+    Create,
+    Delete,
+    Obj,
+    UpdateStatus,
+    View,
+    timestamp,
+)
 
-__all__ = ["ROOT_CA", "plan_content", "plan_removal"]
+__all__ = ["ROOT_CA", "plan_content", "plan_removal", "remaining"]
 
 ROOT_CA = "kube-root-ca.crt"
 
@@ -51,3 +61,25 @@ def plan_removal(namespace: Obj, content: Sequence[tuple[str, Obj]]) -> list[Cha
         for resource, o in content
         if not is_deleting(o) and o["metadata"]["namespace"] == namespace["metadata"]["name"]
     ]
+
+
+def remaining(
+    namespace: Obj, content: Sequence[tuple[str, Obj]], now: datetime
+) -> UpdateStatus | None:
+    """Return the status that says which finalizers still hold a dying namespace."""
+    holders = Counter(f for _, o in content for f in o["metadata"].get("finalizers") or ())
+    if not holders:
+        return None
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in holders.items())
+    made = {
+        "type": "NamespaceFinalizersRemaining",
+        "status": "True",
+        "reason": "SomeFinalizersRemain",
+        "message": f"Some content in the namespace has finalizers remaining: {held}",
+    }
+    old = condition(namespace, made["type"])
+    if old is not None and old["message"] == made["message"]:
+        return None
+    status = namespace.get("status") or {}
+    conditions = with_condition(status.get("conditions") or [], made, timestamp(now))
+    return UpdateStatus("namespaces", {**namespace, "status": {**status, "conditions": conditions}})
