@@ -45,10 +45,9 @@ def test_two_instances_never_share_addresses() -> None:
     first = instances.free_network()
     instances.find("one").save(Settings(network=first))
     assert instances.free_network() != first
-    with instances.hold_network(118):
-        with pytest.raises(InstanceError, match=r"uses the addresses 127\.118"):
-            with instances.hold_network(118):
-                pass
+    refusal = pytest.raises(InstanceError, match=r"uses the addresses 127\.118")
+    with instances.hold_network(118), refusal, instances.hold_network(118):
+        pass
     with instances.hold_network(118):
         pass  # free again as soon as the holder lets go
 
