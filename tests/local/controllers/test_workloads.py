@@ -130,6 +130,18 @@ def test_statefulset_on_delete_waits_for_a_person(world: Any) -> None:
     assert images(world) == {"web-0": "valkey:9.2"}
 
 
+def test_statefulset_made_anew_takes_over_the_history_its_namesake_left(world: Any) -> None:
+    world.add("statefulsets", workload("StatefulSet", replicas=1))
+    run_statefulset(world)
+    (revision,) = world.list("controllerrevisions")
+    del revision["metadata"]["ownerReferences"]
+    del world.objects["statefulsets", "d", "web"]
+    made = world.add("statefulsets", workload("StatefulSet", replicas=1))
+    run_statefulset(world)
+    (kept,) = world.list("controllerrevisions")
+    assert [r["uid"] for r in kept["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
+
+
 def test_statefulset_adopts_an_orphan_of_its_name_without_restarting_it(world: Any) -> None:
     world.add("statefulsets", workload("StatefulSet", replicas=1))
     run_statefulset(world)

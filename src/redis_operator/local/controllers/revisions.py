@@ -11,11 +11,13 @@ from redis_operator.local.controllers.view import (
     Delete,
     Obj,
     Update,
+    controller_of,
     controller_reference,
     edited,
+    labels_match,
 )
 
-__all__ = ["keep_history", "template_of", "wanted_revision"]
+__all__ = ["adopt_orphans", "keep_history", "template_of", "wanted_revision"]
 
 
 def _recorded(template: Obj) -> Obj:
@@ -27,6 +29,21 @@ def template_of(revision: Obj) -> Obj:
     template = dict(revision["data"]["spec"]["template"])
     template.pop("$patch", None)
     return template
+
+
+def adopt_orphans(owner: Obj, nearby: Sequence[Obj]) -> list[Change]:
+    """Take over the history that an owner of the same name left behind when it let its pods go."""
+    changes: list[Change] = []
+    for revision in nearby:
+        metadata = revision["metadata"]
+        fits = labels_match(owner["spec"]["selector"], metadata.get("labels"))
+        named = metadata["name"].startswith(f"{owner['metadata']['name']}-")
+        if controller_of(revision) is None and fits and named:
+            adopted = edited(revision)
+            references = adopted["metadata"].setdefault("ownerReferences", [])
+            references.append(controller_reference(owner))
+            changes.append(Update("controllerrevisions", adopted))
+    return changes
 
 
 def wanted_revision(owner: Obj, history: Sequence[Obj]) -> tuple[Obj, Change | None]:

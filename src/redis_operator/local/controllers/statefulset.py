@@ -19,7 +19,12 @@ from redis_operator.local.controllers.pods import (
     is_ready,
     pod_from_template,
 )
-from redis_operator.local.controllers.revisions import keep_history, template_of, wanted_revision
+from redis_operator.local.controllers.revisions import (
+    adopt_orphans,
+    keep_history,
+    template_of,
+    wanted_revision,
+)
 from redis_operator.local.controllers.view import (
     Change,
     Changes,
@@ -89,6 +94,7 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
     if found is None or is_deleting(found):
         return Changes()
     members, handover = _members(view, found)
+    handover += adopt_orphans(found, view.list("controllerrevisions", namespace))
     if handover:
         return Changes(tuple(handover))
     history = list(view.owned("controllerrevisions", found["metadata"]["uid"]))
