@@ -133,8 +133,8 @@ def test_statefulset_on_delete_waits_for_a_person(world: Any) -> None:
 def test_statefulset_made_anew_takes_over_the_history_its_namesake_left(world: Any) -> None:
     world.add("statefulsets", workload("StatefulSet", replicas=1))
     run_statefulset(world)
-    (revision,) = world.list("controllerrevisions")
-    del revision["metadata"]["ownerReferences"]
+    for orphan in (*world.list("controllerrevisions"), *world.list("pods")):
+        del orphan["metadata"]["ownerReferences"]
     del world.objects["statefulsets", "d", "web"]
     made = world.add("statefulsets", workload("StatefulSet", replicas=1))
     run_statefulset(world)
