@@ -16,11 +16,11 @@ from bench.database import Database, engine, seeds_of, wait_ok
 from bench.keys import fill, keys_of
 from bench.missing import Missing
 from bench.rows import Row, at_most, better_if_less, stated
+from bench.writer import Writer
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.observed import Role, Seen
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
-from redis_operator.testing.application import Application
 from redis_operator.testing.servers import EngineBinary, Server, Servers
 
 _KEYS = int(os.environ.get("BENCH_KEYS", "1000000"))
@@ -81,26 +81,23 @@ async def _rebalance(binary: EngineBinary, cli: str | None) -> _Moved:
         filled = await fill(members, keys=_KEYS)
         (newcomer,) = await servers.start(1)
         await _introduce(newcomer, members)
-        application = Application(seeds_of(members), writes_per_second=_WRITES_PER_SECOND)
-        application.start()
-        await asyncio.sleep(0.5)
-        application.longest_wait = 0.0
-        begun = time.perf_counter()
-        if cli is None:
-            database.servers = [*members, newcomer]
-            database.want(shards=4)
-            await database.settle(seconds=120)
-        else:
-            await _rebalance_by_cli(cli, members[0])
-        took = time.perf_counter() - begun
-        longest = application.longest_wait
-        await application.stop()
-        report = await application.verify()
+        async with Writer(seeds_of(members), writes_per_second=_WRITES_PER_SECOND) as writer:
+            await asyncio.sleep(0.5)
+            await writer.reset()
+            begun = time.perf_counter()
+            if cli is None:
+                database.servers = [*members, newcomer]
+                database.want(shards=4)
+                await database.settle(seconds=120)
+            else:
+                await _rebalance_by_cli(cli, members[0])
+            took = time.perf_counter() - begun
+            report = await writer.finish()
         held = await keys_of([*members, newcomer])
         least, most = filled + report.acknowledged, filled + report.sent
         assert least <= held <= most, f"{held} keys, not {least} to {most}"
         database.close()
-        return _Moved(took, longest, len(report.lost))
+        return _Moved(took, report.longest_wait_seconds, len(report.lost))
 
 
 async def _introduce(newcomer: Server, members: list[Server]) -> None:
@@ -155,21 +152,19 @@ async def _switchover(binary: EngineBinary, *, by_operator: bool) -> _Moved:
         observed = await database.settle()
         await wait_ok(members, seconds=30)
         replica = next(n for n in observed.seen if n.role is Role.REPLICA)
-        application = Application(seeds_of(members), writes_per_second=1000)
-        application.start()
-        await asyncio.sleep(1.0)
-        application.longest_wait = 0.0
-        begun = time.perf_counter()
-        if by_operator:
-            database.want(switchover=Switchover(replica.pod.name))
-            await _until_primary(database, replica)
-        else:
-            server = next(s for s in members if s.address.host == replica.pod.ip)
-            await server.ask(commands.failover())
-        await asyncio.sleep(1.5)
-        took = time.perf_counter() - begun
-        await application.stop()
-        report = await application.verify()
+        async with Writer(seeds_of(members), writes_per_second=1000) as writer:
+            await asyncio.sleep(1.0)
+            await writer.reset()
+            begun = time.perf_counter()
+            if by_operator:
+                database.want(switchover=Switchover(replica.pod.name))
+                await _until_primary(database, replica)
+            else:
+                server = next(s for s in members if s.address.host == replica.pod.ip)
+                await server.ask(commands.failover())
+            await asyncio.sleep(1.5)
+            took = time.perf_counter() - begun
+            report = await writer.finish()
         database.close()
         return _Moved(took, report.longest_wait_seconds, len(report.lost))
 

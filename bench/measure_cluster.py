@@ -10,9 +10,9 @@ from pathlib import Path
 from bench.database import Database, engine, seeds_of, wait_ok
 from bench.missing import Missing
 from bench.rows import Row, at_most, better_if_less, stated
+from bench.writer import Writer
 from redis_operator.planning.observed import Role
 from redis_operator.redis.connection import Address
-from redis_operator.testing.application import Application
 from redis_operator.testing.servers import EngineBinary, Server, Servers, free_host
 
 _NODE_TIMEOUT = 5000
@@ -94,19 +94,18 @@ async def _write_gap(binary: EngineBinary, *, assisted: bool) -> float:
         observed = await database.settle()
         primary = next(n for n in observed.seen if n.role is Role.PRIMARY and n.slots)
         victim = next(s for s in members if s.address.host == primary.pod.ip)
-        application = Application(seeds_of(members), writes_per_second=500)
-        application.start()
         watching = asyncio.create_task(database.look_after()) if assisted else None
-        await asyncio.sleep(1.0)
-        application.longest_wait = 0.0
-        await victim.kill()
-        await asyncio.sleep(2.0 if assisted else 12.0)
-        await application.stop()
+        async with Writer(seeds_of(members), writes_per_second=500) as writer:
+            await asyncio.sleep(1.0)
+            await writer.reset()
+            await victim.kill()
+            await asyncio.sleep(2.0 if assisted else 12.0)
+            report = await writer.finish()
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         database.close()
-        return application.longest_wait
+        return report.longest_wait_seconds
 
 
 # Every server comes back somewhere else

@@ -1,0 +1,119 @@
+"""The writing application in a process of its own, so that our own work does not hold it up.
+
+`Writer` runs this module as a program: its configuration and then orders come in as lines of JSON,
+its report goes out as one. Passwords travel by the pipe and never by arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from types import TracebackType
+from typing import Any
+
+from redis_operator.testing.application import Application, Report, Seeds
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """`async with Writer(seeds, ...) as writer`: writes until `finish`, which reads all back."""
+
+    def __init__(self, seeds: Seeds, *, writes_per_second: float) -> None:
+        self._seeds = seeds
+        self._rate = writes_per_second
+        self._process: Process | None = None
+
+    async def __aenter__(self) -> Writer:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bench.writer", stdin=PIPE, stdout=PIPE
+        )
+        await self._order({**_told(self._seeds), "rate": self._rate})
+        await self._answer()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+    async def reset(self) -> None:
+        """Forget the longest wait so far."""
+        await self._order({"do": "reset"})
+        await self._answer()
+
+    async def finish(self, seeds: Seeds | None = None) -> Report:
+        """Stop writing, read everything back (from `seeds` when servers have moved) and tell."""
+        await self._order({"do": "finish", **_told(seeds or self._seeds)})
+        told = await self._answer()
+        return Report(
+            sent=told["sent"],
+            acknowledged=told["acknowledged"],
+            lost=tuple(told["lost"]),
+            longest_wait_seconds=told["longest_wait_seconds"],
+            retries=told["retries"],
+        )
+
+    async def _order(self, order: dict[str, object]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        await self._process.stdin.drain()
+
+    async def _answer(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(self._process.stdout.readline(), 120)
+        if not line:
+            raise RuntimeError("the writing application ended by itself")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def _told(seeds: Seeds) -> dict[str, object]:
+    return {
+        "addresses": seeds.addresses,
+        "username": seeds.username,
+        "password": seeds.password,
+    }
+
+
+def _heard(order: dict[str, Any]) -> Seeds:
+    addresses = tuple((host, port) for host, port in order["addresses"])
+    return Seeds(addresses, str(order["username"]), str(order["password"]))
+
+
+async def _serve() -> None:
+    lines = asyncio.StreamReader(limit=2**20)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    order = json.loads(await lines.readline())
+    application = Application(_heard(order), writes_per_second=order["rate"])
+    application.start()
+    while application.sent < 50:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.01)
+    print("{}", flush=True)
+    while line := await lines.readline():
+        order = json.loads(line)
+        if order["do"] == "reset":
+            application.longest_wait = 0.0
+            print("{}", flush=True)
+            continue
+        await application.stop()
+        application.seeds = _heard(order)
+        report = await application.verify()
+        print(json.dumps({name: getattr(report, name) for name in report.__struct_fields__}))
+        sys.stdout.flush()
+        return
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())
