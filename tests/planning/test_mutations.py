@@ -79,7 +79,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     ),
     "a leaving shard is not looked into": (
         [
-            ("rules.leave", "_limitations", lambda _s, _i: ([], ())),
+            ("rules.leave", "_limitations", lambda _s, _i: []),
             ("plan", "breaches", lambda _s, _p: ()),
         ],
         change.test_a_leaving_shard_is_drained_forgotten_and_only_then_removed,

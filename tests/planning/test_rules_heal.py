@@ -453,8 +453,11 @@ def test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys() -> None:
 def test_stray_keys_on_a_server_that_owns_other_slots_are_brought_home() -> None:
     database = whole_database()
     database.server(0, 0).keys.setdefault(16000, {})["{x}stray"] = "v"
+    database.counted_at -= 300
+    assert set(database.plan().count_on) == {"db-0-0", "db-1-0", "db-2-0"}
     advice = database.plan()
     assert advice.rule == "rescue"
+    database.counted_at -= 300
     assert database.reconcile().settled
     assert database.server(2, 0).keys[16000] == {"{x}stray": "v"}
 
@@ -467,6 +470,7 @@ def test_deleted_slots_go_back_to_whoever_holds_their_keys() -> None:
     for server in database.servers:
         for record in server.table.values():
             record.slots &= ~(1 << slot)
+    assert database.plan().count_on
     (step,) = [s for s in database.plan().steps if isinstance(s, AssignSlots)]
     assert step.slots == SlotSet([slot])
     assert step.node.id == owner.id
@@ -480,6 +484,7 @@ def test_deleted_slots_without_keys_are_reported_and_left() -> None:
     for server in database.servers:
         for record in server.table.values():
             record.slots &= ~(1 << free)
+    assert database.plan().count_on
     advice = database.plan()
     assert [loss.slots for loss in advice.losses] == [SlotSet([free])]
     assert not any(isinstance(step, AssignSlots) for step in advice.steps)

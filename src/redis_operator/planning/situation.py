@@ -283,6 +283,16 @@ class Situation:
             if node.is_primary and node.keys and not isinstance(node.stranded, Counted)
         )
 
+    @cached_property
+    def key_holders(self) -> tuple[str, ...]:
+        """Pods of primaries that hold keys. A count asks them all: half a count decides nothing."""
+        return tuple(node.pod.name for node in self.seen if node.is_primary and node.keys)
+
+    @cached_property
+    def to_count(self) -> tuple[str, ...]:
+        """Pods to count stray keys on, when a rule must know; none when all were counted."""
+        return self.key_holders if self.uncounted else ()
+
     # Inside
 
     def _views(self) -> Iterable[tuple[Seen, Peer]]:

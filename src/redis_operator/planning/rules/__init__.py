@@ -12,6 +12,7 @@ from ..actions import Action
 from ..advice import Plan
 from ..situation import Situation
 from .assist import assist
+from .audit import audit
 from .configure import configure
 from .connect import connect
 from .cover import cover
@@ -68,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     grow,
     switch,
     spread,
+    audit,
     rest,
 )
 

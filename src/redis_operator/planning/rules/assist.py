@@ -62,7 +62,8 @@ def assist(situation: Situation) -> Plan | None:
         stages=((step,),),
         blocked=tuple(reasons),
         phase=Phase.HEALING,
-        count_on=(candidate.pod.name,),  # the dead primary may have been the end of a move
+        # The dead primary may have been one end of a move.
+        count_on=(*situation.key_holders, candidate.pod.name),
     )
 
 

@@ -29,7 +29,7 @@ def cover(situation: Situation) -> Plan | None:
         return Plan(
             rule="cover",
             blocked=(f"slots {missing} have no owner", *unsure),
-            count_on=tuple(node.pod.name for node in situation.uncounted),
+            count_on=situation.to_count,
             phase=Phase.HEALING,
             final=True,
         )

@@ -42,7 +42,14 @@ def follow(situation: Situation) -> Plan | None:
             phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
             again_after=0.05,
         )
-    return Plan(rule="follow", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+    if not blocked:
+        return None
+    return Plan(
+        rule="follow",
+        blocked=tuple(blocked),
+        phase=Phase.HEALING,
+        count_on=situation.to_count if any(not n.slots for n in situation.uncounted) else (),
+    )
 
 
 def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:

@@ -32,7 +32,7 @@ def found(situation: Situation) -> Plan | None:
             blocked=reason,
             phase=Phase.CREATING,
             final=True,
-            count_on=tuple(node.pod.name for node in situation.uncounted),
+            count_on=situation.to_count,
         )
     leaders = {shard: situation.by_id[node] for shard, node in situation.leaders.items()}
     members = tuple(situation.by_id.values())

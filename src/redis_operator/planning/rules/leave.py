@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import Action, DeleteWorkload, Forget, at
 from ..advice import Phase, Plan
-from ..observed import Counted, Seen
+from ..observed import Seen
 from ..situation import Situation
 
 __all__ = ["leave"]
@@ -19,10 +19,16 @@ def leave(situation: Situation) -> Plan | None:
     """
     shards = [w for w in situation.observed.workloads if w.shard >= situation.wanted.shards]
     for workload in sorted(shards, key=lambda w: -w.shard):
-        reasons, count_on = _limitations(situation, workload.shard)
+        reasons = _limitations(situation, workload.shard)
         if reasons:
             told = tuple(f"shard {workload.shard} cannot leave yet: {r}" for r in reasons)
-            return Plan(rule="leave", blocked=told, phase=Phase.SCALING, count_on=count_on)
+            holding = any(n.pod.shard == workload.shard for n in situation.uncounted)
+            return Plan(
+                rule="leave",
+                blocked=told,
+                phase=Phase.SCALING,
+                count_on=situation.to_count if holding else (),
+            )
         stages = [_forget_all(situation, workload.shard)]
         stages.append((DeleteWorkload(shard=workload.shard, uid=workload.uid),))
         return Plan(
@@ -34,9 +40,8 @@ def leave(situation: Situation) -> Plan | None:
     return None
 
 
-def _limitations(situation: Situation, shard: int) -> tuple[list[str], tuple[str, ...]]:
+def _limitations(situation: Situation, shard: int) -> list[str]:
     reasons: list[str] = []
-    count_on: list[str] = []
     if situation.strangers or situation.missing_pods:
         reasons.append("a pod does not answer and may hold its data")
     reasons += situation.unfinished_moves[:1]
@@ -46,8 +51,6 @@ def _limitations(situation: Situation, shard: int) -> tuple[list[str], tuple[str
         elif node.id in situation.owned or node.slots:
             reasons.append(f"{node.pod.name} owns slots")
         elif node.is_primary and node.keys:
-            if not isinstance(node.stranded, Counted):
-                count_on.append(node.pod.name)
             reasons.append(f"{node.pod.name} holds {node.keys} keys")
         else:
             reasons += [
@@ -55,7 +58,7 @@ def _limitations(situation: Situation, shard: int) -> tuple[list[str], tuple[str
                 for follower in situation.replicas_of(node.id)
                 if not situation.leaving(follower.pod)
             ]
-    return reasons, tuple(count_on)
+    return reasons
 
 
 def _forget_all(situation: Situation, shard: int) -> tuple[Action, ...]:

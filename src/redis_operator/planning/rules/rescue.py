@@ -38,6 +38,7 @@ def rescue(situation: Situation) -> Plan | None:
             stages=(steps,),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
+            count_on=situation.key_holders,  # the next look sees whether all came home
         )
     return Plan(rule="rescue", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
 

@@ -47,7 +47,8 @@ def settle(situation: Situation) -> Plan | None:
         stages=(steps,) if steps else (),
         blocked=tuple(blocked),
         phase=Phase.HEALING,
-        count_on=tuple(node.pod.name for node in situation.uncounted),
+        # After a close or a finish everybody may hold what was left behind.
+        count_on=situation.key_holders if steps else situation.to_count,
     )
 
 

@@ -24,6 +24,7 @@ from ...planning.advice import Plan, Wanted
 from ...planning.observed import (
     Election,
     NodeId,
+    NotCounted,
     Observed,
     Pod,
     PodPhase,
@@ -62,6 +63,8 @@ class SimulatedDatabase:
     volumes: dict[str, Volume] = field(default_factory=dict)
     elections: list[Election] = field(default_factory=list)
     last_ids: dict[str, NodeId] = field(default_factory=dict)
+    count_on: frozenset[str] = frozenset()
+    counted_at: float = -1e9
     formed: bool = False
     revision: str = "1"
     frozen: bool = False  # nobody makes pods: as when nodes are full
@@ -246,6 +249,8 @@ class SimulatedDatabase:
             volumes=list(self.volumes.values()),
             elections=self.elections,
             last_ids=self.last_ids,
+            count_on=self.count_on,
+            counted_at=self.counted_at,
             formed=self.formed,
         )
         for node in seen.seen:
@@ -257,7 +262,12 @@ class SimulatedDatabase:
 
     def plan(self) -> Plan:
         """What to do now."""
-        return plan(self.wanted, self.observe(), self.world.now)
+        seen = self.observe()
+        if not any(isinstance(node.stranded, NotCounted) for node in seen.seen):
+            self.counted_at = self.world.now
+        advice = plan(self.wanted, seen, self.world.now)
+        self.count_on = frozenset(advice.count_on)
+        return advice
 
     def execute(self, action: Action) -> Iterator[str]:
         """Do an action, one command at a time; the last item is why it ended, "" when done."""
@@ -287,7 +297,7 @@ class SimulatedDatabase:
                     break
             self.advance(pause)
             advice = self.plan()
-            if advice.settled:
+            if advice.settled and not advice.count_on:
                 break
         return advice
 

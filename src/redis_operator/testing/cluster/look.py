@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+
+from msgspec.structs import replace
 
 from ...planning.observed import (
     Counted,
@@ -10,6 +12,7 @@ from ...planning.observed import (
     Evidence,
     Node,
     NodeId,
+    NotCounted,
     Observed,
     OpenSlot,
     Peer,
@@ -38,18 +41,29 @@ def look(
     volumes: Iterable[Volume] = (),
     elections: Iterable[Election] = (),
     last_ids: Mapping[str, NodeId] | None = None,
+    count_on: Container[str] = (),
+    counted_at: float | None = None,
     formed: bool = False,
 ) -> Observed:
     """One round of questions: who answers is `Seen`, who refuses is dead, who is silent unknown."""
     known = last_ids or {}
     nodes = [_look_at(world, pod, server, known.get(pod.uid)) for pod, server in pods]
+    nodes = [_counted(node, count_on) for node in nodes]
     return Observed(
         nodes=tuple(sorted(nodes, key=lambda node: (node.pod.shard, node.pod.ordinal))),
         workloads=tuple(workloads),
         volumes=tuple(volumes),
         elections=tuple(elections),
+        counted_at=counted_at,
         formed=formed,
     )
+
+
+def _counted(node: Node, count_on: Container[str]) -> Node:
+    """Stray keys are known only where they were asked for, as counting costs."""
+    if isinstance(node, Seen) and node.is_primary and node.keys and node.pod.name not in count_on:
+        return replace(node, stranded=NotCounted())
+    return node
 
 
 def _look_at(

@@ -61,7 +61,7 @@ class Trial:
             self._pass()
             if self.verdict:
                 return self.verdict
-            done = self.last.settled or self.last.losses
+            done = (self.last.settled and not self.last.count_on) or self.last.losses
             busy = changes or self.database.later
             if done and not busy and turn > _HEALED_BY_THEN + 8:
                 break
@@ -124,6 +124,9 @@ class Trial:
             for action in stage:
                 outcome, budget = self._do(action, budget)
                 outcomes.append(outcome)
+            if budget <= 0:
+                self.database.counted_at = -1e9  # the operator died, and its memory with it
+                self.database.count_on = frozenset()
             if self.verdict or budget <= 0 or any(outcomes):
                 break
 
