@@ -28,6 +28,13 @@ if os.environ.get("KUBECONFIG"):
         collect_ignore.append("cluster/test_drain.py")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give whole databases the time they need on a busy machine."""
+    for item in items:
+        if item.get_closest_marker("e2e"):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Return the cluster that all tests share."""

@@ -205,7 +205,9 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
     if plan.losses:
         text = "; ".join(f"slots {loss.slots}: {loss.why}" for loss in plan.losses)
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
-    silent = [f"{node.pod.name}: {node.error}" for node in situation.unreachable]
+    silent = [
+        f"{node.pod.name}: {node.pod.waiting or node.error}" for node in situation.unreachable
+    ]
     formed = situation.observed.formed
     # What a change waits for is told as progress; it is no ailment by itself.
     changing = plan.phase in (advice.Phase.SCALING, advice.Phase.UPDATING)
