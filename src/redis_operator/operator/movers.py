@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from redis_operator.api.redis import Progress as ToldProgress
 from redis_operator.kube.meta import Key
-from redis_operator.operator.errors import ActionError
+from redis_operator.operator.errors import ActionError, Refused
 from redis_operator.operator.servers import PORT, Servers, version_of
 from redis_operator.planning.actions import At, MoveSlots, RescueKeys, StopMoving
 from redis_operator.planning.observed import Moving, NodeId
@@ -33,6 +33,8 @@ __all__ = ["DatabaseMovers", "SlotMovers"]
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_MINDED_SECONDS = 10.0  # a move that is not tried again by then is not wanted any more
 _Place = tuple[Key, NodeId, NodeId]
 
 
@@ -45,13 +47,21 @@ class _Journey(Struct):
     progress: Progress | None = None
 
 
+class _Failure(Struct, frozen=True):
+    """A move that ended early: why, how often in a row, and when it may be tried again."""
+
+    why: str
+    times: int
+    until: float
+
+
 class SlotMovers:
     """The moves of all databases of one operator."""
 
     def __init__(self, *, on_end: Callable[[Key], None]) -> None:
         self._on_end = on_end
         self._journeys: dict[_Place, _Journey] = {}
-        self._failures: dict[Key, str] = {}
+        self._failures: dict[_Place, _Failure] = {}
 
     def of(self, key: Key, login: Credentials) -> DatabaseMovers:
         """Return the moves of one database; servers log in to each other with `login`."""
@@ -62,8 +72,25 @@ class SlotMovers:
         return tuple(j.moving for place, j in self._journeys.items() if place[0] == key)
 
     def failure(self, key: Key) -> str:
-        """Return why the last move of a database ended early; empty when it did not."""
-        return self._failures.get(key, "")
+        """Return why the last move of a database ended early; empty when nobody minds any more."""
+        now = asyncio.get_running_loop().time()
+        for place, failed in self._failures.items():
+            if place[0] == key and now < failed.until + _MINDED_SECONDS:
+                return failed.why
+        return ""
+
+    def limitation(self, key: Key, source: NodeId, target: NodeId) -> str | None:
+        """Return why a move may not begin yet: one that fails again and again is held back."""
+        failed = self._failures.get((key, source, target))
+        left = failed.until - asyncio.get_running_loop().time() if failed is not None else 0.0
+        if failed is None or left <= 0:
+            return None
+        return f"the last try ended early, the next is in {left:.0f} s: {failed.why}"
+
+    def forget(self, key: Key) -> None:
+        """Forget the failures of a database that is gone."""
+        for place in [place for place in self._failures if place[0] == key]:
+            del self._failures[place]
 
     def progress(self, key: Key) -> ToldProgress | None:
         """Return how far the moves of a database have come, all together."""
@@ -98,13 +125,20 @@ class SlotMovers:
         key = place[0]
         try:
             await work
-            self._failures.pop(key, None)
+            self._failures.pop(place, None)
         except (ActionError, RedisError) as error:
-            self._failures[key] = str(error)
+            self._fail(place, str(error))
             _LOG.warning("a slot move ended early", extra=fields(database=key, why=error))
         finally:
             self._journeys.pop(place, None)
             self._on_end(key)
+
+    def _fail(self, place: _Place, why: str) -> None:
+        before = self._failures.get(place)
+        times = before.times + 1 if before is not None else 1
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(times - 1, 10))
+        now = asyncio.get_running_loop().time()
+        self._failures[place] = _Failure(why=why, times=times, until=now + wait)
 
     async def stop(self, key: Key, source: NodeId, target: NodeId) -> None:
         """End a move and wait until it has ended."""
@@ -131,6 +165,9 @@ class DatabaseMovers:
 
     async def move(self, servers: Servers, action: MoveSlots) -> None:
         """Begin to move slots; both ends were just seen to be who they are."""
+        why = self._movers.limitation(self._key, action.source.id, action.target.id)
+        if why is not None:
+            raise Refused(why)
         await asyncio.gather(servers.reach(action.source), servers.reach(action.target))
         moving = Moving(action.source.id, action.target.id, action.slots)
         self._movers.start(

@@ -92,6 +92,7 @@ class Reconciler(Struct, frozen=True):
         """Let go of a database that is gone."""
         self.observer.forget(key)
         self.memories.forget(key)
+        self.movers.forget(key)
 
     async def _pass(self, key: Key, raw: Manifest) -> Result:
         loaded = load(raw)

@@ -1,0 +1,53 @@
+"""Slot moves beside the passes: one that ends early is told of, and held back for a while. CL-09"""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis_operator.kube.meta import Key
+from redis_operator.operator.errors import Failed
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.redis.slots import SlotSet
+
+KEY: Key = ("default", "db")
+HERE, THERE = NodeId("a" * 40), NodeId("b" * 40)
+
+
+async def ended_early(movers: SlotMovers, ended: asyncio.Event) -> None:
+    async def work(_: object) -> None:
+        raise Failed("the target refuses the keys")
+
+    ended.clear()
+    movers.start(KEY, Moving(HERE, THERE, SlotSet([1])), work)
+    await ended.wait()
+
+
+async def test_a_move_that_ended_early_is_told_of_and_not_begun_again_at_once() -> None:
+    ended = asyncio.Event()
+    movers = SlotMovers(on_end=lambda _: ended.set())
+    assert movers.limitation(KEY, HERE, THERE) is None
+    await ended_early(movers, ended)
+    assert movers.failure(KEY) == "the target refuses the keys"
+    assert "the next is in 1 s: the target refuses" in (movers.limitation(KEY, HERE, THERE) or "")
+    assert movers.limitation(KEY, THERE, HERE) is None
+    for _ in range(7):
+        await ended_early(movers, ended)
+    assert "the next is in 60 s" in (movers.limitation(KEY, HERE, THERE) or "")
+
+
+async def test_a_move_that_succeeds_or_whose_database_is_gone_leaves_no_grudge() -> None:
+    ended = asyncio.Event()
+    movers = SlotMovers(on_end=lambda _: ended.set())
+    await ended_early(movers, ended)
+
+    async def work(_: object) -> None:
+        pass
+
+    ended.clear()
+    movers.start(KEY, Moving(HERE, THERE, SlotSet([1])), work)
+    await ended.wait()
+    assert movers.failure(KEY) == ""
+    await ended_early(movers, ended)
+    movers.forget(KEY)
+    assert movers.limitation(KEY, HERE, THERE) is None
