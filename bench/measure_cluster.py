@@ -51,10 +51,8 @@ async def _form(binary: EngineBinary, shards: int) -> float:
         members = await servers.start(2 * shards)
         await asyncio.sleep(_OLD_ENOUGH)
         database = Database(members, shards=shards, replicas=1, node_timeout_ms=_NODE_TIMEOUT)
-        begun = time.perf_counter()
-        await database.settle()
-        await wait_ok(members, seconds=30)
-        took = time.perf_counter() - begun
+        # The clock stops when all is well, for both sides; tidying up afterwards is not waited for.
+        took, _ = await asyncio.gather(wait_ok(members, seconds=60), database.settle(seconds=60))
         database.close()
         return took
 
