@@ -256,6 +256,15 @@ def test_a_sleeping_database_has_no_pods_and_keeps_the_rest() -> None:
     assert [o["kind"] for o in build(redis, FACTS)] == awake
 
 
+def test_hostnames_are_announced_only_when_every_server_can_hear_them() -> None:
+    """A server of redis 7.0 that has a hostname is not understood by one of 6.2."""
+    r70 = Version("redis", 7, 0)
+    for running, mark in (((R62,), True), ((r70,), False), ((), False)):
+        facts = msgspec.structs.replace(FACTS, version=r70, running=running)
+        [files] = by_kind(database(engine="redis"), "ConfigMap", facts)
+        assert ("without-hostnames" in files["data"]) is mark
+
+
 def test_a_database_goes_to_sleep_only_when_the_plan_says_so() -> None:
     """Slots may be on their way: the plan scales, the intent follows."""
     redis = database(storage={"size": "1Gi"}, hibernate=True)

@@ -378,6 +378,18 @@ def test_volumes_grow_one_by_one_where_the_class_allows() -> None:
     assert any("ExpansionUnsupported" in reason for reason in database.plan().blocked)
 
 
+def test_a_database_that_shrank_in_its_sleep_wakes_and_lets_the_shard_go() -> None:
+    """The leaving shard's replica never hears what happened since; its old news count for nothing."""
+    database = whole_database(replace(WANTED, shards=4))
+    database.apply_spec(replace(WANTED, shards=4, hibernate=True))
+    database.reconcile()
+    assert not database.pods
+    database.apply_spec(WANTED)
+    assert database.reconcile(patience=80).settled
+    assert {pod.shard for pod in database.pods} == {0, 1, 2}
+    assert_serves_all(database)
+
+
 def test_hibernation_keeps_data_and_identity() -> None:
     database = whole_database()
     before = {server.name: server.id for server in database.servers}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis_operator.api.redis import Redis
+from redis_operator.redis.versions import Ability, can
 
 from . import names
 from .config import config_file, config_file_name
@@ -56,6 +57,8 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     files = {"boot.sh": BOOT, "ready.sh": READY}
     for version in sorted({facts.version, *facts.running}):
         files[config_file_name(version)] = config_file(redis.spec, version)
+    if not all(can(version, Ability.ANNOUNCE_HOSTNAME) for version in facts.running):
+        files["without-hostnames"] = ""
     once_set = facts.once_set | redis.spec.config.keys()
     marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
     name = names.config_map(redis.metadata.name)

@@ -71,7 +71,10 @@ fi
 
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --dir "$DATA" --pidfile "$DATA/server.pid" --logfile "" --cluster-announce-ip "$POD_IP"
-[ -z "${ANNOUNCE_HOSTNAME:-}" ] || set -- "$@" --cluster-announce-hostname "$ANNOUNCE_HOSTNAME"
+# Servers before redis 7.0 drop every message of one that has a hostname.
+if [ -n "${ANNOUNCE_HOSTNAME:-}" ] && [ ! -e "$CONFIG/without-hostnames" ]; then
+    set -- "$@" --cluster-announce-hostname "$ANNOUNCE_HOSTNAME"
+fi
 [ -z "${ANNOUNCE_NAME:-}" ] || set -- "$@" --cluster-announce-human-nodename "$ANNOUNCE_NAME"
 exec "$SERVER" "$@"
 """

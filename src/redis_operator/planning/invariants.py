@@ -119,7 +119,8 @@ def _holds(situation: Situation, step: AssignSlots) -> bool:
 
 def _forget(situation: Situation, step: Forget) -> list[str]:
     found = []
-    views = [view for node in situation.seen if (view := situation.view(node, step.id)) is not None]
+    stayers = [n for n in situation.seen if n.slots or not situation.leaving(n.pod)]
+    views = [view for node in stayers if (view := situation.view(node, step.id)) is not None]
     if any(view.slots for view in views) and not situation.wanted.accept_data_loss:
         found.append(f"I3: {step.id} owns slots and would be forgotten")
     if step.id in situation.by_id and not situation.leaving(situation.by_id[step.id].pod):
@@ -212,7 +213,8 @@ def _delete_pod(situation: Situation, step: DeletePod) -> list[str]:
     found = [f"I5: {reason}" for reason in situation.unfinished_moves[:1] if isinstance(node, Seen)]
     if isinstance(node, Seen) and node.id in situation.owned and situation.replicas_of(node.id):
         found.append(f"I8: {node.pod.name} owns slots and has replicas: promote one first")
-    siblings = [n for n in situation.pods_of(node.pod.shard) if n.pod.uid != step.uid]
+    staying = [n for n in situation.pods_of(node.pod.shard) if not situation.leaving(n.pod)]
+    siblings = [n for n in staying if n.pod.uid != step.uid]
     down = [n.pod.name for n in siblings if not isinstance(n, Seen) or not n.pod.ready]
     if down and isinstance(node, Seen) and node.pod.ready:
         found.append(f"I8: {down[0]} of the same shard is down already")
