@@ -379,7 +379,7 @@ def test_volumes_grow_one_by_one_where_the_class_allows() -> None:
 
 
 def test_a_database_that_shrank_in_its_sleep_wakes_and_lets_the_shard_go() -> None:
-    """The leaving shard's replica never hears what happened since; its old news count for nothing."""
+    """The leaving shard's replica never hears what happened since: its old news are nothing."""
     database = whole_database(replace(WANTED, shards=4))
     database.apply_spec(replace(WANTED, shards=4, hibernate=True))
     database.reconcile()
