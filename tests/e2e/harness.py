@@ -283,6 +283,20 @@ class Database:
             raise AssertionError(f"{error}; status: {await self.status()}") from error
         return found
 
+    async def wait_plan(self, text: str, *, seconds: float = 30.0) -> str:
+        """Wait until the plan says something; return the line that says it."""
+
+        async def told() -> str:
+            lines = (await self.status()).get("plan") or ()
+            return next((str(line) for line in lines if text in line), "")
+
+        what = f"the plan of {self.name} to say {text!r}"
+        try:
+            found: str = await until(told, seconds=seconds, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; status: {await self.status()}") from error
+        return found
+
     # Pods and servers
 
     async def pods(self) -> dict[str, Pod]:

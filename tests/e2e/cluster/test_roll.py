@@ -119,11 +119,7 @@ async def test_a_paused_update_touches_nothing_until_it_goes_on(database: Any) -
     await cache.wait_ready()
     old = await cache.uids()
     await cache.patch(update={"paused": True}, pod={"annotations": {"example.com/team": "red"}})
-
-    async def told() -> bool:
-        return any("paused" in line for line in (await cache.status()).get("plan") or ())
-
-    await until(told, seconds=30, what="the plan to say that it is paused")
+    await cache.wait_plan("spec.update.paused is set")
     await asyncio.sleep(3)
     assert await cache.uids() == old
     await cache.patch(update={"paused": False})

@@ -56,11 +56,7 @@ async def test_a_request_for_a_pod_that_is_not_there_is_told_and_does_no_harm(
     await cache.wait_ready()
     leader = await cache.primary_of(0)
     await cache.annotate(**{ASKED: "cache-9-9"})
-
-    async def told() -> bool:
-        return any("cache-9-9" in line for line in (await cache.status()).get("plan") or ())
-
-    await until(told, seconds=30, what="the plan to name the pod")
+    await cache.wait_plan("cache-9-9")
     assert (await cache.condition("Available"))["status"] == "True"
     assert await cache.primary_of(0) == leader
     await cache.annotate(**{ASKED: None})
