@@ -8,9 +8,13 @@ import pytest
 # and on one without atomic moves; the campaign runs them on all there are.
 _HEAVY = ("test_mover.py", "test_scripts.py")
 _LATER = ("redis-6.2",)
+# What a real server does by chance, sooner or later: the simulated one does it in the quick suite.
+_BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in _HEAVY and any(engine in item.name for engine in _LATER):
+            item.add_marker(pytest.mark.campaign)
+        if item.name.startswith(_BY_CHANCE):
             item.add_marker(pytest.mark.campaign)

@@ -1,8 +1,8 @@
 """What is told about a database: status whole, from what was seen and decided. Pure.
 
 Conditions stand in a fixed order and *Ready* is judged last, from all others. Nothing that moves
-all the time is told exactly (lag in whole MiB, memory in two digits), so that a database at rest
-is written to never. Events come from the difference of two statuses, so each is told once.
+all the time is told exactly (lag in whole MiB, memory to a tenth), so that a database at rest is
+written to never. Events come from the difference of two statuses, so each is told once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..api.metadata import Condition
-from ..api.quantity import format_bytes
+from ..api.quantity import format_bytes, parse_quantity
 from ..api.redis import (
     Binding,
     Phase,
@@ -90,7 +90,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         ready=f"{_ready_pods(observed)}/{wanted.shards * wanted.pods_per_shard}",
         primary=", ".join(primaries),
         slots=f"{len(covered)}/{len(ALL_SLOTS)}",
-        memory=format_bytes(_two_digits(used)) if used else "",
+        memory=_memory(used, context.previous.memory),
         version=_version(observed.seen) or context.previous.version,
         image=context.previous.image,
         binding=Binding(context.binding) if formed else context.previous.binding,
@@ -301,9 +301,13 @@ def _dated(condition: Condition, old: Condition | None, context: Context) -> Con
     )
 
 
-def _two_digits(count: int) -> int:
-    scale: int = 10 ** max(0, len(str(count)) - 2)
-    return count // scale * scale
+def _memory(used: int, told: str) -> str:
+    """Return the memory in use, in two digits; what was told stays while it is nearly right."""
+    before = parse_quantity(told) if told else None
+    if before and abs(used - before) * 10 <= before:
+        return told
+    scale: int = 10 ** max(0, len(str(used)) - 2)
+    return format_bytes(used // scale * scale) if used else ""
 
 
 def _version(seen: Iterable[Seen]) -> str:
