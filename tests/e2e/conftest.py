@@ -3,6 +3,7 @@
 Without KUBECONFIG a local cluster of three nodes is started once for all tests. With it, the same
 tests run there; the operator runs beside them as a process of this machine, so pods must be
 reachable from here. `E2E_ENGINE`, `E2E_VERSION` and `E2E_IMAGE` choose what the databases run.
+`E2E_PATIENCE` stretches every deadline on a slow one.
 `E2E_NODES` says how many nodes there are when they are fewer than three: then none is drained.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import Cluster, Database, LocalCluster, RealCluster
+from e2e.harness import PATIENCE, Cluster, Database, LocalCluster, RealCluster
 
 __all__ = ["Cluster", "Database"]
 
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give whole databases the time they need on a busy machine."""
     for item in items:
         if item.get_closest_marker("e2e"):
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(300 * PATIENCE))
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,8 @@ from redis_operator.redis.connection import Address, Connection, Credentials, co
 from redis_operator.redis.errors import RedisError
 from redis_operator.testing.application import Application, Seeds
 
+PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
+"""How many times longer than on a fair machine everything may take."""
 REDISES: Kind[Manifest] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
 
 
@@ -206,6 +208,7 @@ def _children(pid: int) -> list[int]:
 
 async def until(met: Callable[[], Any], *, seconds: float, what: str, every: float = 0.1) -> Any:
     """Wait until something is true; say what was waited for when it does not come."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         found = await met()
@@ -410,6 +413,7 @@ async def _enough(application: Application, writes: int) -> bool:
 
 
 __all__ = [
+    "PATIENCE",
     "REDISES",
     "AlreadyExists",
     "Cluster",
