@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from redis_operator.local.apiserver.entries import FieldIndex
 from redis_operator.local.apiserver.sqlite import SqliteJournal, open_store
-from redis_operator.local.apiserver.store import Entry, Lost, Store
+from redis_operator.local.apiserver.store import Entry, Lost, Store, pack
 
 
 def entry(store: Store, name: str, text: str = "{}") -> Entry:
@@ -19,7 +19,7 @@ def entry(store: Store, name: str, text: str = "{}") -> Entry:
         name=name,
         uid=name,
         version=store.version + 1,
-        body=text.encode(),
+        kept=pack(text.encode()),
         labels={},
     )
 
@@ -106,3 +106,12 @@ def test_file_gives_back_what_was_committed(tmp_path):
     assert again.collection("c").entries["n/a"].labels == {"x": "y"}
     with pytest.raises(Lost):
         again.collection("c").position(3)
+
+
+def test_a_large_object_is_kept_small_and_answered_whole():
+    store = Store()
+    text = '{"data":"' + "a long value of many words " * 400 + '"}'
+    store.commit("c", entry(store, "a", text))
+    kept = store.collection("c").entries["n/a"]
+    assert kept.body == text.encode()
+    assert len(kept.kept) < len(text) / 10

@@ -10,7 +10,7 @@ import msgspec
 
 from .resources import Resource
 from .selectors import Requirement, matches
-from .store import Entry, Store
+from .store import Entry, Store, pack
 
 __all__ = ["FieldIndex", "Selection", "decode", "encode"]
 
@@ -114,7 +114,7 @@ class FieldIndex:
             name=metadata["name"],
             uid=metadata.get("uid", ""),
             version=int(metadata.get("resourceVersion") or 0),
-            body=body,
+            kept=pack(body),
             labels={sys.intern(k): sys.intern(v) for k, v in labels.items()} if labels else {},
             fields=tuple(
                 sys.intern(_text(value_at(value, path), path)) for path in self.paths(collection)

@@ -1,8 +1,9 @@
 """Objects by resource, under one rising version, with a bounded history of what changed.
 
-An object is kept as the JSON it is answered with, so a read is a lookup and a list is a join;
-what selectors need is kept beside it. Every change gets the next resourceVersion, is handed to
-the journal, and only then becomes visible: what a client was told happened survives a crash.
+An object is kept as the JSON it is answered with (packed when it is large), so a read is a lookup
+and a list is a join; what selectors need is kept beside it. Every change gets the next
+resourceVersion, is handed to the journal, and only then becomes visible: what a client was told
+happened survives a crash.
 
 The history serves three readers: watches (each is a cursor into it, so a reader that does not
 read costs nothing), lists pinned to a version (today's state with later changes undone), and
@@ -11,6 +12,7 @@ views that lag on purpose. Whoever asks for more than is kept is told so with `L
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,10 +21,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["Change", "Collection", "Entry", "Journal", "Lost", "Store"]
+__all__ = ["Change", "Collection", "Entry", "Journal", "Lost", "Store", "pack"]
 
 HISTORY = 10_000
 """Changes kept per collection; about what a busy hour of a small cluster makes."""
+
+_LARGE = 4096  # below, packing costs more time than the room is worth
+
+
+def pack(body: bytes) -> bytes:
+    """Return a body as it is kept: large ones small, since ten thousand pods are mostly names."""
+    return zlib.compress(body, 1) if len(body) > _LARGE else body
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -32,9 +41,14 @@ class Entry(Struct, frozen=True, gc=False):
     name: str
     uid: str
     version: int
-    body: bytes
+    kept: bytes
     labels: Mapping[str, str]
     fields: tuple[str, ...] = ()
+
+    @property
+    def body(self) -> bytes:
+        """The object as the JSON it is answered with."""
+        return self.kept if self.kept.startswith(b"{") else zlib.decompress(self.kept)
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from .entries import Selection, decode, encode
 from .status import StatusError, expired
-from .store import Change, Collection, Entry, Lost, Store
+from .store import Change, Collection, Entry, Lost, Store, pack
 
 __all__ = ["Render", "Watch"]
 
@@ -124,7 +124,7 @@ def _at(entry: Entry, version: int) -> Entry:
         name=entry.name,
         uid=entry.uid,
         version=version,
-        body=encode(value),
+        kept=pack(encode(value)),
         labels=entry.labels,
         fields=entry.fields,
     )
