@@ -24,15 +24,17 @@ from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.errors import RedisError
-from redis_operator.redis.mover import move_slots, rescue_keys
-from redis_operator.redis.moving import Move, Progress, Side
+from redis_operator.redis.mover import Crowd, move_slots, rescue_keys
+from redis_operator.redis.moving import Method, Move, Progress, Side, choose_method
 from redis_operator.redis.slots import SlotSet
+from redis_operator.redis.versions import Ability, can
 from redis_operator.runtime.logs import fields
 
 __all__ = ["DatabaseMovers", "SlotMovers"]
 
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
+_MORE_LINKS = 15  # where each SETSLOT waits for replicas, one at a time on each link
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _MINDED_SECONDS = 10.0  # a move that is not tried again by then is not wanted any more
 _Place = tuple[Key, NodeId, NodeId]
@@ -194,6 +196,7 @@ class DatabaseMovers:
                 move,
                 others=await servers.at_addresses(others),
                 replicas=await servers.at_addresses(replicas),
+                crowd=await _crowd(stack, servers, action, move),
                 on_progress=note,
             )
 
@@ -221,3 +224,17 @@ class DatabaseMovers:
     async def stop(self, action: StopMoving) -> None:
         """End a move at its next boundary."""
         await self._movers.stop(self._key, action.source, action.target)
+
+
+async def _crowd(stack: AsyncExitStack, servers: Servers, action: MoveSlots, move: Move) -> Crowd:
+    """Open more links to both ends of a move where one would wait for replicas slot by slot."""
+    versions = (move.source.version, move.target.version)
+    atomic = choose_method(*versions) in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC)
+    if atomic or not any(can(version, Ability.REPLICATED_SETSLOT) for version in versions):
+        return Crowd()
+
+    async def more(end: At) -> tuple[Connection, ...]:
+        opened = [await servers.anew(end) for _ in range(_MORE_LINKS)]
+        return tuple([await stack.enter_async_context(link) for link in opened])
+
+    return Crowd(source=await more(action.source), target=await more(action.target))
