@@ -282,7 +282,7 @@ class Observed(Struct, frozen=True):
     elections: tuple[Election, ...] = ()
     moving: tuple[Moving, ...] = ()
     histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
-    counted_at: float | None = None  # when all stray keys were last counted; None: not kept
+    counted_at: float | None = None  # when a count last found every key at home; None: not kept
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

@@ -22,9 +22,9 @@ from ...planning.actions import (
 )
 from ...planning.advice import Plan, Wanted
 from ...planning.observed import (
+    Counted,
     Election,
     NodeId,
-    NotCounted,
     Observed,
     Pod,
     PodPhase,
@@ -263,7 +263,7 @@ class SimulatedDatabase:
     def plan(self) -> Plan:
         """What to do now."""
         seen = self.observe()
-        if not any(isinstance(node.stranded, NotCounted) for node in seen.seen):
+        if all(node.stranded == Counted() for node in seen.seen):
             self.counted_at = self.world.now
         advice = plan(self.wanted, seen, self.world.now)
         self.count_on = frozenset(advice.count_on)
