@@ -19,7 +19,7 @@ from redis_operator.kube.meta import Key, Manifest
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory
 from redis_operator.planning.actions import Failover
-from redis_operator.planning.observed import Election, Moving, NodeId, Observed
+from redis_operator.planning.observed import Counted, Election, Moving, NodeId, Observed
 
 __all__ = ["Memories"]
 
@@ -33,12 +33,20 @@ class Memories:
         self._clock = clock
         self._elections: dict[Key, tuple[Election, ...]] = {}
         self._pods: dict[Key, dict[str, NodeId]] = {}
+        self._histories: dict[Key, dict[NodeId, str]] = {}
+        self._counted: dict[Key, float] = {}
 
     def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
         """Return what is known of a database before looking."""
         known = self._elections.get(key)
         elections = known if known is not None else self._from_status(key, told)
-        return Memory(formed=told.binding is not None, elections=elections, moving=moving)
+        return Memory(
+            formed=told.binding is not None,
+            elections=elections,
+            moving=moving,
+            histories=tuple(self._histories.get(key, {}).items()),
+            counted_at=self._counted.get(key, 0.0),
+        )
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
         """Remember what this look and its steps taught."""
@@ -51,11 +59,18 @@ class Memories:
         ]
         kept = [e for e in observed.elections if now - e.at < _KEEP_SECONDS]
         self._elections[key] = (*kept, *fresh)
+        if all(node.stranded == Counted() for node in observed.seen):
+            self._counted[key] = now
+        known = self._histories.setdefault(key, {})
+        known.update({n.id: n.replication.id for n in observed.seen if n.is_primary and n.slots})
+        alive = {peer.id for node in observed.seen for peer in node.peers}
+        for gone in known.keys() - alive - {node.id for node in observed.seen}:
+            del known[gone]
 
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
-        self._elections.pop(key, None)
-        self._pods.pop(key, None)
+        for memory in (self._elections, self._pods, self._histories, self._counted):
+            memory.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
         """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""

@@ -42,6 +42,8 @@ class Memory(Struct, frozen=True):
     formed: bool = False
     elections: tuple[Election, ...] = ()
     moving: tuple[Moving, ...] = ()
+    histories: tuple[tuple[NodeId, str], ...] = ()
+    counted_at: float = 0.0
 
 
 class Request(Struct, frozen=True):
@@ -101,6 +103,8 @@ class Observer:
             volumes=tuple(v for v in volumes if v),
             elections=request.memory.elections,
             moving=request.memory.moving,
+            histories=request.memory.histories,
+            counted_at=request.memory.counted_at,
             formed=request.memory.formed,
         )
 
