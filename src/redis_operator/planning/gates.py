@@ -37,14 +37,15 @@ def can_copy(primary: tuple[str, str], replica: tuple[str, str]) -> bool:
 def _step(old: Version, new: Version) -> str | None:
     """Why one may not follow the other. Patch levels of one minor version go both ways."""
     before, after = (old.major, old.minor), (new.major, new.minor)
+    told = f"{new.engine} {new.major}.{new.minor}"
     if old.engine == new.engine:
         if after >= before:
             return None
-        return f"{new} cannot read its data; restore a backup into {new} instead"
+        return f"{told} cannot read its data; restore a backup into {told} instead"
     if old.engine == "redis":
         if before <= (7, 2):
             return None
-        return f"{new} cannot read the data of redis 7.4 and later; import it key by key"
+        return f"{told} cannot read the data of redis 7.4 and later; import it key by key"
     if before < (9, 0) and after >= (7, 4):
         return None
-    return f"{new} cannot read its data; import it key by key"
+    return f"{told} cannot read its data; import it key by key"
