@@ -133,8 +133,10 @@ class _Worker:
             except _Moved as moved:
                 address = moved.address
                 self._application.learn(slot, address)
+                self._application.refresh(address)
             except (OSError, TimeoutError, _Failed):
                 self._drop(address)
+                self._application.avoid(address)
                 if self._application.stopping:
                     return False
                 self._application.retries += 1
@@ -208,6 +210,7 @@ class Application:
         self._turn = 0
         self._workers = [_Worker(self, n, _tags(n, workers)) for n in range(workers)]
         self._tasks: list[asyncio.Task[None]] = []
+        self._refreshing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to write."""
@@ -219,6 +222,9 @@ class Application:
         done, late = await asyncio.wait(self._tasks, timeout=10)
         for task in late:
             task.cancel()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            late.add(self._refreshing)
         await asyncio.gather(*late, return_exceptions=True)
         for task in done:
             task.result()
@@ -244,17 +250,24 @@ class Application:
 
     async def _learn_owners(self) -> None:
         for address in (*self.seeds.addresses, *self._addresses):
-            try:
-                peer = await _Peer.open(address, self.seeds)
-                slots = await peer.ask("CLUSTER", "SLOTS")
-                peer.close()
-            except (OSError, TimeoutError, _Failed):
-                continue
-            if isinstance(slots, list) and slots:
-                for first, last, primary, *_ in slots:
-                    owner = (primary[0].decode() or address[0], int(primary[1]))
-                    self._owners.update(dict.fromkeys(range(first, last + 1), owner))
+            if await self._learn_from(address):
                 return
+
+    async def _learn_from(self, address: tuple[str, int]) -> bool:
+        """Learn all owners of slots from one server, and who else there is."""
+        try:
+            peer = await _Peer.open(address, self.seeds)
+            slots = await peer.ask("CLUSTER", "SLOTS")
+            peer.close()
+        except (OSError, TimeoutError, _Failed):
+            return False
+        if not isinstance(slots, list) or not slots:
+            return False
+        for first, last, *servers in slots:
+            places = [(s[0].decode() or address[0], int(s[1])) for s in servers]
+            self._owners.update(dict.fromkeys(range(first, last + 1), places[0]))
+            self._addresses += [place for place in places if place not in self._addresses]
+        return True
 
     # What the workers share
 
@@ -271,6 +284,19 @@ class Application:
         """Return one of the known servers, the next each time."""
         self._turn += 1
         return self._addresses[self._turn % len(self._addresses)]
+
+    def avoid(self, address: tuple[str, int]) -> None:
+        """Ask others first: an address that did not answer may belong to nobody any more."""
+        if address in self._addresses and len(self._addresses) > 1:
+            self._addresses.remove(address)
+
+    def refresh(self, address: tuple[str, int]) -> None:
+        """Learn the whole map anew, as clients do when a server sends them elsewhere."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh(address))
+
+    async def _refresh(self, address: tuple[str, int]) -> None:
+        await self._learn_from(address)
 
     def learn(self, slot: int, address: tuple[str, int]) -> None:
         """Remember where a slot is."""
