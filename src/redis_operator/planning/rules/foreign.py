@@ -35,7 +35,7 @@ def foreign(situation: Situation) -> Plan | None:
         )
     return Plan(
         rule="foreign",
-        why="nodes of another database are among ours",
+        why="our servers are linked with nodes that no pod of ours is",
         stages=(tuple(steps),),
         blocked=tuple(blocked),
         phase=Phase.HEALING,
