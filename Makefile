@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e campaign bench demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e campaign soak bench demo generate pins clean
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
@@ -53,6 +53,9 @@ campaign: $(STAMP) ## the long ones: exhaustive simulation, a thousand crashes, 
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
 	@uv=$$(sh tools/get-uv) && "$$uv" pip install --quiet --python $(PYTHON) --require-hashes -r requirements/bench.txt && touch $(BENCH_STAMP)
+
+soak: $(STAMP) ## ten minutes of random changes and kills on real servers (SOAK_SECONDS, SOAK_SEED)
+	$(PYTHON) -m pytest -q -s -m campaign tests/e2e/test_soak.py
 
 bench: $(BENCH_STAMP) ## measure against peers in the same run; table, and build/bench.json
 	$(PYTHON) -m bench
