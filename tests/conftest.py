@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from redis_operator.testing.servers import find_engines
+
 # Files whose every case starts several servers. The quick suite runs them on the newest engine
 # and on one without atomic moves; the campaign runs them on all there are.
 _HEAVY = ("test_mover.py", "test_scripts.py")
 _LATER = ("redis-6.2",)
 # What a real server does by chance, sooner or later: the simulated one does it in the quick suite.
 _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey",)
+
+
+def pytest_report_header() -> str:
+    """Say which real servers the tests run on."""
+    return f"servers: {', '.join(str(engine.version) for engine in find_engines()) or 'none'}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
