@@ -51,11 +51,19 @@ def test_new_shards_get_even_shares_and_nobody_gives_and_takes() -> None:
         database.advance(0.5)
     assert moves
     assert not {m.source.id for m in moves} & {m.target.id for m in moves}
-    assert sum(len(m.slots) for m in moves) == 2 * 3276 + 1
+    assert sum(len(m.slots) for m in moves) == 2 * 3277
     assert database.plan().phase is Phase.SCALING
     assert database.reconcile(patience=40).settled
-    sizes = sorted(len(s.slots) for s in database.servers if s.is_primary)
+    sizes = [len(database.server(shard, 0).slots) for shard in range(5)]
     assert sizes == [3276, 3277, 3277, 3277, 3277]
+    assert_serves_all(database)
+
+
+def test_weights_change_the_shares() -> None:
+    database = whole_database()
+    database.apply_spec(replace(WANTED, weights=((0, 2.0),)))
+    assert database.reconcile(patience=20).settled
+    assert [len(database.server(shard, 0).slots) for shard in range(3)] == [8192, 4096, 4096]
     assert_serves_all(database)
 
 

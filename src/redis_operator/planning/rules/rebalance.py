@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ...redis.slots import NO_SLOTS, SlotMove, SlotSet, fewest_moves, slot_targets
+from ...redis.slots import (
+    NO_SLOTS,
+    SlotMove,
+    SlotSet,
+    even_shares,
+    fewest_moves,
+    slot_targets,
+)
 from ..actions import Action, MoveSlots, StopMoving, at
 from ..advice import Phase, Plan
 from ..calm import unrest
@@ -48,20 +55,28 @@ def rebalance(situation: Situation) -> Plan | None:
 
 
 def _moves(situation: Situation) -> tuple[SlotMove, ...]:
-    """From effective ownership to the targets; only leaders of wanted shards keep anything."""
-    share = dict(situation.wanted.weights)
-    leaders = {
-        node: share.get(shard, 1.0)
-        for shard, node in situation.leaders.items()
-        if shard < situation.wanted.shards
-    }
-    owned: dict[str, SlotSet] = dict.fromkeys(leaders, NO_SLOTS)
-    owned.update(situation.owned.items())
-    weights = {node: leaders.get(NodeId(node), 0.0) for node in owned}
-    if not any(weights.values()):
+    """From effective ownership to the targets; only leaders of wanted shards keep anything.
+
+    A shard's target depends on its number alone, not on who has what just now: however often the
+    way there was interrupted, the end is the same.
+    """
+    leaders = [situation.leaders.get(shard) for shard in range(situation.wanted.shards)]
+    if None in leaders:
         return ()
-    targets = slot_targets({node: len(slots) for node, slots in owned.items()}, weights)
+    owned: dict[str, SlotSet] = {node: NO_SLOTS for node in leaders if node is not None}
+    owned.update(situation.owned.items())
+    targets = {str(node): count for node, count in zip(leaders, _targets(situation), strict=True)}
     return fewest_moves(owned, targets)
+
+
+def _targets(situation: Situation) -> list[int]:
+    """How many slots each wanted shard shall have."""
+    count = situation.wanted.shards
+    weights = dict(situation.wanted.weights)
+    if not weights:
+        return [len(share) for share in even_shares(count)]
+    names = {f"{shard:04}": weights.get(shard, 1.0) for shard in range(count)}
+    return list(slot_targets(dict.fromkeys(names, 0), names).values())
 
 
 def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None:
