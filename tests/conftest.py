@@ -14,9 +14,10 @@ _LATER = ("redis-6.2",)
 _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey",)
 
 
-def pytest_report_header() -> str:
-    """Say which real servers the tests run on."""
-    return f"servers: {', '.join(str(engine.version) for engine in find_engines()) or 'none'}"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which real servers the tests ran on."""
+    found = ", ".join(str(engine.version) for engine in find_engines()) or "none"
+    terminalreporter.write_line(f"real servers on this machine: {found}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
