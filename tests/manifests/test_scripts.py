@@ -284,6 +284,7 @@ async def test_a_primary_in_memory_only_starts_as_somebody_new_and_its_replica_k
         primary.start()
         [after] = await ask(primary, commands.my_id())
         assert after != before
+        assert "to take over" in primary.log()  # an empty server at its address would be copied
         await asyncio.sleep(0.5)
         assert await ask(replica, commands.dbsize()) == [100]
 

@@ -56,16 +56,20 @@ fi
 
 if [ -e nodes.conf ]; then
     read_identity
-    if [ -n "$owns" ] && ! has_dataset; then
-        say "the data of this primary are gone; starting anew, so that nobody copies nothing"
-        mv -f nodes.conf nodes.conf.lost
-    elif [ -n "$owns" ] && [ -n "$has_replica" ] && [ -e server.pid ]; then
+    gone=
+    [ -z "$owns" ] || has_dataset || gone=yes
+    if [ -n "$owns" ] && [ -n "$has_replica" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
+        # A server that listens here at once, whoever it says it is, would be copied by the replica.
         say "this primary ended unsaved; its replica has ${FAILOVER_SECONDS} s to take over"
         sleep "$FAILOVER_SECONDS" &
         waiting=$!
         trap 'kill "$waiting" 2>/dev/null || :; exit 0' TERM INT
         wait "$waiting" || :
         trap - TERM INT
+    fi
+    if [ -n "$gone" ]; then
+        say "the data of this primary are gone; starting anew, so that nobody copies nothing"
+        mv -f nodes.conf nodes.conf.lost
     fi
 fi
 
