@@ -63,11 +63,15 @@ class _Peer:
         async with asyncio.timeout(_ANSWER_SECONDS):
             reader, writer = await asyncio.open_connection(*address)
         peer = cls(reader, writer)
-        if seeds.password:
-            words = ["AUTH", *([seeds.username] if seeds.username else []), seeds.password]
-            answer = await peer.ask(*words)
-            if isinstance(answer, Exception):
-                raise _Failed(str(answer))
+        try:
+            if seeds.password:
+                words = ["AUTH", *([seeds.username] if seeds.username else []), seeds.password]
+                answer = await peer.ask(*words)
+                if isinstance(answer, Exception):
+                    raise _Failed(str(answer))
+        except BaseException:
+            peer.close()
+            raise
         return peer
 
     async def ask(self, *words: str) -> object:
@@ -237,16 +241,27 @@ class Application:
         for key in self.acknowledged:
             by_owner.setdefault(self.owner_of(key_slot(key)), []).append(key)
         for address, keys in by_owner.items():
-            peer = await _Peer.open(address, self.seeds)
+            try:
+                lost += await self._missing(address, keys)
+            except (OSError, TimeoutError, _Failed):
+                lost += keys  # what cannot be read now is not there for whoever needs it now
+        return Report(
+            self.sent, len(self.acknowledged), tuple(lost), self.longest_wait, self.retries
+        )
+
+    async def _missing(self, address: tuple[str, int], keys: Sequence[str]) -> list[str]:
+        """Return those of the keys that their owner does not have."""
+        lost: list[str] = []
+        peer = await _Peer.open(address, self.seeds)
+        try:
             for start in range(0, len(keys), _BATCH):
                 batch = keys[start : start + _BATCH]
                 answers = await peer.ask_each("GET", batch)
                 pairs = zip(batch, answers, strict=True)
                 lost += [key for key, answer in pairs if answer != key.encode()]
+        finally:
             peer.close()
-        return Report(
-            self.sent, len(self.acknowledged), tuple(lost), self.longest_wait, self.retries
-        )
+        return lost
 
     async def _learn_owners(self) -> None:
         for address in (*self.seeds.addresses, *self._addresses):
@@ -257,8 +272,10 @@ class Application:
         """Learn all owners of slots from one server, and who else there is."""
         try:
             peer = await _Peer.open(address, self.seeds)
-            slots = await peer.ask("CLUSTER", "SLOTS")
-            peer.close()
+            try:
+                slots = await peer.ask("CLUSTER", "SLOTS")
+            finally:
+                peer.close()
         except (OSError, TimeoutError, _Failed):
             return False
         if not isinstance(slots, list) or not slots:
