@@ -37,6 +37,7 @@ from redis_operator.operator.requests import close_switchover, is_met
 from redis_operator.operator.servers import Servers
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
+from redis_operator.planning import gates
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Observed
@@ -105,13 +106,28 @@ class Reconciler(Struct, frozen=True):
         try:
             passwords = await self.children.passwords(loaded)
             facts = self.children.facts(loaded, entry, passwords)
-            if not loaded.spec.paused:
+            if not loaded.spec.paused and not await self._is_refused(key, loaded, facts):
                 await self.children.ensure(loaded, facts)
         except PasswordError as error:
             return await self._refuse(raw, loaded.status, "AuthSecret", [str(error)])
         except ChildError as error:
             return await self._refuse(raw, loaded.status, "ChildRefused", [str(error)])
         return await self._bring(key, raw, loaded, facts)
+
+    async def _is_refused(self, key: Key, redis: Redis, facts: Facts) -> bool:
+        """Tell whether what runs cannot become the wanted version: then no template may say so.
+
+        A pod that ends meanwhile would come back as the refused version. I12
+        """
+        version = f"{facts.version.major}.{facts.version.minor}"
+        if not redis.status.version or redis.status.version.startswith(f"{version}."):
+            return False
+        credentials = Credentials(OPERATOR, facts.passwords.operator)
+        observed = await self.observer.observe(Request(key=key, credentials=credentials))
+        reason = gates.limitation(wanted_of(redis, facts), observed)
+        if reason is not None:
+            _LOG.info("the version is refused", extra=fields(why=reason))
+        return reason is not None
 
     async def _bring(self, key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Result:
         """Look, plan and act until there is nothing to do at once."""
