@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
 from redis_operator.planning.actions import (
+    AssignSlots,
     ConfigSet,
     DeletePod,
     DeleteWorkload,
@@ -314,6 +315,23 @@ def test_a_second_failover_to_the_same_node_waits_on_redis() -> None:
     old = Election(node=node, at=database.world.now - 9.0)
     advice = plan(database.wanted, replace(seen, elections=(old,)), database.world.now)
     assert any(isinstance(step, Failover) for step in advice.steps)
+
+
+def test_a_slot_that_changes_hands_right_now_is_not_lost() -> None:
+    """Servers are asked one by one: the source has let go, the target had not taken yet."""
+    database = whole_database()
+    giver, taker = database.server(0, 0), database.server(1, 0)
+    free = next(s for s in giver.slots if not giver.keys.get(s))
+    for server in database.servers:
+        for record in server.table.values():
+            record.slots &= ~(1 << free)
+    database.plan()
+    observed = database.observe()
+    assert plan(database.wanted, observed, database.world.now).losses
+    moving = Moving(source=NodeId(giver.id), target=NodeId(taker.id), slots=SlotSet([free]))
+    advice = plan(database.wanted, replace(observed, moving=(moving,)), database.world.now)
+    assert not advice.losses
+    assert not any(isinstance(step, AssignSlots) for step in advice.steps)
 
 
 # Config, storage, sleep

@@ -68,7 +68,7 @@ class _Peer:
                 words = ["AUTH", *([seeds.username] if seeds.username else []), seeds.password]
                 answer = await peer.ask(*words)
                 if isinstance(answer, Exception):
-                    raise _Failed(str(answer))
+                    raise _Failed(str(answer))  # noqa: TRY301 - closed like every other failure
         except BaseException:
             peer.close()
             raise

@@ -21,7 +21,7 @@ def cover(situation: Situation) -> Plan | None:
     were lost with their owner, or were empty: that cannot be told apart, so it is reported as
     lost, and only a person's word gives them to an empty server. I3, CL-03, CL-21, CL-30
     """
-    missing = situation.unclaimed
+    missing = situation.unclaimed - _on_their_way(situation)
     if not missing:
         return None
     unsure = _unsure(situation)
@@ -47,6 +47,17 @@ def cover(situation: Situation) -> Plan | None:
         return _start_anew(situation, missing)
     loss = Loss(slots=missing, why="no server owns them or holds a key of theirs")
     return Plan(rule="cover", losses=(loss,), phase=Phase.HEALING)
+
+
+def _on_their_way(situation: Situation) -> SlotSet:
+    """Slots this process is moving: servers are asked one by one, and for a moment nobody says so.
+
+    Giving them out then would take them from the one who has just got them. I3, I5
+    """
+    slots = NO_SLOTS
+    for move in situation.observed.moving:
+        slots |= move.slots
+    return slots
 
 
 def _unsure(situation: Situation) -> list[str]:
