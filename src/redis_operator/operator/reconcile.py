@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis, RedisStatus
 from redis_operator.api.validation import load
@@ -106,30 +107,30 @@ class Reconciler(Struct, frozen=True):
         try:
             passwords = await self.children.passwords(loaded)
             facts = self.children.facts(loaded, entry, passwords)
-            if not loaded.spec.paused and not await self._is_refused(key, loaded, facts):
+            refusal = await self._refusal(key, loaded, facts)
+            if not loaded.spec.paused and refusal is None:
                 await self.children.ensure(loaded, facts)
         except PasswordError as error:
             return await self._refuse(raw, loaded.status, "AuthSecret", [str(error)])
         except ChildError as error:
             return await self._refuse(raw, loaded.status, "ChildRefused", [str(error)])
-        return await self._bring(key, raw, loaded, facts)
+        return await self._bring(key, raw, loaded, facts, refusal)
 
-    async def _is_refused(self, key: Key, redis: Redis, facts: Facts) -> bool:
-        """Tell whether what runs cannot become the wanted version: then no template may say so.
+    async def _refusal(self, key: Key, redis: Redis, facts: Facts) -> str | None:
+        """Say why what runs cannot become the wanted version: then no template may name it.
 
         A pod that ends meanwhile would come back as the refused version. I12
         """
         version = f"{facts.version.major}.{facts.version.minor}"
         if not redis.status.version or redis.status.version.startswith(f"{version}."):
-            return False
+            return None
         credentials = Credentials(OPERATOR, facts.passwords.operator)
         observed = await self.observer.observe(Request(key=key, credentials=credentials))
-        reason = gates.limitation(wanted_of(redis, facts), observed)
-        if reason is not None:
-            _LOG.info("the version is refused", extra=fields(why=reason))
-        return reason is not None
+        return gates.limitation(wanted_of(redis, facts), observed)
 
-    async def _bring(self, key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Result:
+    async def _bring(
+        self, key: Key, raw: Manifest, redis: Redis, facts: Facts, refusal: str | None
+    ) -> Result:
         """Look, plan and act until there is nothing to do at once."""
         wanted = wanted_of(redis, facts)
         login = Credentials(REPLICATION, facts.passwords.replication)
@@ -144,6 +145,10 @@ class Reconciler(Struct, frozen=True):
             )
             observed = await self.observer.observe(request)
             advice = plan(wanted, observed, self.clock())
+            if refusal is not None:
+                advice = replace(
+                    advice, blocked=tuple({refusal: 0} | dict.fromkeys(advice.blocked))
+                )
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             if is_met(wanted, observed):
