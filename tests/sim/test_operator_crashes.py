@@ -24,17 +24,15 @@ from redis_operator.testing.simulation.scenarios import SCENARIOS, Scenario
 STRIKES = tuple(Strike)
 MOST_POINTS = 40  # of a scenario with thousands of effects, even in the campaign
 BRIEFLY = {
-    "create": 6,
+    "create": 3,
     "primary killed": 1,
-    "primary killed, in memory": 1,
     "primary's pod deleted": 1,
-    "all pods deleted": 2,
+    "all pods deleted": 1,
     "replica reset": 1,
-    "slots left open": 2,
+    "slots left open": 1,
     "ghost node": 1,
     "StatefulSet orphaned its pods": 1,
     "scale out": 1,
-    "scale in": 1,
     "more replicas": 1,
     "live setting": 1,
     "switchover": 1,

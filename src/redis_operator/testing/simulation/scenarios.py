@@ -19,6 +19,7 @@ from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from ...redis.slots import key_slot
 from ..cluster import verbs
 from ..cluster.state import Record, Server
+from .summary import mislabelled
 from .system import DATABASE, NAMESPACE, Broken, Simulation, Snapshot, database, simulate
 
 __all__ = ["CHANGES", "CREATIONS", "HEALS", "SCENARIOS", "Scenario", "formed", "play"]
@@ -62,11 +63,14 @@ async def until_over(simulation: Simulation, scenario: Scenario) -> None:
     def holds(found: Manifest) -> bool:
         if not scenario.over(simulation) or not simulation.is_calm():
             return False
+        if mislabelled(simulation):
+            return False  # nobody has looked yet
         return is_asleep(found) if scenario.sleeps else simulation.is_ready(found)
 
-    await simulation.until(holds, within=scenario.within, what=f"over: {scenario.name}")
+    within = scenario.within * simulation.patience
+    await simulation.until(holds, within=within, what=f"over: {scenario.name}")
     loop = asyncio.get_running_loop()
-    end = loop.time() + scenario.within
+    end = loop.time() + within
     while loop.time() < end:
         seen = len(simulation.journal.effects)
         await asyncio.sleep(simulation.quiet_seconds)

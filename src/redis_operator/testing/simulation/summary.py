@@ -16,7 +16,7 @@ from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
 
-__all__ = ["summary"]
+__all__ = ["mislabelled", "summary"]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
@@ -28,7 +28,7 @@ def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, An
         "objects": _objects(simulation),
         "shards": _shards(simulation, exact=exact_slots),
         "servers": _servers(simulation),
-        "labels": _labels(simulation),
+        "labels": mislabelled(simulation),
         "status": _status(simulation, exact=exact_slots),
     }
 
@@ -93,11 +93,13 @@ def _servers(simulation: Simulation) -> list[Any]:
     )
 
 
-def _labels(simulation: Simulation) -> list[str]:
-    """Pods whose role label is not what their server is: none."""
+def mislabelled(simulation: Simulation) -> list[str]:
+    """Return pods whose role label is not what their server is."""
     wrong = []
     for pod in _all(simulation, "pods"):
-        server = simulation.world.servers[pod["metadata"]["name"]]
+        server = simulation.world.servers.get(pod["metadata"]["name"])
+        if server is None:
+            continue
         told = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL)
         if told != ("primary" if server.is_primary else "replica"):
             wrong.append(f"{server.name} is labelled {told}")

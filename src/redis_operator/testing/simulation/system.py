@@ -27,6 +27,7 @@ from redis_operator.manifests.names import MANAGER
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases
 from redis_operator.operator.world import REDISES
+from redis_operator.runtime.controller import CachesNotSynced
 from redis_operator.runtime.events import Recorder
 from redis_operator.runtime.manager import Manager
 
@@ -126,6 +127,8 @@ class Simulation:
         self.failures: list[BaseException] = []
         self.restarts = True
         self.quiet_seconds = _QUIET_SECONDS
+        self.patience = 1.0  # how much longer than usual things may take
+        self.history: list[str] = []  # what was done to it, for the report of a failure
         self._checked_at = -1.0
         self.wrap: Wrap = lambda transport: transport
         self._tasks: list[asyncio.Task[Any]] = []
@@ -227,9 +230,13 @@ class Simulation:
             self.start_operator(name)
 
     def _operator_ended(self, process: Process, task: asyncio.Task[None]) -> None:
-        if process.alive:
-            error = None if task.cancelled() else task.exception()
-            self.failures.append(error or RuntimeError("the operator ended by itself"))
+        if not process.alive:
+            return
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, CachesNotSynced):
+            process.die()  # it gave up and is started again, as it should be
+            return
+        self.failures.append(error or RuntimeError("the operator ended by itself"))
 
     # People
 
@@ -250,6 +257,11 @@ class Simulation:
         """Kill a server process; what only it had is not promised any more."""
         self.ledger.excuse(self.world.servers[name])
         self.kubelet.kill(name)
+
+    def freeze(self, name: str) -> None:
+        """Stop a server process without ending it."""
+        self.ledger.excuse(self.world.servers[name])
+        self.world.servers[name].stopped = True
 
     async def delete_pod(self, name: str) -> None:
         """Delete a pod as a person does."""
@@ -336,6 +348,7 @@ class Simulation:
                 f"keys {s.key_count} offset {s.offset} alive {s.alive} link {s.link_up} "
                 f"knows {len(s.table)} open {sorted({*s.importing, *s.migrating})[:3]}"
             )
+        lines += [f"  {told}" for told in self.history[-25:]]
         lines += [f"  {effect}" for effect in self.journal.effects[-25:]]
         return "\n".join(lines)
 

@@ -1,0 +1,150 @@
+"""Two operators at once, caches that lie, an API that stumbles, an operator that was away.
+
+The end is the same as without any of it, and nothing acknowledged is lost. K-07, K-09, K-10, K-17
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from redis_operator.kube.errors import NotFound
+from redis_operator.kube.transport import Transport
+from redis_operator.operator.world import REDISES
+from redis_operator.testing.faults import Fault, FaultyTransport, Seeded, StreamFault
+from redis_operator.testing.simulation.crashes import reference
+from redis_operator.testing.simulation.scenarios import SCENARIOS, formed, play
+from redis_operator.testing.simulation.summary import summary
+from redis_operator.testing.simulation.system import (
+    DATABASE,
+    NAMESPACE,
+    Simulation,
+    database,
+    simulate,
+)
+
+GIVEN_UP = 45.0
+STUMBLES = {
+    Fault.CONFLICT: 0.02,
+    Fault.TOO_MANY: 0.02,
+    Fault.SERVER_ERROR: 0.02,
+    Fault.RESET_BEFORE: 0.02,
+    Fault.RESET_AFTER: 0.02,
+    Fault.STALE: 0.3,
+    StreamFault.DROPPED: 0.3,
+    StreamFault.LATE: 0.2,
+    StreamFault.COALESCED: 0.2,
+    StreamFault.CUT: 0.2,
+    StreamFault.EXPIRED: 0.1,
+}
+BRIEFLY = ("create", "primary killed")
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def played(name: str, prepare: Any, *, seed: int) -> dict[str, Any]:
+    scenario = BY_NAME[name]
+    snapshot = formed(scenario.base) if scenario.base is not None else None
+
+    async def run(simulation: Simulation) -> dict[str, Any]:
+        prepare(simulation)
+        await play(simulation, scenario)
+        return summary(simulation, exact_slots=scenario.exact_slots)
+
+    print(f"seed {seed}")
+    return simulate(run, seed=seed, snapshot=snapshot)
+
+
+def a_second_operator(simulation: Simulation) -> None:
+    simulation.start_operator("second")
+
+
+def stumbling(simulation: Simulation) -> None:
+    """Every operator process gets a bounded number of faults, each its own."""
+    simulation.quiet_seconds = GIVEN_UP
+    simulation.patience = 5.0  # a dropped event is made good only when later ones come
+
+    def wrap(transport: Transport) -> Transport:
+        seed = simulation.seed * 1000 + len(simulation.processes)
+        return FaultyTransport(transport, Seeded(seed, STUMBLES, budget=60))
+
+    simulation.wrap = wrap
+
+
+@pytest.mark.parametrize("name", BRIEFLY)
+def test_two_operators_at_once_come_to_the_same_end(name: str) -> None:
+    assert played(name, a_second_operator, seed=3) == reference(BY_NAME[name], seed=3).end
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("prepare", [a_second_operator, stumbling], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_scenario_comes_to_the_same_end_in_company_and_in_confusion(
+    name: str, prepare: Any
+) -> None:
+    for seed in range(3, 8):
+        assert played(name, prepare, seed=seed) == reference(BY_NAME[name], seed=seed).end
+
+
+def test_an_operator_that_was_away_adopts_the_primary_it_finds() -> None:
+    """K-17: while nobody looks the engine fails over by itself; nobody is put back."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.write_on()
+        await asyncio.sleep(2.0)
+        old, copy = (simulation.world.servers[f"{DATABASE}-0-{n}"] for n in (0, 1))
+        old, copy = (old, copy) if old.is_primary else (copy, old)
+        simulation.kill(old.name)
+        await asyncio.sleep(30.0)
+        assert copy.is_primary
+        simulation.start_operator()
+        await asyncio.sleep(5.0)
+        await simulation.until_ready()
+        await asyncio.sleep(15.0)
+        assert copy.is_primary
+        assert old.me.replica_of == copy.id
+        assert not [e for e in simulation.journal.effects if "FAILOVER" in e.kind]
+        simulation.check_end()
+
+    as_it_is = database(update={"balancePrimaries": False})
+    simulate(run, seed=4, snapshot=formed(as_it_is))
+
+
+def test_a_database_made_anew_under_an_old_name_is_not_taken_for_the_old_one() -> None:
+    """K-07: the caches still show the old one, with its deletion, when the new one is there."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.wrap = lambda transport: FaultyTransport(
+            transport, Seeded(5, {StreamFault.LATE: 1.0})
+        )
+        simulation.start_operator()
+        await asyncio.sleep(40.0)
+        old = await simulation.redis()
+        simulation.ledger.promised.clear()
+        await simulation.client.delete(REDISES, (NAMESPACE, DATABASE))
+        while True:
+            try:
+                await simulation.redis()
+            except NotFound:
+                break
+            await asyncio.sleep(0.05)
+        await simulation.apply(database())
+        await simulation.until_ready(within=600.0)
+        assert (await simulation.redis())["metadata"]["uid"] != old["metadata"]["uid"]
+        simulation.writer.fill()
+        await asyncio.sleep(60.0)
+        await simulation.until_ready()
+        simulation.check_end()
+
+    simulate(run, seed=5, snapshot=formed(database()))
+
+
+def test_a_database_at_rest_is_looked_at_and_nothing_is_written() -> None:
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(60.0)
+        assert simulation.journal.effects == []
+
+    simulate(run, seed=6, snapshot=formed(database()))
