@@ -24,6 +24,7 @@ from redis_operator.planning.observed import Counted, Election, Moving, NodeId, 
 __all__ = ["Memories"]
 
 _KEEP_SECONDS = 600.0
+_RECENT_SECONDS = 30.0
 
 
 class Memories:
@@ -33,6 +34,7 @@ class Memories:
         self._clock = clock
         self._elections: dict[Key, tuple[Election, ...]] = {}
         self._pods: dict[Key, dict[str, NodeId]] = {}
+        self._followed: dict[Key, dict[NodeId, NodeId]] = {}
         self._histories: dict[Key, dict[NodeId, str]] = {}
         self._counted: dict[Key, float] = {}
 
@@ -57,6 +59,7 @@ class Memories:
             for o in outcomes
             if o.done and isinstance(o.action, Failover)
         ]
+        fresh += self._by_the_engine(key, observed, now)
         kept = [e for e in observed.elections if now - e.at < _KEEP_SECONDS]
         self._elections[key] = (*kept, *fresh)
         if all(node.stranded == Counted() for node in observed.seen):
@@ -67,8 +70,22 @@ class Memories:
         for gone in known.keys() - alive - {node.id for node in observed.seen}:
             del known[gone]
 
+    def _by_the_engine(self, key: Key, observed: Observed, now: float) -> list[Election]:
+        """Return promotions that nobody here asked for: who followed at the last look leads now."""
+        followed = self._followed.get(key, {})
+        self._followed[key] = {
+            node.id: node.replica_of for node in observed.seen if node.replica_of is not None
+        }
+        known = {e.node for e in observed.elections if now - e.at < _RECENT_SECONDS}
+        return [
+            Election(node=node.id, at=now, over=followed[node.id])
+            for node in observed.seen
+            if node.is_primary and node.slots and node.id in followed and node.id not in known
+        ]
+
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
+        self._followed.pop(key, None)
         for memory in (self._elections, self._pods, self._histories, self._counted):
             memory.pop(key, None)
 

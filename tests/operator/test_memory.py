@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from redis_operator.api.redis import RedisStatus
+from redis_operator.operator.execute import Outcome
+from redis_operator.operator.memory import Memories
+from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
+from redis_operator.planning.observed import Election, NodeId, Observed, Pod, Role, Seen
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
+
+KEY = ("default", "cache")
+ONE, TWO = NodeId("one"), NodeId("two")
+
+
+def _node(name: str, node: NodeId, follows: NodeId | None) -> Seen:
+    pod = Pod(name=name, uid=name, shard=0, ordinal=int(name[-1]), ip="127.0.0.1")
+    role, slots = (Role.REPLICA, NO_SLOTS) if follows else (Role.PRIMARY, ALL_SLOTS)
+    return Seen(pod=pod, id=node, role=role, ip=pod.ip, replica_of=follows, slots=slots)
+
+
+def _look(memories: Memories, nodes: tuple[Seen, ...], outcomes: tuple[Outcome, ...] = ()) -> None:
+    memory = memories.of(KEY, RedisStatus(), ())
+    memories.learn(KEY, Observed(nodes=nodes, elections=memory.elections), outcomes)
+
+
+def _elections(memories: Memories) -> tuple[Election, ...]:
+    return memories.of(KEY, RedisStatus(), ()).elections
+
+
+def test_a_promotion_by_the_engine_itself_is_remembered_like_one_of_ours() -> None:
+    memories = Memories(lambda: 100.0)
+    _look(memories, (_node("cache-0-0", ONE, None), _node("cache-0-1", TWO, ONE)))
+    assert _elections(memories) == ()
+    _look(memories, (_node("cache-0-1", TWO, None),))
+    _look(memories, (_node("cache-0-1", TWO, None),))
+    assert _elections(memories) == (Election(node=TWO, at=100.0, over=ONE),)
+
+
+def test_a_promotion_of_ours_is_remembered_once() -> None:
+    memories = Memories(lambda: 100.0)
+    replica = _node("cache-0-1", TWO, ONE)
+    asked = Failover(node=at(replica), primary=ONE, mode=FailoverMode.PLAIN, fence=Fence.HANDSHAKE)
+    _look(memories, (_node("cache-0-0", ONE, None), replica), (Outcome(asked),))
+    _look(memories, (_node("cache-0-1", TWO, None), _node("cache-0-0", ONE, TWO)))
+    assert _elections(memories) == (Election(node=TWO, at=100.0, over=ONE),)
