@@ -49,9 +49,7 @@ async def test_a_mesh_of_introductions_makes_everybody_known(fleet_of: Any) -> N
     async def known() -> bool:
         return all([set(await f.nodes(fleet, index)) == ids for index in range(3)])
 
-    await f.until(
-        fleet, known
-    )  # a handshake that lost a race goes by a name of its own for a while
+    await f.until(fleet, known)  # a handshake that lost a race has a name of its own
 
 
 async def test_slots_of_somebody_are_refused_and_epochs_are_set_only_alone(fleet_of: Any) -> None:
