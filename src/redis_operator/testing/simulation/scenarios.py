@@ -265,7 +265,7 @@ HEALS = (
     Scenario("replica follows the wrong primary", _lead_astray),
     Scenario("replica reset", _reset_replica),
     Scenario("slots left open", _open_slots),
-    Scenario("keys stranded", _strand_keys, _none_stranded),
+    Scenario("keys stranded", _strand_keys, _none_stranded, within=700.0),
     Scenario("ghost node", _add_ghost),
     Scenario("epochs collide", _collide_epochs),
     Scenario("children deleted", _delete_children),
