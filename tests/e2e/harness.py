@@ -136,13 +136,18 @@ class LocalCluster(Cluster):
         self._run("node", verb, name, "--name", "e2e")
 
     def _operator(self) -> int:
-        """Return the pid of the operator process, or 0."""
+        """Return the pid of the operator process, once there is one.
+
+        Never 0: a signal to that would go to our own process group.
+        """
         supervisor = int((self.folder / "e2e" / "supervisor.pid").read_text().split()[0])
-        for child in _children(supervisor):
-            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            if b"run" in words:
-                return child
-        return 0
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            for child in _children(supervisor):
+                if b"run" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                    return child
+            time.sleep(0.05)
+        raise AssertionError("the operator does not run")
 
     def kill_operator(self) -> None:
         os.kill(self._operator(), signal.SIGKILL)
