@@ -32,9 +32,8 @@ if os.environ.get("KUBECONFIG"):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give whole databases the time they need on a busy machine."""
     for item in items:
-        if item.get_closest_marker("e2e"):
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(300 * PATIENCE))
+        if item.get_closest_marker("e2e") and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(300 * PATIENCE))
 
 
 @pytest.fixture(scope="session")
