@@ -64,7 +64,8 @@ async def test_a_child_edited_by_hand_is_put_right(database: Any) -> None:
     await cache.client.patch(STATEFUL_SETS, (cache.namespace, "cache-0"), scaled)
 
     async def scaled_back() -> bool:
-        return set(await cache.uids()) == set(uids)
+        found = await cache.client.get(STATEFUL_SETS, (cache.namespace, "cache-0"))
+        return found.spec.replicas == 2 and set(await cache.uids()) == set(uids)
 
     await until(scaled_back, seconds=60, what="the extra pod to go")
     await cache.wait_ready()
