@@ -5,6 +5,7 @@ tests run there; the operator runs beside them as a process of this machine, so 
 reachable from here. `E2E_ENGINE`, `E2E_VERSION` and `E2E_IMAGE` choose what the databases run.
 `E2E_PATIENCE` stretches every deadline on a slow one.
 `E2E_NODES` says how many nodes there are when they are fewer than three: then none is drained.
+`E2E_POWER_OFF` and `E2E_POWER_ON` are shell commands that switch the node named by `NODE`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,6 @@ import pytest
 from e2e.harness import PATIENCE, Cluster, Database, LocalCluster, RealCluster
 
 __all__ = ["Cluster", "Database"]
-
-_NODES_TO_DRAIN = 3
-collect_ignore: list[str] = []
-if os.environ.get("KUBECONFIG"):
-    collect_ignore.append("cluster/test_node_power.py")  # its switch is not in our hands
-    if int(os.environ.get("E2E_NODES", _NODES_TO_DRAIN)) < _NODES_TO_DRAIN:
-        collect_ignore.append("cluster/test_drain.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -77,6 +77,10 @@ class Cluster:
         """Kill -9; somebody starts it again."""
         raise NotImplementedError
 
+    def power(self, state: str, node: str) -> None:
+        """Cut a node's power (`off`), or give it back (`on`)."""
+        raise NotImplementedError
+
     def kubectl(self, *words: str, check: bool = True, stdin: str = "") -> str:
         program = Path(sys.executable).parent / "kubectl"
         done = subprocess.run(
@@ -131,9 +135,9 @@ class LocalCluster(Cluster):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def node(self, verb: str, name: str) -> None:
-        """Cut a node's power, or switch it on again."""
-        self._run("node", verb, name, "--name", "e2e")
+    def power(self, state: str, node: str) -> None:
+        verb = {"off": "stop", "on": "start"}[state]
+        self._run("node", verb, node, "--name", "e2e")
 
     def _operator(self) -> int:
         """Return the pid of the operator process, once there is one.
@@ -204,6 +208,19 @@ class RealCluster(Cluster):
         self._process.kill()
         self._process.wait(timeout=10)
         self.start_operator()
+
+    def power(self, state: str, node: str) -> None:
+        """Run the command that the caller gave for this, with the name of the node in `NODE`."""
+        command = os.environ[f"E2E_POWER_{state.upper()}"]
+        done = subprocess.run(
+            ["sh", "-c", command],
+            env={**os.environ, "NODE": node},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
 
 def _children(pid: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,12 @@ import pytest
 
 from e2e.harness import until
 
-pytestmark = pytest.mark.e2e
+_NEEDED = 3
+_NODES = int(os.environ.get("E2E_NODES", _NEEDED))
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(_NODES < _NEEDED, reason=f"needs {_NEEDED} nodes; E2E_NODES is {_NODES}"),
+]
 
 _DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s", "--force")
 
