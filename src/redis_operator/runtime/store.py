@@ -75,9 +75,13 @@ class Store(Generic[T]):
         self._objects[key] = obj
         for name, index in self._indexes.items():
             found = self._found[name]
+            values = index(obj)
             if old is not None:
-                _forget(found, index(old), key)
-            for value in index(obj):
+                before = index(old)
+                if before == values:
+                    continue
+                _forget(found, before, key)
+            for value in values:
                 found.setdefault(value, set()).add(key)
         return old
 
