@@ -282,6 +282,18 @@ async def test_an_answer_that_does_not_fit_is_a_typed_error_naming_the_object(co
         await client.patch(PODS, ("a", "b"), MergePatch({}))
 
 
+async def test_a_whole_list_that_would_lack_an_object_is_refused(connect: Any) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        broken = {"metadata": {"name": "b", "namespace": "a", "generation": "many"}}
+        return web.json_response({"items": [pod("a"), broken], "metadata": {}})
+
+    client = await connect(answer)
+    page = await client.list_page(PODS)
+    assert [aside.key for aside in page.unreadable] == [("a", "b")]
+    with pytest.raises(UndecodableObject, match=r"Pod a/b: .*generation"):
+        await client.list(PODS)
+
+
 async def test_a_plain_object_read_can_be_replaced(connect: Any) -> None:
     async def answer(request: web.Request) -> web.Response:
         if request.method == "PUT":

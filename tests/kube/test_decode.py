@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -41,13 +43,28 @@ def test_plain_items_get_the_type_that_servers_leave_out() -> None:
     assert (item["apiVersion"], item["kind"]) == ("v1", "Pod")
 
 
-def test_the_item_that_does_not_fit_is_named() -> None:
+def test_the_item_that_does_not_fit_is_named_and_set_aside_from_the_others() -> None:
     body = listed(
         {"metadata": {"name": "good"}, "spec": 1},
-        {"metadata": {"name": "bad", "namespace": "n"}, "spec": "x"},
+        {"metadata": {"name": "bad", "namespace": "n", "uid": "u"}, "spec": "x"},
     )
-    with pytest.raises(UndecodableObject, match=r"Strict n/bad: .*spec"):
-        decode_page(STRICT, body, ref="stricts")
+    page = decode_page(STRICT, body, ref="stricts")
+    assert [item.metadata.name for item in page.items] == ["good"]
+    (aside,) = page.unreadable
+    assert (aside.key, aside.uid) == (("n", "bad"), "u")
+    assert re.search(r"Strict n/bad: .*spec", str(aside.error))
+
+
+def test_a_plain_item_with_broken_metadata_is_set_aside_too() -> None:
+    body = listed({"metadata": {"name": "a"}}, {"metadata": {"name": "b", "labels": 5}})
+    page = decode_page(PODS.plain(), body, ref="pods")
+    assert [item["metadata"]["name"] for item in page.items] == ["a"]
+    assert [aside.key for aside in page.unreadable] == [("", "b")]
+
+
+def test_an_item_that_does_not_fit_and_has_no_name_fails_the_page() -> None:
+    with pytest.raises(UndecodableObject, match=r"Strict: .*without a name"):
+        decode_page(STRICT, listed({"metadata": {}, "spec": "x"}), ref="stricts")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 5}'])

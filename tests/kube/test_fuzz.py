@@ -28,7 +28,7 @@ from redis_operator.kube.errors import (
 from redis_operator.kube.execplugin import parse_credential
 from redis_operator.kube.objects import BUILTIN, PODS
 from redis_operator.kube.request import Response
-from redis_operator.kube.watch import Bookmark, Change, decode_line
+from redis_operator.kube.watch import Bookmark, Change, UnreadableChange, decode_line
 
 NAMES = [
     "apiVersion",
@@ -101,14 +101,15 @@ def test_any_kubeconfig_is_used_or_refused_by_name(value: Any, context: str) -> 
 @given(BODIES, st.sampled_from(list(BUILTIN)))
 def test_any_line_of_a_watch_is_an_event_or_a_typed_error(line: bytes, kind: Any) -> None:
     with suppress(KubeError):
-        assert isinstance(decode_line(kind, line, path="/p"), Change | Bookmark)
+        event = decode_line(kind, line, path="/p")
+        assert isinstance(event, Change | UnreadableChange | Bookmark)
 
 
 @given(st.sampled_from(WORDS[:4]), VALUES)
 def test_any_object_in_an_event_is_decoded_or_a_typed_error(kind: str, value: Any) -> None:
     with suppress(KubeError):
         event = decode_line(PODS, encoded({"type": kind, "object": value}))
-        assert isinstance(event, Change | Bookmark)
+        assert isinstance(event, Change | UnreadableChange | Bookmark)
 
 
 @given(BODIES)

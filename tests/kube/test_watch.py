@@ -13,7 +13,13 @@ from redis_operator.kube.errors import (
 from redis_operator.kube.meta import Projected
 from redis_operator.kube.objects import PODS
 from redis_operator.kube.scheme import Kind
-from redis_operator.kube.watch import Bookmark, Change, ChangeType, decode_line
+from redis_operator.kube.watch import (
+    Bookmark,
+    Change,
+    ChangeType,
+    UnreadableChange,
+    decode_line,
+)
 
 
 class Strict(Projected, frozen=True):
@@ -96,14 +102,26 @@ def test_a_garbage_line_is_a_typed_error_that_shows_its_beginning(garbage: bytes
     assert caught.value.excerpt
 
 
-def test_an_object_that_does_not_fit_is_named() -> None:
-    text = line("ADDED", {"metadata": {"name": "b", "namespace": "a"}, "spec": "x"})
-    with pytest.raises(UndecodableObject, match=r"Strict a/b: .*spec"):
-        decode_line(STRICT, text)
+@pytest.mark.parametrize("spaced", [False, True], ids=["as servers write", "with spaces"])
+def test_a_change_of_an_object_that_does_not_fit_names_it(spaced: bool) -> None:
+    meta = {"name": "b", "namespace": "a", "uid": "u", "resourceVersion": "7"}
+    text = line("DELETED", {"metadata": meta, "spec": "x"})
+    event = decode_line(STRICT, text.replace(b'{"type"', b'{ "type"') if spaced else text)
+    assert isinstance(event, UnreadableChange)
+    assert event.type is ChangeType.DELETED
+    assert (event.object.key, event.object.uid) == (("a", "b"), "u")
+    assert event.object.resource_version == "7"
+    assert "Strict a/b: " in str(event.object.error)
+    assert "spec" in str(event.object.error)
 
 
-def test_an_object_whose_metadata_is_wrong_is_a_typed_error() -> None:
-    with pytest.raises(UndecodableObject, match=r"Pod.*metadata"):
+def test_a_plain_object_whose_metadata_cannot_be_read_does_not_fit_either() -> None:
+    event = decode_line(PODS.plain(), line("ADDED", {"metadata": {"name": "a", "labels": 1}}))
+    assert isinstance(event, UnreadableChange)
+
+
+def test_an_object_that_has_no_name_is_a_typed_error() -> None:
+    with pytest.raises(UndecodableObject, match=r"Pod: .*without a name"):
         decode_line(PODS, line("ADDED", {"metadata": {"name": 5}}))
 
 

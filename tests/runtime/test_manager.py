@@ -200,6 +200,26 @@ async def test_a_part_that_fails_stops_the_rest_and_its_error_comes_out(server, 
     assert operator.journal[-1] == "webhooks stopped"
 
 
+async def test_one_unreadable_object_stops_nobody_and_is_told_on_the_object(
+    server, kind, manifest, running
+):
+    meta = {"namespace": "default", "name": "bad", "uid": "u", "resourceVersion": "1"}
+    server.objects["api/v1/configmaps"] = {("default", "bad"): {"metadata": meta, "data": 5}}
+    operator = Operator(server, kind)
+    client = Client(server.transport())
+    await client.create(kind, manifest("good"))
+    async with running(operator.manager.run()):
+        await asyncio.sleep(5)
+        await client.create(kind, manifest("later"))
+        await asyncio.sleep(5)
+        operator.manager.request_stop()
+    assert operator.reconciled == [("default", "good"), ("default", "later")]
+    (event,) = server.objects["api/v1/events"].values()
+    assert event["reason"] == "Unreadable"
+    assert event["involvedObject"]["name"] == "bad"
+    assert "data" in event["message"]
+
+
 def test_two_controllers_of_one_name_are_refused(server, kind):
     operator = Operator(server, kind)
     with pytest.raises(ValueError, match="metrics would mix"):

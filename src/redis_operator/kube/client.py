@@ -111,6 +111,8 @@ class Client:
     ) -> Page[T]:
         """Read one page of a list; a limit of 0 asks for all of it.
 
+        Objects that do not fit their type are named in `unreadable`, beside the others.
+
         Errors: `Expired` when the `continue_` token, or an exact version, is too old.
         """
         request = verbs.list_request(
@@ -143,6 +145,8 @@ class Client:
 
         When a page's token expires between pages the list is read again in one piece, since pages
         of two pictures do not fit together. `timeout` is per page.
+
+        Errors: `UndecodableObject` when one object does not fit: the list would lack it.
         """
         items: list[T] = []
         continue_, limit = "", page_size
@@ -164,6 +168,8 @@ class Client:
                     raise
                 items, continue_, limit = [], "", 0
                 continue
+            for misfit in page.unreadable:
+                raise misfit.error
             items.extend(page.items)
             continue_ = page.continue_
             if not continue_:

@@ -1,7 +1,7 @@
 """Watch events: what a line of a watch stream says.
 
 Sans-I/O: `decode_line` turns a line into a change, a bookmark, or the typed error the server put
-in the stream.
+in the stream. A change of an object that does not fit its type is a change all the same.
 """
 
 from __future__ import annotations
@@ -12,16 +12,25 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from redis_operator.kube.decode import Unreadable, set_aside
 from redis_operator.kube.errors import (
     GarbledLine,
     Status,
     UndecodableObject,
     error_from_status,
 )
-from redis_operator.kube.meta import ObjectMeta
+from redis_operator.kube.meta import ObjectMeta, meta_of
 from redis_operator.kube.scheme import Kind
 
-__all__ = ["INITIAL_EVENTS_END", "Bookmark", "Change", "ChangeType", "WatchEvent", "decode_line"]
+__all__ = [
+    "INITIAL_EVENTS_END",
+    "Bookmark",
+    "Change",
+    "ChangeType",
+    "UnreadableChange",
+    "WatchEvent",
+    "decode_line",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -51,7 +60,14 @@ class Bookmark(Struct, frozen=True, gc=False):
     initial_events_end: bool = False
 
 
-WatchEvent: TypeAlias = Change[T] | Bookmark
+class UnreadableChange(Struct, frozen=True, gc=False):
+    """An object came, changed or went, and what it is now does not fit its type."""
+
+    type: ChangeType
+    object: Unreadable
+
+
+WatchEvent: TypeAlias = Change[T] | UnreadableChange | Bookmark
 
 
 class _Line(Struct, frozen=True):
@@ -76,21 +92,25 @@ def decode_line(kind: Kind[T], line: bytes, *, path: str = "") -> WatchEvent[T]:
     """Return the event in one line of a watch stream.
 
     Errors: an ERROR event raises the typed error of its Status (`Expired` for a version that is
-    too old); a line that is no event raises `GarbledLine`; an object that does not fit the kind's
-    type raises `UndecodableObject`, which names it.
+    too old); a line that is no event raises `GarbledLine`; an object without a name raises
+    `UndecodableObject`.
     """
     if line.startswith(_CHANGES):
         try:
-            return cast("Change[T]", _change_decoder(kind.model).decode(line))
+            change = cast("Change[T]", _change_decoder(kind.model).decode(line))
+            if isinstance(change.object, dict):
+                meta_of(change.object)
         except msgspec.MsgspecError:
             pass  # the slow path below finds out what is wrong, and with which object
+        else:
+            return change
     try:
         parts = _LINE.decode(line)
     except msgspec.MsgspecError as error:
         raise GarbledLine(f"not a watch event ({error})", path=path, excerpt=line[:80]) from error
     match parts.type:
         case "ADDED" | "MODIFIED" | "DELETED":
-            return Change(ChangeType(parts.type), _decode_object(kind, parts.object))
+            return _decode_change(kind, ChangeType(parts.type), parts.object)
         case "BOOKMARK":
             meta = _decode_meta(kind, parts.object)
             ended = meta.annotation(INITIAL_EVENTS_END) == "true"
@@ -109,12 +129,16 @@ def _change_decoder(model: object) -> msgspec.json.Decoder[Any]:
     return decoder
 
 
-def _decode_object(kind: Kind[T], raw: msgspec.Raw) -> T:
+def _decode_change(
+    kind: Kind[T], change: ChangeType, raw: msgspec.Raw
+) -> Change[T] | UnreadableChange:
     try:
-        return msgspec.json.decode(raw, type=kind.model)
+        obj = msgspec.json.decode(raw, type=kind.model)
+        if isinstance(obj, dict):
+            meta_of(obj)
     except msgspec.MsgspecError as error:
-        ref = kind.ref(_decode_meta(kind, raw).key)
-        raise UndecodableObject(str(error), ref=str(ref)) from error
+        return UnreadableChange(change, set_aside(kind, raw, error))
+    return Change(change, obj)
 
 
 def _decode_meta(kind: Kind[Any], raw: msgspec.Raw) -> ObjectMeta:

@@ -7,6 +7,8 @@ Guarantees:
   when only the last state was seen: the uid tells them apart.
 - A handler has synced when it was told everything the first list held; one that subscribes late
   is told what is there at once.
+- An object that cannot be read stops nobody: it is set aside, logged once, and the rest goes on.
+  What was known of it before stays in the cache, since it is there still.
 - A burst of events does not starve the loop: it yields every millisecond or 256 events.
 
 Assumptions: one event loop; handlers only enqueue (a handler that raises is logged, and told the
@@ -24,7 +26,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from redis_operator.kube.client import Client
-from redis_operator.kube.decode import Page
+from redis_operator.kube.decode import Page, Unreadable
 from redis_operator.kube.meta import Key, is_at_least, key_of, meta_of
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.changes import Added, Change, Deleted, Handler, Updated
@@ -32,6 +34,7 @@ from redis_operator.runtime.fairness import Turn
 from redis_operator.runtime.store import Index, Reader, Store, by_namespace, by_owner
 from redis_operator.runtime.watch_states import (
     Applied,
+    Aside,
     Event,
     Progress,
     Removed,
@@ -160,6 +163,8 @@ class Informer(Generic[T]):
         self._version_waiters: list[tuple[str, asyncio.Future[None]]] = []
         self._synced = asyncio.Event()
         self._turn = Turn()
+        self.aside: dict[Key, Unreadable] = {}
+        self.on_unreadable: Callable[[Unreadable], None] | None = None
         self.last_error: Exception | None = None
         self.failures = 0
         source = _Collection(client, kind, namespace, labels, fields)
@@ -246,21 +251,28 @@ class Informer(Generic[T]):
             case Removed(obj):
                 await self._tell(self._subscriptions, self._remove(obj))
                 self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
+            case Aside(what, gone):
+                await self._tell(self._subscriptions, self._set_aside(what, gone=gone))
+                self._reach(what.resource_version)
             case Progress(version):
                 self._reach(version)
-            case Replaced(objects, version):
-                await self._replace(objects, version)
+            case Replaced():
+                await self._replace(event)
             case Trouble(error, wait):
                 self._note(error, wait)
 
-    async def _replace(self, objects: tuple[T, ...], version: str) -> None:
+    async def _replace(self, event: Replaced[T]) -> None:
         """Swap the whole cache, then tell; nobody ever sees half a list."""
         initial = not self.has_synced
         changes: list[Change[T]] = []
-        present = set()
-        for obj in objects:
+        present = {what.key for what in event.unreadable}
+        for obj in event.objects:
             present.add(key_of(obj))  # type: ignore[arg-type]
             changes.extend(self._put(obj, initial=initial))
+        for key in self.aside.keys() - present:
+            del self.aside[key]
+        for what in event.unreadable:
+            changes.extend(self._set_aside(what))
         for key in self.cache.keys():  # noqa: SIM118 - a reader is no mapping
             if key not in present:
                 old = self._store.remove(key)
@@ -273,7 +285,7 @@ class Informer(Generic[T]):
             subscription.latch()
         self.last_error = None
         self._synced.set()
-        self._reach(version)
+        self._reach(event.version)
 
     async def _tell(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
         for change in changes:
@@ -287,6 +299,7 @@ class Informer(Generic[T]):
         if not meta.name:
             _log.warning("%s without a name is left out of the cache", self.kind.kind)
             return []
+        self.aside.pop(meta.key, None)
         old = self._store.put(meta.key, obj)
         if old is None:
             return [Added(obj, initial=initial)]
@@ -297,8 +310,31 @@ class Informer(Generic[T]):
             return []  # a re-list shows what we have: nothing happened
         return [Updated(old, obj)]
 
+    def _set_aside(self, what: Unreadable, *, gone: bool = False) -> list[Change[T]]:
+        """Keep an object that cannot be read apart, and tell of it once.
+
+        Its last readable state stays while it is the same object: that it cannot be read now does
+        not mean that it is gone.
+        """
+        known = self.aside.pop(what.key, None)
+        if not gone:
+            self.aside[what.key] = what
+            if known is None or (known.uid, str(known.error)) != (what.uid, str(what.error)):
+                self._complain(what)
+        old = self.cache.get(what.key)
+        if old is None or (not gone and meta_of(old).uid == what.uid):  # type: ignore[arg-type]
+            return []
+        self._store.remove(what.key)
+        return [Deleted(old, assumed=True)]
+
+    def _complain(self, what: Unreadable) -> None:
+        _log.error("%s; it is left aside and the others go on", what.error)
+        if self.on_unreadable is not None:
+            self.on_unreadable(what)
+
     def _remove(self, obj: T) -> list[Change[T]]:
         key: Key = key_of(obj)  # type: ignore[arg-type]
+        self.aside.pop(key, None)
         old = self.cache.get(key)
         if old is None:
             return []

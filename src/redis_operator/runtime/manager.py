@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from redis_operator.kube.access import Access
 from redis_operator.kube.client import Client
+from redis_operator.kube.decode import Unreadable
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.scheme import Kind
 from redis_operator.kube.transport import Transport
@@ -34,7 +35,7 @@ from redis_operator.runtime.election import (
     LeadershipLost,
     Watchdog,
 )
-from redis_operator.runtime.events import Recorder
+from redis_operator.runtime.events import Recorder, Regarding
 from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.lease import LeaseSettings, default_identity
 from redis_operator.runtime.logs import fields
@@ -242,6 +243,8 @@ class Manager:
 
     async def _start_caches(self) -> None:
         for informer in self.informers.values():
+            if informer.on_unreadable is None:
+                informer.on_unreadable = partial(self._tell_unreadable, informer.kind)
             self._spawn("caches", f"cache of {informer.kind.resource}", informer.run())
         try:
             async with asyncio.timeout(self._cache_timeout):
@@ -252,6 +255,12 @@ class Manager:
         for callback in self.on_synced:
             callback()
         _log.info("caches synced", extra=fields(caches=len(self.informers)))
+
+    def _tell_unreadable(self, kind: Kind[Any], what: Unreadable) -> None:
+        """Tell an object's owner that we cannot read it: an event is all that can be written."""
+        about = Regarding(kind.api_version, kind.kind, *what.key, what.uid, what.resource_version)
+        message = f"{self.name} cannot read it and leaves it alone: {what.error}"
+        self.recorder.warning(about, "Unreadable", message)
 
     async def _warm_up(self) -> None:
         for controller in self.controllers:

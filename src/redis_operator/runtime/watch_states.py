@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from redis_operator.kube.decode import Unreadable
 from redis_operator.kube.errors import (
     ApiError,
     ConnectionFailed,
@@ -23,6 +24,7 @@ from redis_operator.kube.meta import Key
 
 __all__ = [
     "Applied",
+    "Aside",
     "Event",
     "Listed",
     "Listing",
@@ -48,10 +50,11 @@ SHORTEST_WATCH = 1.0
 
 
 class Replaced(Struct, Generic[T], frozen=True):
-    """These are all objects there are, as of a version."""
+    """These are all objects there are, as of a version; some of them may not be readable."""
 
     objects: tuple[T, ...]
     version: str
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 class Applied(Struct, Generic[T], frozen=True):
@@ -64,6 +67,13 @@ class Removed(Struct, Generic[T], frozen=True):
     """One object went, or left the selector; `obj` is its last state."""
 
     obj: T
+
+
+class Aside(Struct, frozen=True):
+    """One object came, changed or went (`gone`), and what it is now cannot be read."""
+
+    what: Unreadable
+    gone: bool = False
 
 
 class Progress(Struct, frozen=True):
@@ -79,7 +89,7 @@ class Trouble(Struct, frozen=True):
     wait: float
 
 
-Event: TypeAlias = Replaced[T] | Applied[T] | Removed[T] | Progress | Trouble
+Event: TypeAlias = Replaced[T] | Applied[T] | Removed[T] | Aside | Progress | Trouble
 
 
 # Where the machine is
@@ -111,6 +121,7 @@ class Listing(Struct, frozen=True):
     continue_: str = ""
     limit: int = 0
     items: tuple[object, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 class Streaming(Struct, frozen=True):

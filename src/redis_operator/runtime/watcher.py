@@ -24,14 +24,15 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 from msgspec.structs import replace
 
-from redis_operator.kube.decode import Page
+from redis_operator.kube.decode import Page, Unreadable
 from redis_operator.kube.errors import BadRequest, Invalid, KubeError, StreamStalled
 from redis_operator.kube.meta import Key, key_of, meta_of
-from redis_operator.kube.watch import Bookmark, ChangeType, WatchEvent
+from redis_operator.kube.watch import Bookmark, ChangeType, UnreadableChange, WatchEvent
 from redis_operator.kube.watch import Change as WireChange
 from redis_operator.runtime.backoff import Backoff
 from redis_operator.runtime.watch_states import (
     Applied,
+    Aside,
     Event,
     Listed,
     Listing,
@@ -151,13 +152,14 @@ class Watcher(Generic[T]):
             version=state.of.version, limit=state.limit, continue_=state.continue_
         )
         items = state.items + page.items
+        aside = state.unreadable + page.unreadable
         if page.continue_:
             if state.of.version == "0":
                 # The server has no watch cache for this kind: pages keep helping at any version.
                 self._paginated = True
-            return (), replace(state, items=items, continue_=page.continue_)
+            return (), replace(state, items=items, unreadable=aside, continue_=page.continue_)
         objects: tuple[T, ...] = items  # type: ignore[assignment]  # of this source, every one
-        return (Replaced(objects, page.resource_version),), Listed(page.resource_version)
+        return (Replaced(objects, page.resource_version, aside),), Listed(page.resource_version)
 
     async def _collect(self, state: Streaming) -> tuple[tuple[Event[T], ...], State]:
         """Read initial events aside; they replace everything at once when they end."""
@@ -167,11 +169,10 @@ class Watcher(Generic[T]):
             if isinstance(event, Bookmark):
                 if not event.initial_events_end:
                     continue
-                objects: tuple[T, ...] = tuple(items.values())  # type: ignore[arg-type]
                 now = asyncio.get_running_loop().time()
                 following = Watching(event.resource_version, opened=now, events=1)
-                return (Replaced(objects, event.resource_version),), following
-            key = key_of(event.object)  # type: ignore[arg-type]  # an object of the API
+                return (_replaced(items, event.resource_version),), following
+            key = _key(event)
             if event.type is ChangeType.DELETED:
                 items.pop(key, None)
             else:
@@ -251,15 +252,39 @@ class Watcher(Generic[T]):
         return (Trouble(error, seconds),), Waiting(seconds, then)
 
 
-def _learnt(change: WireChange[T]) -> Applied[T] | Removed[T]:
+def _replaced(items: dict[Key, object], version: str) -> Replaced[T]:
+    aside = tuple(item for item in items.values() if isinstance(item, Unreadable))
+    objects: tuple[T, ...] = tuple(  # of this source, every one
+        item  # type: ignore[misc]
+        for item in items.values()
+        if not isinstance(item, Unreadable)
+    )
+    return Replaced(objects, version, aside)
+
+
+def _key(change: WireChange[T] | UnreadableChange) -> Key:
+    if isinstance(change, UnreadableChange):
+        return change.object.key
+    return key_of(change.object)  # type: ignore[arg-type]  # an object of the API
+
+
+def _learnt(change: WireChange[T] | UnreadableChange) -> Applied[T] | Removed[T] | Aside:
+    if isinstance(change, UnreadableChange):
+        return Aside(change.object, gone=change.type is ChangeType.DELETED)
     if change.type is ChangeType.DELETED:
         return Removed(change.object)
     return Applied(change.object)
 
 
-def _advanced(state: Watching, change: WireChange[T]) -> Watching:
+def _advanced(state: Watching, change: WireChange[T] | UnreadableChange) -> Watching:
     settled = state.settled or change.type is not ChangeType.ADDED
     version = state.version
     if settled:
-        version = meta_of(change.object).resource_version or version  # type: ignore[arg-type]
+        version = _version(change) or version
     return Watching(version, state.opened, state.events + 1, settled)
+
+
+def _version(change: WireChange[T] | UnreadableChange) -> str:
+    if isinstance(change, UnreadableChange):
+        return change.object.resource_version
+    return meta_of(change.object).resource_version  # type: ignore[arg-type]
