@@ -7,8 +7,9 @@ import pickle
 
 import pytest
 
+from redis_operator.kube.access import Hidden, TokenAuth
 from redis_operator.runtime import logs
-from redis_operator.runtime.logs import Format, Secret, bound, fields
+from redis_operator.runtime.logs import Format, bound, fields
 
 log = logging.getLogger("test.logs")
 
@@ -56,22 +57,23 @@ def test_bound_fields_are_on_every_line_inside_and_none_outside(lines):
 @pytest.mark.parametrize("style", list(Format))
 def test_a_secret_renders_as_stars_everywhere(lines, style):
     read = lines(style)
-    secret = Secret("hunter2")
+    secret = Hidden("hunter2")
     log.info("login", extra=fields(password=secret, nested={"deep": [secret]}))
+    log.info("inside", extra=fields(auth=TokenAuth(secret)))
     log.info("as text %s %r", secret, secret)
     log.info(f"formatted {secret} {secret:>10} {secret!r}")  # noqa: G004
     log.error("failed", exc_info=ValueError(f"wrong password {secret}"))
     text = "\n".join(read())
     assert "hunter2" not in text
-    assert text.count("***") >= 7
+    assert text.count("***") >= 8
 
 
 def test_a_secret_is_given_out_only_when_asked_and_never_pickled():
-    secret = Secret("hunter2")
+    secret = Hidden("hunter2")
     assert secret.reveal() == "hunter2"
-    assert secret == Secret("hunter2")
+    assert secret == Hidden("hunter2")
     assert secret != "hunter2"
-    assert len({secret, Secret("hunter2")}) == 1
+    assert len({secret, Hidden("hunter2")}) == 1
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(secret)
 

@@ -28,15 +28,37 @@ __all__ = [
 ]
 
 
-class Hidden(Struct, frozen=True):
-    """A secret that shows only when it is asked for by name."""
+class Hidden:
+    """A secret that shows only when it is asked for: in no text, no log line, no pickle.
 
-    reveal: str
+    No Struct on purpose: an encoder would write its fields down.
+    """
 
-    def __repr__(self) -> str:
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the secret, to hand it to whom it is for."""
+        return self._value
+
+    def __str__(self) -> str:
         return "***"
 
-    __str__ = __repr__
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hidden) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not pickled: that would write it down")
 
 
 class FileOrBytes(Struct, frozen=True):

@@ -70,9 +70,9 @@ def login_for(access: Access) -> Login:
         case Anonymous():
             return FixedLogin(Credential())
         case TokenAuth(token):
-            return FixedLogin(Credential(headers=bearer(token.reveal)))
+            return FixedLogin(Credential(headers=bearer(token.reveal())))
         case BasicAuth(username, password):
-            return FixedLogin(Credential(headers=basic(username, password.reveal)))
+            return FixedLogin(Credential(headers=basic(username, password.reveal())))
         case TokenFileAuth(file):
             return TokenFileLogin(file)
         case ExecAuth() as auth:

@@ -2,7 +2,7 @@
 
 A message is constant; what varies goes into fields: `log.info("applied", extra=fields(kind=...))`.
 `bound` adds fields to every line logged inside it, in whatever module. Secrets are wrapped in
-`Secret` where they enter the program and render as `***` wherever they come out.
+`kube.access.Hidden` where they enter the program and render as `***` wherever they come out.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Generic, TextIO, TypeVar
+from typing import Any, Final, TextIO
 
 import msgspec
 
-__all__ = ["Format", "HumanFormatter", "JsonFormatter", "Secret", "bound", "fields", "set_up"]
+__all__ = ["Format", "HumanFormatter", "JsonFormatter", "bound", "fields", "set_up"]
 
-T = TypeVar("T")
-
-_HIDDEN: Final = "***"
 _EMPTY: Final[Mapping[str, object]] = {}
 _bound: ContextVar[Mapping[str, object]] = ContextVar("log_fields", default=_EMPTY)
 
@@ -32,36 +29,6 @@ class Format(StrEnum):
 
     HUMAN = "human"
     JSON = "json"
-
-
-class Secret(Generic[T]):
-    """A value that must not be seen: only `reveal` gives it out."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: T) -> None:
-        self._value = value
-
-    def reveal(self) -> T:
-        """Return the value, to hand it to whom it is for."""
-        return self._value
-
-    def __str__(self) -> str:
-        return _HIDDEN
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        return _HIDDEN
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and bool(self._value == other._value)
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-    def __reduce__(self) -> str:
-        raise TypeError("a secret is not pickled: that would write it down")
 
 
 def fields(**values: object) -> dict[str, object]:
