@@ -195,12 +195,43 @@ async def test_a_secret_somebody_broke_is_repaired_and_their_other_keys_stay(ser
     assert set(data) == {"mine", "ca.crt", "ca.key", "tls.crt", "tls.key"}
 
 
-async def test_a_change_by_another_replica_is_taken_up_within_a_minute(server, running):
+async def test_a_change_by_another_replica_is_taken_up_at_once_and_nothing_is_polled(
+    server, running
+):
     moment = START
     first, second = keeper(server, lambda: moment), keeper(server, lambda: moment)
     await first.refresh()
     async with running(second.run()):
         await asyncio.sleep(1)
+        moment = START + timedelta(days=250)
+        material = await first.refresh()
+        await asyncio.sleep(1)
+        assert second._loaded == material
+        await asyncio.sleep(60)
+        server.requests.clear()
+        await asyncio.sleep(3000)
+        looks = [r for r in server.requests if dict(r.query).get("watch") is None]
+        assert len(looks) <= 5
+
+
+async def test_a_secret_that_cannot_be_watched_is_looked_at_every_minute(server, running):
+    moment = START
+    first, second = keeper(server, lambda: moment), keeper(server, lambda: moment)
+    await first.refresh()
+    whole = second._client.transport
+
+    class Unwatched:
+        async def request(self, request, *, timeout):
+            if request.path.endswith("/secrets"):
+                raise ConnectionFailed("refused", host="api")
+            return await whole.request(request, timeout=timeout)
+
+        def stream(self, request, *, idle):
+            raise ConnectionFailed("refused", host="api")
+
+    second._client.transport = Unwatched()
+    async with running(second.run()):
+        await asyncio.sleep(80)
         moment = START + timedelta(days=250)
         material = await first.refresh()
         await asyncio.sleep(70)
@@ -213,6 +244,9 @@ async def test_trouble_with_the_server_is_waited_out(server, running, caplog):
 
     class Down:
         async def request(self, request, *, timeout):
+            raise ConnectionFailed("refused", host="api")
+
+        def stream(self, request, *, idle):
             raise ConnectionFailed("refused", host="api")
 
     one._client.transport = Down()

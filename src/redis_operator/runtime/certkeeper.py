@@ -2,9 +2,9 @@
 in the configurations whose API server has to trust it.
 
 Guarantees: replicas that start together agree on one Secret (created or changed under an
-optimistic lock; who loses reads again). A new certificate is served without closing a
-connection or restarting. The process is not ready before its certificate is loaded and every
-target has been given the CA bundle.
+optimistic lock; who loses reads again), and each hears of another's change by a watch. A new
+certificate is served without closing a connection or restarting. The process is not ready before
+its certificate is loaded and every target has been given the CA bundle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import ssl
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from redis_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFo
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.certificates import Material, next_check, renewed
+from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.logs import fields
 
 __all__ = ["CertificateKeeper", "Target", "conversion_target", "webhook_target"]
@@ -35,7 +37,8 @@ _log = logging.getLogger(__name__)
 
 SECRETS: Kind[Manifest] = Kind("", "v1", "Secret", "secrets", True, dict)
 _TRIES = 5
-_LOOK_SECONDS = 60.0
+_LOOK_SECONDS = 600.0  # at the latest: clocks jump, machines sleep, watches may be forbidden
+_UNWATCHED_SECONDS = 60.0  # while the Secret cannot be watched
 _RETRY_SECONDS = 5.0
 _SPREAD = 0.1
 
@@ -113,18 +116,39 @@ class CertificateKeeper:
         return material
 
     async def run(self) -> None:
-        """Refresh for ever: once a minute, so that other replicas' changes are seen, or earlier."""
-        while True:
-            try:
-                material = await self.refresh()
-                wait = min(
-                    next_check(material, now=self._now()), timedelta(seconds=_LOOK_SECONDS)
-                ).total_seconds()
-                wait = max(wait, 1.0)
-            except KubeError as error:
-                _log.warning("certificate not refreshed", extra=fields(error=error))
-                wait = _RETRY_SECONDS
-            await asyncio.sleep(wait * (1.0 + _SPREAD * self._random()))
+        """Refresh for ever: when the Secret changes, and when something in it becomes due."""
+        namespace, name = self._secret
+        informer = Informer(
+            self._client, SECRETS, namespace=namespace, fields=f"metadata.name={name}"
+        )
+        changed = asyncio.Event()
+        informer.subscribe(lambda _: changed.set())
+        watching = asyncio.create_task(informer.run(), name="the certificate's Secret")
+        try:
+            failures = 0
+            while not watching.done():
+                changed.clear()
+                watched = informer.has_synced and informer.failures == failures
+                failures = informer.failures
+                longest = _LOOK_SECONDS if watched else _UNWATCHED_SECONDS
+                wait = await self._refresh_and_wait(longest)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait * (1.0 + _SPREAD * self._random())):
+                        await changed.wait()
+            await watching  # it never ends by itself: what it raised comes out here
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _refresh_and_wait(self, longest: float) -> float:
+        """Refresh, and return after how many seconds to look again though nothing changes."""
+        try:
+            material = await self.refresh()
+        except KubeError as error:
+            _log.warning("certificate not refreshed", extra=fields(error=error))
+            return _RETRY_SECONDS
+        due = next_check(material, now=self._now()).total_seconds()
+        return max(min(due, longest), 1.0)
 
     async def _agree(self) -> Material:
         for _ in range(_TRIES):
