@@ -290,13 +290,13 @@ def test_claims_go_when_the_policy_says_so(world: World, moment: str) -> None:
 def test_a_quota_stops_pods_and_the_event_on_the_set_says_why(world: World) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
     world.create("resourcequotas", quota)
-    world.until("the quota counts", lambda: world.get("resourcequotas/q").status == 200)
     make(world, replicas=2, podManagementPolicy="Parallel")
     uid = world.read("statefulsets/w")["metadata"]["uid"]
 
     def told() -> str:
         found = world.read("events", fieldSelector=f"involvedObject.uid={uid},reason=FailedCreate")
-        return next((each["message"] for each in found["items"]), "")
+        messages = [each["message"] for each in found["items"]]
+        return next((text for text in messages if "exceeded quota" in text), "")
 
     message = world.until("an event says why", told)
     assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in message

@@ -1,14 +1,13 @@
 """Admission: what may change or refuse a write between its decoding and its commit.
 
 First the server's own plugins, then mutating webhooks one after another, each seeing what those
-before it changed; after validation, the validating ones. The core cannot call anybody: it yields
-`CallWebhook` and is sent the outcome.
+before it changed; after validation, the validating ones, and quotas last. The core cannot call
+anybody: it yields `CallWebhook` and is sent the outcome.
 """
 
 from __future__ import annotations
 
 import base64
-import copy
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -16,11 +15,12 @@ from msgspec.structs import replace
 
 from .calls import Call, CallWebhook, Outcome, Steps
 from .core import Core
-from .entries import Object, decode
+from .entries import Object, copied, decode
 from .hooks import Hook, Verdict, concerns, denial, read_verdict, review_body
 from .metadata import new_uid
 from .patch import PatchError, json_patch
 from .plugins import Plugins
+from .quota import check_quota_of_new
 from .rbac import RBAC, Authorizer, check_escalation
 from .status import StatusError, bad_request, internal
 
@@ -74,7 +74,7 @@ class Admission:
         if verdict is None or not verdict.patch:
             return review
         try:
-            shown = copy.deepcopy(review.new) or {}
+            shown = copied(review.new) or {}
             changed: Object = json_patch(shown, verdict.patch)
         except PatchError as error:
             raise internal(f'patch of webhook "{hook.name}": {error.message}') from error
@@ -87,6 +87,8 @@ class Admission:
             check_escalation(self._authorizer, review.call.user, review.new, review.call.namespace)
         for hook, version in list(self._hooks(review, _VALIDATING)):
             yield from self._ask(review, hook, version)
+        if review.operation == "CREATE" and review.new is not None:
+            check_quota_of_new(self._core, review.call.resource, review.new)
 
     def _hooks(self, review: Review, collection: str) -> Iterator[tuple[Hook, str]]:
         """Yield the webhooks a write concerns, with the version each wants to see."""

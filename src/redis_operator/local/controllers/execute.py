@@ -6,7 +6,7 @@ looks again. After each write the caches are waited for, so that nothing is plan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from redis_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -28,14 +28,23 @@ __all__ = ["execute"]
 _BINDING: Kind[Manifest] = Kind("", "v1", "Binding", "bindings", True, dict)
 
 
-async def execute(caches: Caches, steps: Iterable[Change]) -> Outcome:
-    """Do the steps in order. The first that finds the world changed ends the pass: look again."""
+async def execute(
+    caches: Caches,
+    steps: Iterable[Change],
+    refused: Callable[[Create, ApiError], None] = lambda _step, _error: None,
+) -> Outcome:
+    """Do the steps in order. The first that finds the world changed ends the pass: look again.
+
+    Of an object that may not be created, `refused` is told.
+    """
     for step in steps:
         try:
             await _seen(caches, step, await _do(caches, step))
         except (Conflict, NotFound, AlreadyExists) as moved:
             return Retry(moved)
         except ApiError as error:
+            if isinstance(step, Create):
+                refused(step, error)
             return Retry(error)
     return Done()
 

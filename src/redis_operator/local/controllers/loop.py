@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from redis_operator.kube.client import Client
+from redis_operator.kube.errors import ApiError
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.local.controllers import (
     deployment,
@@ -28,10 +30,11 @@ from redis_operator.local.controllers import (
 from redis_operator.local.controllers.caches import Caches
 from redis_operator.local.controllers.collector import Collector
 from redis_operator.local.controllers.execute import execute
-from redis_operator.local.controllers.view import Changes, View, controller_of
+from redis_operator.local.controllers.view import Changes, Create, View, controller_of
 from redis_operator.local.forwarder import Address, Forwarder, wanted
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.controller import Controller, Watch
+from redis_operator.runtime.events import Recorder, Regarding
 from redis_operator.runtime.outcomes import Again, Done, Outcome
 from redis_operator.runtime.triggers import Trigger, itself
 
@@ -67,6 +70,7 @@ class ControlLoops:
         forwarder: Forwarding | None = None,
     ) -> None:
         self._caches = Caches(client)
+        self._recorder = Recorder(client, component="controller-manager")
         self._authority = authority
         self._clock = clock
         self._forwarder = forwarder if forwarder is not None else Forwarder()
@@ -78,6 +82,7 @@ class ControlLoops:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._caches.run())
+                group.create_task(self._recorder.run())
                 await self._caches.wait_synced()
                 for controller in self._controllers:
                     group.create_task(controller.run())
@@ -179,13 +184,24 @@ class ControlLoops:
     ) -> Controller:
         async def reconcile(key: Key) -> Outcome:
             changes = plan(self._caches, key[0], key[1], self._clock())
-            outcome = await execute(self._caches, changes.steps)
+            told = partial(self._tell_refused, watches[0][0], key)
+            outcome = await execute(self._caches, changes.steps, told)
             if isinstance(outcome, Done) and changes.again_after is not None:
                 return Again(changes.again_after)
             return outcome
 
         sources = [Watch(self._caches.informers[r], trigger) for r, trigger in watches]
         return Controller(name, reconcile, sources, workers=2)
+
+    def _tell_refused(self, resource: str, key: Key, step: Create, error: ApiError) -> None:
+        """Tell on the object a controller works for what it may not create: nobody else would."""
+        kind, subject = self._caches.kind(resource), self._caches.get(resource, *key)
+        if subject is None:
+            return
+        about = Regarding.of(kind, subject)
+        made = f"{self._caches.kind(step.resource).kind} {step.obj['metadata'].get('name', '')}"
+        what = f"create {made} in {kind.kind} {key[1]}"
+        self._recorder.warning(about, "FailedCreate", f"{what} failed error: {error.message}")
 
     async def _forward(self, _: Key) -> Outcome:
         services, slices = self._caches.list("services"), self._caches.list("endpointslices")
