@@ -9,7 +9,7 @@ Guarantees:
   is told what is there at once.
 - An object that cannot be read stops nobody: it is set aside, logged once, and the rest goes on.
   What was known of it before stays in the cache, since it is there still.
-- A burst of events does not starve the loop: it yields every millisecond or 256 events.
+- A burst of events does not starve the loop: it yields every half millisecond or 256 events.
 
 Assumptions: one event loop; handlers only enqueue (a handler that raises is logged, and told the
 next change all the same); cached objects are never changed.
