@@ -50,25 +50,6 @@ async def test_every_way_a_watch_can_go_wrong_is_survived_without_a_hot_loop(
     assert reads < 200
 
 
-async def test_an_object_that_does_not_fit_its_type_is_named_and_waited_out(
-    server, client, kind, manifest, running, caplog
-):
-    await client.create(kind, manifest("fine"))
-    informer = Informer(client, kind)
-    async with running(informer.run()):
-        await informer.wait_synced()
-        odd = {"metadata": {"name": "odd", "namespace": "default"}, "data": 3}
-        await client.create(kind.plain(), odd)
-        await asyncio.sleep(100)
-        assert ("default", "fine") in informer.cache, "what was known stays known"
-        assert "odd" in str(informer.last_error)
-        await client.delete(kind.plain(), ("default", "odd"))
-        await client.create(kind, manifest("later"))
-        await asyncio.sleep(100)
-        assert ("default", "later") in informer.cache
-    assert informer.failures < 30
-
-
 async def test_a_reconcile_that_never_waits_does_not_starve_the_loop(client, kind, running):
     calls = 0
 
