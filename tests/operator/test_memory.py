@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from redis_operator.api.redis import RedisStatus
+import pytest
+
+from redis_operator.api.redis import RedisStatus, ShardStatus
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
+from redis_operator.operator.observe import elections
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
 from redis_operator.planning.observed import Election, NodeId, Observed, Pod, Role, Seen
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
@@ -42,3 +45,27 @@ def test_a_promotion_of_ours_is_remembered_once() -> None:
     _look(memories, (_node("cache-0-0", ONE, None), replica), (Outcome(asked),))
     _look(memories, (_node("cache-0-1", TWO, None), _node("cache-0-0", ONE, TWO)))
     assert _elections(memories) == (Election(node=TWO, at=100.0, over=ONE),)
+
+
+@pytest.mark.parametrize(
+    ("primary", "changed", "remembered"),
+    [
+        ("cache-0-0", "", ()),
+        ("cache-0-0", "1970-01-01T00:01:10Z", (Election(node=ONE, at=70.0),)),
+        ("cache-0-1", "1970-01-01T00:01:10Z", (Election(node=ONE, at=100.0),)),
+        ("", "", ()),
+    ],
+    ids=["never changed", "changed before", "changed while nobody looked", "nobody led"],
+)
+def test_a_new_process_learns_of_promotions_from_the_status(
+    primary: str, changed: str, remembered: tuple[Election, ...]
+) -> None:
+    shard = ShardStatus(name="shard-0", primary=primary, last_failover_time=changed)
+    memories = Memories(lambda: 100.0)
+    nodes = (_node("cache-0-0", ONE, None), _node("cache-0-1", TWO, ONE))
+    first = memories.of(KEY, RedisStatus(shards=(shard,)), ())
+    found = elections(first, nodes, 100.0)
+    assert found == remembered
+    memories.learn(KEY, Observed(nodes=nodes, elections=found), ())
+    second = memories.of(KEY, RedisStatus(shards=(shard,)), ())
+    assert elections(second, nodes, 101.0) == remembered

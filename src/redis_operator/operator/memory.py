@@ -1,8 +1,8 @@
 """What the operator remembers of a database from one look to the next, and nothing it cannot lose.
 
 Elections are remembered because engines dislike a second one too soon; after a restart of the
-operator the times in the status stand in. Whether a database was whole once is told by its status:
-its binding appears then and stays.
+operator the leaders and times in the status stand in. Whether a database was whole once is told by
+its status: its binding appears then and stays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from redis_operator.api.redis import RedisStatus
 from redis_operator.api.version import RedisVersion, RedisVersionSpec
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.operator.execute import Outcome
-from redis_operator.operator.observe import Memory
+from redis_operator.operator.observe import Memory, Told
 from redis_operator.planning.actions import Failover
 from redis_operator.planning.observed import Counted, Election, Moving, NodeId, Observed
 
@@ -33,7 +33,6 @@ class Memories:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._elections: dict[Key, tuple[Election, ...]] = {}
-        self._pods: dict[Key, dict[str, NodeId]] = {}
         self._followed: dict[Key, dict[NodeId, NodeId]] = {}
         self._histories: dict[Key, dict[NodeId, str]] = {}
         self._counted: dict[Key, float] = {}
@@ -41,10 +40,10 @@ class Memories:
     def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
         """Return what is known of a database before looking."""
         known = self._elections.get(key)
-        elections = known if known is not None else self._from_status(key, told)
         return Memory(
             formed=told.binding is not None,
-            elections=elections,
+            elections=known or (),
+            told=_told(told) if known is None else (),
             moving=moving,
             histories=tuple(self._histories.get(key, {}).items()),
             counted_at=self._counted.get(key, 0.0),
@@ -52,7 +51,6 @@ class Memories:
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
         """Remember what this look and its steps taught."""
-        self._pods[key] = {node.pod.name: node.id for node in observed.seen}
         now = self._clock()
         fresh = [
             Election(node=o.action.node.id, at=now, over=o.action.primary)
@@ -86,7 +84,7 @@ class Memories:
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
         self._followed.pop(key, None)
-        for memory in (self._elections, self._pods, self._histories, self._counted):
+        for memory in (self._elections, self._histories, self._counted):
             memory.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
@@ -99,12 +97,19 @@ class Memories:
                 continue
         return found
 
-    def _from_status(self, key: Key, told: RedisStatus) -> tuple[Election, ...]:
-        pods = self._pods.get(key, {})
-        found = []
-        for shard in told.shards:
-            node = pods.get(shard.primary)
-            if shard.last_failover_time and node is not None:
-                at = datetime.fromisoformat(shard.last_failover_time).timestamp()
-                found.append(Election(node=node, at=at))
-        return tuple(found)
+
+def _told(status: RedisStatus) -> tuple[Told, ...]:
+    numbered = ((shard.name.rpartition("-")[2], shard) for shard in status.shards)
+    return tuple(
+        Told(shard=int(number), pod=shard.primary, since=_moment(shard.last_failover_time))
+        for number, shard in numbered
+        if number.isdecimal() and shard.primary
+    )
+
+
+def _moment(text: str) -> float:
+    """Return a time of the status; one that cannot be read is long ago."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0

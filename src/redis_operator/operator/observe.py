@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -25,15 +25,24 @@ from redis_operator.planning.observed import (
     Node,
     NodeId,
     Observed,
+    Seen,
     Unreachable,
 )
 from redis_operator.planning.observed import Pod as SeenPod
 from redis_operator.redis.connection import Address, Credentials
 
-__all__ = ["Memory", "Observer", "Request"]
+__all__ = ["Memory", "Observer", "Request", "Told", "elections"]
 
 _PORT = 6379
 _AT_ONCE = 64
+
+
+class Told(Struct, frozen=True):
+    """Who led a shard when its status was last written, and since when it did."""
+
+    shard: int
+    pod: str
+    since: float = 0.0
 
 
 class Memory(Struct, frozen=True):
@@ -41,6 +50,7 @@ class Memory(Struct, frozen=True):
 
     formed: bool = False
     elections: tuple[Election, ...] = ()
+    told: tuple[Told, ...] = ()  # stands in for elections when this process has seen none yet
     moving: tuple[Moving, ...] = ()
     histories: tuple[tuple[NodeId, str], ...] = ()
     counted_at: float = 0.0
@@ -101,7 +111,7 @@ class Observer:
             nodes=tuple(answers),
             workloads=tuple(sorted((w for w in workloads if w), key=lambda w: w.shard)),
             volumes=tuple(v for v in volumes if v),
-            elections=request.memory.elections,
+            elections=elections(request.memory, answers, self._clock()),
             moving=request.memory.moving,
             histories=request.memory.histories,
             counted_at=request.memory.counted_at,
@@ -136,6 +146,22 @@ class Observer:
         )
         async with self._gate:
             return await probe(self._links, question, timeout=self._timeout, clock=self._clock)
+
+
+def elections(memory: Memory, nodes: Iterable[Node], now: float) -> tuple[Election, ...]:
+    """Return what is known of promotions, also of those before this process began.
+
+    Who leads now and did not when the status was written was promoted while nobody looked; as
+    nobody knows when, that counts as just now.
+    """
+    before = {told.shard: told for told in memory.told}
+    recalled = [
+        Election(node=node.id, at=told.since if node.pod.name == told.pod else now)
+        for node in nodes
+        if isinstance(node, Seen) and node.is_primary and node.slots
+        if (told := before.get(node.pod.shard)) is not None
+    ]
+    return (*memory.elections, *(election for election in recalled if election.at))
 
 
 def _target(pod: Pod, credentials: Credentials) -> Target:
