@@ -85,7 +85,7 @@ class Children:
         pods = {
             int(shard): found.spec.replicas or 0
             for found in self._world.workloads_of(key)
-            if (shard := found.metadata.label(names.SHARD_LABEL)).isdigit()
+            if (shard := found.metadata.label(names.SHARD_LABEL)).isdecimal()
             and not found.metadata.is_deleting
         }
         pods = self._orphans(redis) | pods

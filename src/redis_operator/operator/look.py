@@ -101,7 +101,7 @@ def has_ended(pod: Pod) -> bool:
 def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
     """Return a shard's StatefulSet as planning sees it."""
     shard = found.metadata.label(names.SHARD_LABEL)
-    if not shard.isdigit() or found.metadata.name != names.shard(database, int(shard)):
+    if not shard.isdecimal() or found.metadata.name != names.shard(database, int(shard)):
         return None
     current = found.status.observed_generation >= found.metadata.generation
     return seen.Workload(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -135,13 +135,14 @@ class Reconciler(Struct, frozen=True):
         wanted = wanted_of(redis, facts)
         login = Credentials(REPLICATION, facts.passwords.replication)
         count_on: tuple[str, ...] = ()
+        told = redis.status
         for _ in range(_LOOKS):
             request = Request(
                 key=key,
                 credentials=Credentials(OPERATOR, facts.passwords.operator),
                 directives=directives(wanted),
                 count_on=count_on,
-                memory=self.memories.of(key, redis.status, self.movers.moving(key)),
+                memory=self.memories.of(key, told, self.movers.moving(key)),
             )
             observed = await self.observer.observe(request)
             advice = plan(wanted, observed, self.clock())
@@ -149,18 +150,21 @@ class Reconciler(Struct, frozen=True):
                 advice = replace(
                     advice, blocked=tuple({refusal: 0} | dict.fromkeys(advice.blocked))
                 )
+            if advice.is_announced:
+                before = status(wanted, observed, advice, self._context(key, redis, told))
+                told = await self.reporter.report(raw, told, before)
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             if is_met(wanted, observed):
                 await close_switchover(self.client, raw)
             count_on = advice.count_on
             failures = [o.error for o in outcomes if not o.done]
-            after = status(wanted, observed, advice, self._context(key, redis, failures))
+            after = status(wanted, observed, advice, self._context(key, redis, told, failures))
             if not self._goes_on(advice, outcomes) or self._is_superseded(key, redis):
-                await self.reporter.report(raw, redis.status, after)
+                await self.reporter.report(raw, told, after)
                 return self._rest(advice, observed, outcomes)
             await asyncio.sleep(_SOON_SECONDS)
-        await self.reporter.report(raw, redis.status, after)
+        await self.reporter.report(raw, told, after)
         return Again(_SOON_SECONDS)
 
     async def _carry_out(
@@ -217,14 +221,16 @@ class Reconciler(Struct, frozen=True):
         await self.reporter.report(raw, before, refused(context, reason, messages))
         return Again(self.interval)
 
-    def _context(self, key: Key, redis: Redis, failures: list[str]) -> Context:
+    def _context(
+        self, key: Key, redis: Redis, told: RedisStatus, failures: Iterable[str] = ()
+    ) -> Context:
         meta = redis.metadata
         stopped = self.movers.failure(key)
         return Context(
-            previous=redis.status,
+            previous=told,
             generation=meta.generation,
             now=self._now(),
-            failures=tuple([*failures, stopped] if stopped else failures),
+            failures=(*failures, stopped) if stopped else tuple(failures),
             progress=self.movers.progress(key),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),

@@ -30,24 +30,25 @@ class Reporter:
         self._applier = applier
         self._recorder = recorder
 
-    async def report(self, raw: Manifest, before: RedisStatus, after: RedisStatus) -> None:
-        """Write the status if it differs from the one that stands, then tell what changed."""
+    async def report(self, raw: Manifest, before: RedisStatus, after: RedisStatus) -> RedisStatus:
+        """Write the status if it differs from the one that stands, then tell what changed.
+
+        Returns the status that stands then: what the next report of this pass differs from.
+        """
         meta = raw["metadata"]
         try:
             written = await self._applier.apply_status(
-                REDISES,
-                (meta["namespace"], meta["name"]),
-                _plain(after),
-                observed=raw.get("status"),
+                REDISES, (meta["namespace"], meta["name"]), _plain(after), observed=_plain(before)
             )
         except NotFound:
-            return  # the database was deleted meanwhile; there is nobody to tell
+            return before  # the database was deleted meanwhile; there is nobody to tell
         if written is None:
-            return
+            return before
         about = Regarding.of(REDISES, raw)
         for told in announcements(before, after):
             record = self._recorder.warning if told.warning else self._recorder.normal
             record(about, told.reason, told.message)
+        return after
 
     def tell(self, raw: Manifest, reason: str, message: str) -> None:
         """Tell one thing that is no condition: a step that was taken."""

@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec import Struct
 
 from ..redis.slots import SlotSet
-from .actions import Action
+from .actions import Action, LabelRole
 
 __all__ = ["Loss", "Phase", "Plan", "Switchover", "Wanted"]
 
@@ -80,6 +80,7 @@ class Plan(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
     phase: Phase = Phase.READY
     final: bool = False  # with no steps: no later rule may speak
+    urgent: bool = False  # clients wait for it: it is told of while it is done, not before
     again_after: float | None = None  # look again after so many seconds though nothing changes
     count_on: tuple[str, ...] = ()  # pods whose stray keys must be counted at the next look
 
@@ -87,6 +88,16 @@ class Plan(Struct, frozen=True):
     def steps(self) -> tuple[Action, ...]:
         """All actions in the order of their stages."""
         return tuple(chain.from_iterable(self.stages))
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether people are told before its first step: of all but bookkeeping and urgent help.
+
+        While a database is created nobody uses it yet, and nothing waits for a status.
+        """
+        if self.urgent or self.phase is Phase.CREATING:
+            return False
+        return any(not isinstance(step, LabelRole) for step in self.steps)
 
     @property
     def settled(self) -> bool:

@@ -144,7 +144,7 @@ def _quarantine(election: Election, candidate: Seen, primary: NodeId, timeout: f
 
 def _node_timeout(node: Seen, default_ms: int) -> int:
     value = node.setting("cluster-node-timeout")
-    return int(value) if value is not None and value.isdigit() else default_ms
+    return int(value) if value is not None and value.isdecimal() else default_ms
 
 
 def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]:

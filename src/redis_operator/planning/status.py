@@ -313,6 +313,6 @@ def _memory(used: int, told: str) -> str:
 def _version(seen: Iterable[Seen]) -> str:
     """Return the oldest version that runs."""
     versions = {
-        tuple(int(p) for p in n.version.split(".") if p.isdigit()) for n in seen if n.version
+        tuple(int(p) for p in n.version.split(".") if p.isdecimal()) for n in seen if n.version
     }
     return ".".join(map(str, min(versions))) if versions else ""

@@ -62,6 +62,7 @@ def assist(situation: Situation) -> Plan | None:
         stages=((step,),),
         blocked=tuple(reasons),
         phase=Phase.HEALING,
+        urgent=True,
         # The dead primary may have been one end of a move.
         count_on=(*situation.key_holders, candidate.pod.name),
     )

@@ -56,7 +56,7 @@ def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
 def _too_tight(situation: Situation) -> tuple[str, ...]:
     """Servers that hold more than the wanted maxmemory: lowering it would cost data or writes."""
     wanted = dict(situation.wanted.config).get("maxmemory", "")
-    limit = int(wanted) if wanted.isdigit() else 0
+    limit = int(wanted) if wanted.isdecimal() else 0
     return tuple(
         f"{node.pod.name} uses {node.used_memory} bytes, maxmemory cannot go down to {limit}"
         for node in situation.by_id.values()

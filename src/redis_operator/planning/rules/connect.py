@@ -43,6 +43,7 @@ def connect(situation: Situation) -> Plan | None:
             stages=(tuple(steps),),
             blocked=tuple(blocked),
             phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+            urgent=True,
             again_after=0.1,
         )
     if meeting:

@@ -42,6 +42,7 @@ def empty_primary(situation: Situation) -> Plan | None:
             why=f"{node.pod.name} restarted empty; {top.pod.name} still holds {top.keys} keys",
             stages=((step,),),
             phase=Phase.HEALING,
+            urgent=True,
         )
     return None
 
