@@ -439,6 +439,8 @@ async def test_the_users_have_the_rights_that_moving_slots_needs(
         await until(source, commands.cluster_info(), lambda info: info.known_nodes == 3)
         await until(target, commands.cluster_info(), lambda info: info.is_ok)
         await until(source, commands.cluster_info(), lambda info: info.is_ok)
+        # A target that has not heard yet whose the slots are refuses to take them.
+        await until(target, commands.cluster_info(), lambda info: info.slots_assigned == 16384)
         written = await write(source, 5000, EARLY)
         [source_id] = await ask(source, commands.my_id())
         slots = SlotSet.span(0, 127)

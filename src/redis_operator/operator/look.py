@@ -13,6 +13,7 @@ from redis_operator.kube.objects import (
     StatefulSet,
     StorageClass,
 )
+from redis_operator.kube.workloads import ContainerStatus, Terminated
 from redis_operator.manifests import names
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.planning import observed as seen
@@ -22,6 +23,19 @@ __all__ = ["SERVER", "has_ended", "pod_seen", "volume_seen", "workload_seen"]
 SERVER: Final = "server"  # the container that runs the server
 _ZONE: Final = "topology.kubernetes.io/zone"
 _REVISION: Final = "controller-revision-hash"
+_LONGEST: Final = 200
+# What the engines say of files that they cannot read, whatever their version.
+_BROKEN: Final = (
+    "Bad file format reading the append only file",
+    "Unexpected end of file reading the append only file",
+    "Unrecoverable error reading the append only file",
+    "Invalid AOF manifest file format",
+    "The AOF manifest file contains",
+    "Wrong signature trying to load DB",
+    "Wrong RDB checksum",
+    "Short read or OOM loading DB",
+    "Internal error in RDB reading",
+)
 _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
 
 
@@ -50,6 +64,9 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         since=born.timestamp() if born is not None else 0.0,
         restarted_at=pod.metadata.annotation(RESTARTED_ANNOTATION),
         draining=node is not None and _is_drained(node),
+        memory_limit=_memory_limit(pod),
+        killed_for_memory_at=_killed_for_memory_at(pod),
+        unloadable=_unloadable(pod),
     )
 
 
@@ -80,7 +97,57 @@ def _waiting(pod: Pod) -> str:
             "",
         ):
             said = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
-            return f"{said} (container {status.name})"
+            last = _last_words(status)
+            return f"{said} (container {status.name})" + (
+                f", which ended with: {last}" * bool(last)
+            )
+    return ""
+
+
+def _server_status(pod: Pod) -> ContainerStatus | None:
+    found = (s for s in pod.status.container_statuses or () if s.name == SERVER)
+    return next(found, None)
+
+
+def _end(status: ContainerStatus) -> Terminated | None:
+    """Return how a container last ended."""
+    return status.state.terminated or status.last_state.terminated
+
+
+def _last_words(status: ContainerStatus) -> str:
+    """Return the last line a container that failed wrote."""
+    end = _end(status)
+    lines = [line.strip() for line in end.message.splitlines()] if end is not None else []
+    return next((line[-_LONGEST:] for line in reversed(lines) if line), "")
+
+
+def _killed_for_memory_at(pod: Pod) -> float:
+    status = _server_status(pod)
+    end = _end(status) if status is not None else None
+    if end is None or end.reason != "OOMKilled":
+        return 0.0
+    born = pod.metadata.creation_timestamp
+    moment = end.finished_at or born
+    return moment.timestamp() if moment is not None else 0.0
+
+
+def _memory_limit(pod: Pod) -> int:
+    for container in pod.spec.containers or ():
+        if container.name == SERVER:
+            return int(parse_quantity((container.resources.limits or {}).get("memory", 0)) or 0)
+    return 0
+
+
+def _unloadable(pod: Pod) -> str:
+    """Return what a server that is not up said of its files at its last end, if it was that."""
+    status = _server_status(pod)
+    end = _end(status) if status is not None else None
+    if status is None or end is None or status.ready:
+        return ""
+    for line in end.message.splitlines():
+        at = min((i for text in _BROKEN if (i := line.find(text)) >= 0), default=-1)
+        if at >= 0:
+            return line[at:].strip()[:_LONGEST]
     return ""
 
 

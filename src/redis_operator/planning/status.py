@@ -8,6 +8,7 @@ written to never. Events come from the difference of two statuses, so each is to
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from ..api.redis import (
 from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from . import advice
 from .advice import Plan, Wanted
+from .ailments import ailments
 from .observed import Observed, Seen
 from .situation import Situation
 
@@ -64,7 +66,7 @@ class Announcement(Struct, frozen=True):
 
 def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> RedisStatus:
     """Return the whole status of a database that was looked at."""
-    situation = Situation(wanted, observed, 0.0)
+    situation = Situation(wanted, observed, _seconds(context.now))
     shards = tuple(_shards(situation, context))
     covered = _covered(observed.seen)
     available = _available(observed, covered, plan)
@@ -213,6 +215,10 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
     changing = plan.phase in (advice.Phase.SCALING, advice.Phase.UPDATING)
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
+    found = ailments(situation, _told_reason(context))
+    if found and plan.phase is not advice.Phase.PAUSED:
+        text = "; ".join(dict.fromkeys([*(ailment.message for ailment in found), *reasons]))
+        return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
     if reasons and formed and plan.phase is not advice.Phase.PAUSED:
         kind = "Unreachable" if silent else "Blocked" if waits else "StepFailed"
         text = "; ".join(dict.fromkeys(reasons))
@@ -220,6 +226,14 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
     if formed and plan.phase is advice.Phase.HEALING:
         return Condition(type="Degraded", status="True", reason="Healing", message=plan.why)
     return Condition(type="Degraded", status="False", reason="AsExpected", message="")
+
+
+def _told_reason(context: Context) -> str:
+    return next((c.reason for c in context.previous.conditions if c.type == "Degraded"), "")
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp() if moment else 0.0
 
 
 def _progressing(plan: Plan) -> Condition:

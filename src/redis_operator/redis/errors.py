@@ -117,9 +117,9 @@ class RedirectError(ReplyError):
         words = message.split()
         target = words[2] if len(words) > 2 else ""
         host, _, port = target.rpartition(":")
-        self.slot = int(words[1]) if len(words) > 1 and words[1].isdigit() else -1
+        self.slot = int(words[1]) if len(words) > 1 and words[1].isdecimal() else -1
         self.host = host
-        self.port = int(port) if port.isdigit() else 0
+        self.port = int(port) if port.isdecimal() else 0
 
 
 class MovedError(RedirectError):

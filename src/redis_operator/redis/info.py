@@ -146,7 +146,7 @@ def _stats(fields: Mapping[str, str]) -> InfoStats:
 def _keys(fields: Mapping[str, str]) -> int:
     total = 0
     for name, value in fields.items():
-        if name.startswith("db") and name[2:].isdigit():
+        if name.startswith("db") and name[2:].isdecimal():
             parts = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
             total += number(parts, "keys")
     return total

@@ -144,7 +144,7 @@ class TinyServer:
 
     def _list(self, collection: Collection, namespace: str, query: dict[str, str]) -> Response:
         asked = query.get("resourceVersion", "")
-        if asked.isdigit() and int(asked) > self.version:
+        if asked.isdecimal() and int(asked) > self.version:
             raise _Refused(504, "Timeout", "Too large resource version")
         items = self.select(collection, namespace, query)
         meta: Manifest = {"resourceVersion": str(self.version)}

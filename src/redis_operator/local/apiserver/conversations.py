@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime
-
-from aiohttp import WSMsgType, web
 
 from redis_operator.local.node.channels import choose, serve
 from redis_operator.local.node.hooks import ExecOptions, HookError, LogOptions, NodeHooks
 
 from .bodies import refusal
 from .calls import Connect
+from .connection import Connection
 from .status import StatusError, bad_request, unavailable
+from .websocket import is_upgrade
+from .wire import Message
 
 __all__ = ["converse", "log_options", "open_log"]
 
 
 async def converse(
-    http: web.BaseRequest, connect: Connect, hooks: NodeHooks | None
-) -> web.StreamResponse:
+    connection: Connection, message: Message, connect: Connect, hooks: NodeHooks | None
+) -> None:
     """Answer a log, exec or attach request."""
     try:
-        return await _converse(http, connect, hooks)
+        await _converse(connection, message, connect, hooks)
     except HookError as error:
-        answer = refusal(StatusError(error.code, error.reason, error.message))
+        connection.respond(refusal(StatusError(error.code, error.reason, error.message)))
     except StatusError as error:
-        answer = refusal(error)
-    return web.Response(status=answer.status, headers=dict(answer.headers), body=answer.body)
+        connection.respond(refusal(error))
 
 
 async def _converse(
-    http: web.BaseRequest, connect: Connect, hooks: NodeHooks | None
-) -> web.StreamResponse:
+    connection: Connection, message: Message, connect: Connect, hooks: NodeHooks | None
+) -> None:
     if hooks is None:
         raise unavailable("no node agent runs here, so pods have neither logs nor commands")
     if connect.subresource == "log":
-        return await _log(http, connect, hooks)
-    if connect.subresource == "exec":
-        return await _exec(http, connect, hooks)
-    raise StatusError(501, "NotImplemented", f"{connect.subresource} is not served here")
+        await _log(connection, connect, hooks)
+    elif connect.subresource == "exec":
+        await _exec(connection, message, connect, hooks)
+    else:
+        raise StatusError(501, "NotImplemented", f"{connect.subresource} is not served here")
 
 
 def _flag(query: dict[str, str], name: str) -> bool:
@@ -52,7 +51,7 @@ def _number(query: dict[str, str], name: str) -> int | None:
     text = query.get(name)
     if not text:
         return None
-    if not text.isdigit():
+    if not text.isdecimal():
         raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number, not negative')
     return int(text)
 
@@ -82,43 +81,26 @@ async def open_log(connect: Connect, hooks: NodeHooks) -> AsyncIterator[bytes]:
     return await hooks.logs(connect.namespace, connect.name, log_options(connect))
 
 
-async def _log(http: web.BaseRequest, connect: Connect, hooks: NodeHooks) -> web.StreamResponse:
+async def _log(connection: Connection, connect: Connect, hooks: NodeHooks) -> None:
     chunks = await open_log(connect, hooks)
-    response = web.StreamResponse(headers={"content-type": "text/plain"})
-    response.enable_chunked_encoding()
-    await response.prepare(http)
+    connection.begin([("content-type", "text/plain")])
     async for chunk in chunks:
-        await response.write(chunk)
-    await response.write_eof()
-    return response
+        connection.write(chunk)
+        await connection.drain()
+    connection.end()
 
 
-class _Socket:
-    """A websocket as the node agent's channels need it."""
-
-    def __init__(self, socket: web.WebSocketResponse) -> None:
-        self._socket = socket
-
-    async def receive(self) -> bytes | None:
-        """Return the next message, or nothing when the peer is gone."""
-        message = await self._socket.receive()
-        if message.type is WSMsgType.BINARY:
-            return bytes(message.data)
-        return str(message.data).encode() if message.type is WSMsgType.TEXT else None
-
-    async def send(self, message: bytes) -> None:
-        """Send one message."""
-        await self._socket.send_bytes(message)
-
-
-async def _exec(http: web.BaseRequest, connect: Connect, hooks: NodeHooks) -> web.StreamResponse:
-    offered = [
-        word.strip()
-        for header in http.headers.getall("sec-websocket-protocol", [])
-        for word in header.split(",")
-    ]
+async def _exec(
+    connection: Connection, message: Message, connect: Connect, hooks: NodeHooks
+) -> None:
+    offered = [word.strip() for word in message.header("sec-websocket-protocol").split(",")]
     protocol = choose(offered)
-    if protocol is None:
+    is_websocket = is_upgrade(
+        message.header("upgrade"),
+        message.header("connection"),
+        message.header("sec-websocket-key"),
+    )
+    if protocol is None or not is_websocket:
         raise bad_request("exec needs a websocket that speaks v4 or v5 of channel.k8s.io")
     query = dict(connect.query)
     command = tuple(value for name, value in connect.query if name == "command")
@@ -136,12 +118,9 @@ async def _exec(http: web.BaseRequest, connect: Connect, hooks: NodeHooks) -> we
             tty=_flag(query, "tty"),
         ),
     )
-    socket = web.WebSocketResponse(protocols=(protocol,))
     try:
-        await socket.prepare(http)
-        await serve(session, _Socket(socket), protocol)
+        socket = connection.upgrade(protocol)
+        await serve(session, socket, protocol)
+        socket.close()
     finally:
         await session.close()
-        with contextlib.suppress(ConnectionError, asyncio.TimeoutError):
-            await socket.close()
-    return socket

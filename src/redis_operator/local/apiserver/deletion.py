@@ -66,7 +66,7 @@ def read_options(body: Object, query: dict[str, str]) -> tuple[Options, str]:
     """Return the options of a deletion from its body, or else its query, and its dryRun."""
     if not body:
         body = dict(query)
-        if query.get("gracePeriodSeconds", "").lstrip("-").isdigit():
+        if query.get("gracePeriodSeconds", "").lstrip("-").isdecimal():
             body["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
         if "orphanDependents" in query:
             body["orphanDependents"] = query["orphanDependents"] == "true"

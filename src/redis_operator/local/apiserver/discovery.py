@@ -158,9 +158,9 @@ def _rank(version: str) -> tuple[int, int, int, str]:
     text = version.removeprefix("v")
     for stage, word in ((1, "beta"), (0, "alpha")):
         major, found, minor = text.partition(word)
-        if found and major.isdigit() and minor.isdigit():
+        if found and major.isdecimal() and minor.isdecimal():
             return (stage + 1, int(major), int(minor), "")
-    return (3, int(text), 0, "") if text.isdigit() and version[:1] == "v" else (0, 0, 0, version)
+    return (3, int(text), 0, "") if text.isdecimal() and version[:1] == "v" else (0, 0, 0, version)
 
 
 def _plain(row: Resource) -> list[Object]:

@@ -105,7 +105,7 @@ def _missing(kind: str, path: str) -> PatchError:
 
 def _index(container: list[Any], token: str, *, end: int) -> int | None:
     """Read a list index; negative ones count from the end, as the server's library allows."""
-    if not token.removeprefix("-").isdigit():
+    if not token.removeprefix("-").isdecimal():
         return None
     index = int(token)
     if index < 0:

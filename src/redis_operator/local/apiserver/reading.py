@@ -192,7 +192,7 @@ class Reader:
         resource, selection = call.resource, self.selection(call)
         home = self._store.collection(resource.key)
         given = call.options.get("resourceVersion", "")
-        if given and not given.isdigit():
+        if given and not given.isdecimal():
             raise StatusError(500, "", _malformed(given))
         version = _version(call)
         sends = call.options.get("sendInitialEvents")
@@ -313,7 +313,7 @@ def _number(call: Call, option: str) -> int:
 
 def _version(call: Call) -> int:
     text = call.options.get("resourceVersion", "")
-    if text and not text.isdigit():
+    if text and not text.isdecimal():
         raise bad_request(f"invalid resource version: {_malformed(text)}")
     return int(text or "0")
 

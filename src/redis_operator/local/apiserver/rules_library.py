@@ -56,7 +56,9 @@ def _precedence(value: dict[str, str]) -> tuple[Any, ...]:
     match = _SEMVER.fullmatch(value[_VERSION])
     assert match is not None
     before = match[4]
-    parts = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in (before or "").split("."))
+    parts = tuple(
+        (0, int(p), "") if p.isdecimal() else (1, 0, p) for p in (before or "").split(".")
+    )
     return int(match[1]), int(match[2]), int(match[3]), before is None, parts
 
 
@@ -89,7 +91,7 @@ def _ip(value: Any) -> dict[str, str]:
 
 def _cidr(text: str) -> dict[str, str]:
     address, slash, length = text.partition("/")
-    if not slash or not length.isdigit():
+    if not slash or not length.isdecimal():
         raise ValueError(f"no CIDR: {text!r}")
     ipaddress.ip_network(text, strict=False)
     return {_CIDR: f"{ipaddress.ip_address(address)}/{length}"}

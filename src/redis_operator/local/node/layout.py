@@ -79,7 +79,7 @@ class PodFolder:
         """Remove the logs of instances before the previous one."""
         for log in (self.path / "logs" / name).glob("*.log*"):
             number = log.name.partition(".")[0]
-            if number.isdigit() and int(number) < attempt - 1:
+            if number.isdecimal() and int(number) < attempt - 1:
                 with contextlib.suppress(OSError):
                     log.unlink()
 

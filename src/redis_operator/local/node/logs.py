@@ -24,7 +24,7 @@ def _pieces(path: Path) -> list[Path]:
     rotated = sorted(
         (int(piece.suffix[1:]), piece)
         for piece in path.parent.glob(f"{path.name}.*")
-        if piece.suffix[1:].isdigit()
+        if piece.suffix[1:].isdecimal()
     )
     return [piece for _, piece in reversed(rotated)] + [path]
 

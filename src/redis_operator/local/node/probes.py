@@ -75,7 +75,7 @@ def _port_number(port: int | str, ports: Sequence[Mapping[str, Any]]) -> int:
     """Return a port that may be given by name."""
     if isinstance(port, int):
         return port
-    if port.isdigit():
+    if port.isdecimal():
         return int(port)
     for declared in ports:
         if declared.get("name") == port:

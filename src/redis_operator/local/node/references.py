@@ -51,4 +51,4 @@ def version_of_tag(tag: str) -> str:
 
 def version_key(version: str) -> tuple[int, ...]:
     """Return a key that orders versions by number."""
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

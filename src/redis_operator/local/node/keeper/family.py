@@ -80,7 +80,7 @@ def members(
         tree = None
     found = {pid for pid in _in_cgroups(cgroups) if _stat(pid)}
     for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == own:
+        if not name.isdecimal() or int(name) == own:
             continue
         pid = int(name)
         fields = _stat(pid)
