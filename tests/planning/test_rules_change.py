@@ -147,6 +147,24 @@ def test_a_move_under_way_that_is_not_wanted_any_more_is_stopped() -> None:
     assert any("on their way" in reason for reason in advice.blocked)
 
 
+def test_a_move_that_only_finishes_what_is_open_is_let_go_on() -> None:
+    """Else it would be begun and stopped for ever where it takes longer than a look."""
+    database = whole_database(replace(WANTED, shards=4))
+    database.apply_spec(WANTED)
+    source, target = database.server(0, 0), database.server(3, 0)
+    slot = min(source.slots)
+    source.migrating[slot] = target.id
+    target.importing[slot] = source.id
+    seen = database.observe()
+    moving = Moving(source=NodeId(source.id), target=NodeId(target.id), slots=SlotSet([slot]))
+    advice = plan(database.wanted, replace(seen, moving=(moving,)), database.world.now)
+    assert not advice.steps
+    assert any("on their way" in reason for reason in advice.blocked)
+    more = replace(moving, slots=SlotSet([slot, slot + 1]))
+    advice = plan(database.wanted, replace(seen, moving=(more,)), database.world.now)
+    assert StopMoving(source=more.source, target=more.target) in advice.steps
+
+
 def test_no_slots_go_from_a_newer_server_to_an_older_one() -> None:
     """I12"""
     database = whole_database(replace(WANTED, shards=4))

@@ -14,7 +14,7 @@ from ..actions import Action, MoveSlots, StopMoving, at
 from ..advice import Phase, Plan
 from ..calm import unrest
 from ..gates import can_copy
-from ..observed import NodeId, Seen
+from ..observed import Moving, NodeId, Seen
 from ..situation import Situation
 
 __all__ = ["rebalance"]
@@ -114,13 +114,14 @@ def _too_big(situation: Situation, incoming: dict[str, int]) -> str | None:
 
 
 def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
-    """Let moves go on that are still wanted; end those that are not."""
+    """Let moves go on that are still wanted, or that only finish what is open; end the others."""
     givers = {move.source for move in moves}
     takers = {move.target for move in moves}
     stops: list[Action] = []
     notes: list[str] = []
     for move in situation.observed.moving:
-        if move.source in takers or move.target in givers:
+        turned = move.source in takers or move.target in givers
+        if turned and not _only_finishes(situation, move):
             stops.append(StopMoving(source=move.source, target=move.target))
         else:
             notes.append(
@@ -134,3 +135,16 @@ def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
         blocked=tuple(notes),
         phase=Phase.SCALING,
     )
+
+
+def _only_finishes(situation: Situation, move: Moving) -> bool:
+    """Whether every slot of a move is open or has arrived: to stop it would leave them open. I5"""
+    left = move.slots - situation.owned.get(move.target, NO_SLOTS)
+    ends = {move.source, move.target}
+    opened = SlotSet(
+        open_slot.slot
+        for end in ends & situation.by_id.keys()
+        for open_slot in situation.by_id[end].open_slots
+        if open_slot.peer in ends
+    )
+    return not left - opened
