@@ -98,9 +98,8 @@ def _waiting(pod: Pod) -> str:
         ):
             said = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
             last = _last_words(status)
-            return f"{said} (container {status.name})" + (
-                f", which ended with: {last}" * bool(last)
-            )
+            end = f", which ended with: {last}" if last else ""
+            return f"{said} (container {status.name}){end}"
     return ""
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from redis_operator.kube.meta import Key
 from redis_operator.kube.objects import Pod
+from redis_operator.operator.absent import Absences
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.look import has_ended, pod_seen, volume_seen, workload_seen
 from redis_operator.operator.probe import Question, probe
@@ -74,10 +75,12 @@ class Observer:
         world: World,
         links: Links,
         *,
+        absences: Absences,
         timeout: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
+        self._absences = absences
         self._world = world
         self._links = links
         self._timeout = timeout
@@ -105,11 +108,16 @@ class Observer:
         self._drop_old_links(request.key, frozenset(pod.metadata.uid for pod, _ in found))
         answers = await asyncio.gather(*(self._ask(request, pod, seen) for pod, seen in found))
         workloads = [workload_seen(name, w) for w in self._world.workloads_of(request.key)]
+        explained = await self._absences.explain(
+            request.key[0],
+            sorted((w for w in workloads if w), key=lambda w: w.shard),
+            (seen.shard for _, seen in found),
+        )
         classes = self._world.class_map()
         volumes = [volume_seen(name, c, classes) for c in self._world.claims_of(request.key)]
         return Observed(
             nodes=tuple(answers),
-            workloads=tuple(sorted((w for w in workloads if w), key=lambda w: w.shard)),
+            workloads=explained,
             volumes=tuple(v for v in volumes if v),
             elections=elections(request.memory, answers, self._clock()),
             moving=request.memory.moving,

@@ -11,6 +11,7 @@ from redis_operator.kube.config import load
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.meta import Key
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
+from redis_operator.operator.absent import Absences
 from redis_operator.operator.children import Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.links import Links
@@ -85,7 +86,13 @@ def add_databases(
         world=world,
         client=manager.client,
         links=links,
-        observer=Observer(world, links, timeout=settings.probe_timeout, clock=clock),
+        observer=Observer(
+            world,
+            links,
+            absences=Absences(manager.client, clock),
+            timeout=settings.probe_timeout,
+            clock=clock,
+        ),
         children=Children(manager.client, world, applier),
         reporter=Reporter(
             manager.client, applier, manager.recorder, actions_counter(manager.metrics.registry)

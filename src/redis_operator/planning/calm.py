@@ -35,7 +35,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
         return f"shard {shard} has no primary that answers"
     missing = _missing(situation, shard)
     if missing:
-        return f"{missing} does not exist yet"
+        return missing
     for node in situation.pods_of(shard):
         if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
             continue  # nobody counts on it any more: it may go whatever state it is in
@@ -52,7 +52,9 @@ def _missing(situation: Situation, shard: int) -> str | None:
         return None
     present = {node.pod.ordinal for node in situation.pods_of(shard)}
     wanted = range(min(workload.pods, situation.wanted.pods_per_shard))
-    return next((f"{workload.name}-{o}" for o in wanted if o not in present), None)
+    gone = next((f"{workload.name}-{o}" for o in wanted if o not in present), None)
+    why = f": {workload.trouble}" if workload.trouble else ""
+    return f"{gone} does not exist yet{why}" if gone else None
 
 
 def _pod_unrest(node: Node) -> str | None:

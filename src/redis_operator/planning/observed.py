@@ -80,6 +80,9 @@ class Pod(Struct, frozen=True):
     since: float = 0.0  # created at
     restarted_at: str = ""  # the restart request its template carried when it was made
     draining: bool = False  # its node is cordoned, or an eviction of it was refused
+    memory_limit: int = 0  # bytes; 0: none
+    killed_for_memory_at: float = 0.0  # when the server last ended for want of memory
+    unloadable: str = ""  # what the server said of its own files when it gave up loading them
 
 
 class PeerFlag(Enum):
@@ -255,6 +258,7 @@ class Workload(Struct, frozen=True):
     stamp: str = ""  # hash of our intent that was last applied
     restarted_at: str = ""  # the restart request in its template
     deleting: bool = False
+    trouble: str = ""  # why its controller cannot make the pods it lacks, in words
 
 
 class Election(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..actions import DeletePod
 from ..advice import Phase, Plan
+from ..ailments import memory_kill
 from ..calm import shard_unrest, unrest
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
@@ -84,6 +85,9 @@ def _failing(situation: Situation) -> str | None:
             return f"{node.pod.name} does not come up: {node.pod.waiting or node.error}"
         if not node.pod.ready:
             return f"{node.pod.name} is not ready: {node.pod.waiting or 'waiting for it'}"
+        killed = memory_kill(node.pod, situation.now)
+        if killed:
+            return killed
     return None
 
 

@@ -1,0 +1,122 @@
+"""What ails a database and no plan can cure: told in words, with numbers and what to do. Pure.
+
+Each ailment is something a person must act on or know of, seen in one look. None of them stops
+healing, and those that a change could cure do not stop the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from ..api.quantity import format_bytes
+from .observed import Pod, Seen
+from .situation import Situation
+
+__all__ = ["OOM_SECONDS", "Ailment", "ailments", "memory_kill"]
+
+OOM_SECONDS = 600.0
+"""A server that was killed for memory is trusted again after so long without another kill."""
+_UNSYNCED_SECONDS = 60.0
+_COPYING_SECONDS = 600.0
+_FULL, _ROOMY = 0.98, 0.95
+
+
+class Ailment(Struct, frozen=True):
+    """One thing that is wrong: a word for machines and a sentence for people."""
+
+    reason: str
+    message: str
+
+
+def ailments(situation: Situation, told: str = "") -> tuple[Ailment, ...]:
+    """Return what ails a database, the worst first; `told` is the reason that stands now.
+
+    What hovers around a limit is told until it is well away from it, or it would be told and
+    taken back all the time.
+    """
+    checks: tuple[Callable[[Situation, str], Iterator[Ailment]], ...] = (
+        _unloadable,
+        _killed,
+        _refused,
+        _full,
+        _out_of_sync,
+    )
+    return tuple(ailment for check in checks for ailment in check(situation, told))
+
+
+def memory_kill(pod: Pod, now: float) -> str | None:
+    """Say that a server was killed for memory not long ago, with the numbers; else None. ST-09"""
+    if not pod.killed_for_memory_at or now - pod.killed_for_memory_at > OOM_SECONDS:
+        return None
+    limit = f" of {format_bytes(pod.memory_limit)}" if pod.memory_limit else ""
+    times = "once" if pod.restarts <= 1 else f"again and again ({pod.restarts} restarts)"
+    return f"{pod.name} was killed {times} for using more than its memory limit{limit}"
+
+
+def _unloadable(situation: Situation, _: str) -> Iterator[Ailment]:
+    """Files that cannot be loaded. What is needed of them is never deleted. ST-07"""
+    for node in situation.observed.nodes:
+        if node.pod.unloadable:
+            yield Ailment(
+                "CorruptData",
+                f"{node.pod.name} cannot load its files: {node.pod.unloadable}. They are kept "
+                "until another server is known to hold the same data; repair them with the "
+                "engine's check tool, or restore them",
+            )
+
+
+def _killed(situation: Situation, _: str) -> Iterator[Ailment]:
+    for node in situation.observed.nodes:
+        kill = memory_kill(node.pod, situation.now)
+        if kill is None:
+            continue
+        room = ""
+        if isinstance(node, Seen) and node.max_memory:
+            share = round(node.used_memory / node.max_memory, 1)
+            room = (
+                f"; its data take about {share:.0%} of maxmemory ({format_bytes(node.max_memory)})"
+            )
+        advice = "raise spec.resources.limits.memory, add shards, or lower maxmemory in spec.config"
+        yield Ailment("OutOfMemory", f"{kill}{room}: {advice}")
+
+
+def _refused(situation: Situation, _: str) -> Iterator[Ailment]:
+    """Pods that Kubernetes does not let be made: a quota, a limit range, a policy. K-14"""
+    for workload in situation.observed.workloads:
+        if workload.trouble:
+            yield Ailment("PodsRefused", f"{workload.name} lacks pods: {workload.trouble}")
+
+
+def _full(situation: Situation, told: str) -> Iterator[Ailment]:
+    """Memory that is full where nothing may be evicted: every write is refused. ST-09"""
+    enough = _ROOMY if told == "MemoryFull" else _FULL
+    for node in situation.seen:
+        full = node.max_memory and node.used_memory >= enough * node.max_memory
+        if full and node.slots and node.setting("maxmemory-policy") == "noeviction":
+            yield Ailment(
+                "MemoryFull",
+                f"{node.pod.name} has no room left in its {format_bytes(node.max_memory)} (maxmemory) and "
+                "refuses writes: add shards, raise spec.resources.limits.memory, or let it evict "
+                "(maxmemory-policy)",
+            )
+
+
+def _out_of_sync(situation: Situation, _: str) -> Iterator[Ailment]:
+    """Replicas that never get in sync, as when buffers overflow again and again. ST-06"""
+    for node in situation.seen:
+        primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
+        if primary is None or node.replication.link_up or node.loading:
+            continue
+        since = node.replication.down_seconds or max(0.0, situation.now - node.started_at)
+        patience = _COPYING_SECONDS if node.replication.syncing else _UNSYNCED_SECONDS
+        if since < patience:
+            continue
+        doing = "copies it again and again" if node.replication.syncing else "has no link to it"
+        yield Ailment(
+            "ReplicaOutOfSync",
+            f"{node.pod.name} has not been in sync with {primary.pod.name} for more than "
+            f"{patience:.0f} s: it {doing}. If much is written meanwhile, raise "
+            "repl-backlog-size and the replica part of client-output-buffer-limit in spec.config",
+        )
