@@ -68,7 +68,7 @@ class LocalCluster:
 
     def rss_mib(self, role: str) -> float:
         """Return the memory of one part."""
-        return sum(p.memory_info().rss for p in self.processes().get(role, [])) / 2**20
+        return float(sum(p.memory_info().rss for p in self.processes().get(role, []))) / 2**20
 
 
 @contextmanager

@@ -111,6 +111,7 @@ async def _write_gap(binary: EngineBinary, *, assisted: bool) -> float:
 
 async def _new_addresses(binary: EngineBinary) -> list[Row]:
     took = await _moved(binary, assisted=True)
+    assert took is not None, "with the operator it must heal"
     alone = await _moved(binary, assisted=False)
     name = f"all servers back at new addresses: until ok, {binary.name}"
     rows = [at_most(name, took, "s", limit=3)]

@@ -14,7 +14,7 @@ from redis_operator.kube.client import Client
 from redis_operator.kube.config import load
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.objects import PODS, Pod
-from redis_operator.kube.watch import Bookmark
+from redis_operator.kube.watch import Change
 
 _SINGLE = 10
 _IMAGE = "valkey:9.1"  # comes with local mode; only its name is used: the pods sleep
@@ -112,7 +112,7 @@ async def _pods(
         )
         async with asyncio.timeout(60):
             async for event in events:
-                if not isinstance(event, Bookmark) and _runs(event.object):
+                if isinstance(event, Change) and _runs(event.object):
                     names.discard(event.object.metadata.name)
                 if not names:
                     break

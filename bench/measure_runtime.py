@@ -93,7 +93,7 @@ def _stated(name: str, ours: dict[str, Any], peer: dict[str, Any]) -> list[Row]:
 
 
 def _per_event(client: dict[str, Any]) -> float:
-    return float(client["watch_cpu"]) / client["events"] * 1e6
+    return float(client["watch_cpu"]) / int(client["events"]) * 1e6
 
 
 def _per_pod(client: dict[str, Any], pods: int) -> float:

@@ -202,7 +202,7 @@ def _status(number: int, *, ready: bool) -> dict[str, Any]:
 
 
 def _managers(labels: dict[str, str], annotations: dict[str, str]) -> list[dict[str, Any]]:
-    container = {
+    container: dict[str, Any] = {
         ".": {},
         "f:args": {},
         "f:env": {
@@ -218,7 +218,12 @@ def _managers(labels: dict[str, str], annotations: dict[str, str]) -> list[dict[
         "f:readinessProbe": {".": {}, "f:failureThreshold": {}, "f:httpGet": {"f:path": {}}},
         "f:resources": {"f:limits": {"f:cpu": {}, "f:memory": {}}, "f:requests": {"f:cpu": {}}},
     }
-    condition = {".": {}, "f:lastProbeTime": {}, "f:lastTransitionTime": {}, "f:status": {}}
+    condition: dict[str, Any] = {
+        ".": {},
+        "f:lastProbeTime": {},
+        "f:lastTransitionTime": {},
+        "f:status": {},
+    }
     return [
         {
             "manager": "kube-controller-manager",

@@ -16,7 +16,7 @@ from redis_operator.kube.client import Client
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.interning import Interner
 from redis_operator.kube.meta import Key, key_of
-from redis_operator.kube.objects import PODS
+from redis_operator.kube.objects import PODS, Pod
 from redis_operator.runtime.changes import Added, Change
 from redis_operator.runtime.controller import Controller, Watch
 from redis_operator.runtime.informer import Informer
@@ -34,12 +34,12 @@ async def main() -> None:
     reconciled = 0
     seen = 0
 
-    def note(change: Change[object]) -> None:
+    def note(change: Change[Pod]) -> None:
         nonlocal seen
         if isinstance(change, Added):
             return
         seen += 1
-        told.setdefault(key_of(change.new), time.perf_counter())  # type: ignore[union-attr, arg-type]
+        told.setdefault(key_of(change.new), time.perf_counter())  # type: ignore[union-attr]
 
     async def reconcile(key: Key) -> Outcome:
         nonlocal reconciled

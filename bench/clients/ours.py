@@ -9,7 +9,7 @@ from redis_operator.kube.access import Access
 from redis_operator.kube.client import Client
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.interning import Interner
-from redis_operator.kube.objects import PODS
+from redis_operator.kube.objects import PODS, Pod
 from redis_operator.runtime.changes import Change, Deleted
 from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.store import by_label
@@ -22,7 +22,7 @@ async def main() -> None:
     seen = 0
     ended = asyncio.Event()
 
-    def handle(change: Change[object]) -> None:
+    def handle(change: Change[Pod]) -> None:
         nonlocal seen
         seen += 1
         if seen == pods + events and not isinstance(change, Deleted):

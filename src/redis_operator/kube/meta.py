@@ -161,7 +161,9 @@ _EMPTY: Final = ObjectMeta()
 
 def meta_of(obj: HasMetadata | Mapping[str, Any]) -> ObjectMeta:
     """Return an object's metadata, be it a Struct or a plain value."""
-    if not isinstance(obj, Struct) and isinstance(obj, Mapping):  # the second test is a slow one
+    if isinstance(obj, Projected):  # first, because it is the quickest test and the usual case
+        return obj.metadata
+    if isinstance(obj, Mapping):
         found = msgspec.convert(obj, _OnlyMeta).metadata
         return found if isinstance(found, ObjectMeta) else _EMPTY
     return obj.metadata

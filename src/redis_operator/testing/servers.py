@@ -21,6 +21,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from msgspec import Struct
 
@@ -167,7 +168,7 @@ class Server:
         """A new connection, with `credentials` where they are set."""
         return await connect(self.address, timeout=5, credentials=self.credentials, on_lost=on_lost)
 
-    async def ask(self, *commands: Command[object]) -> list[object]:
+    async def ask(self, *commands: Command[Any]) -> list[object]:
         """Run commands on a connection of their own and give values and errors."""
         async with await self.connect() as connection:
             return list(await connection.run_all(commands, timeout=30))
