@@ -97,9 +97,9 @@ def _full(situation: Situation, told: str) -> Iterator[Ailment]:
         if full and node.slots and node.setting("maxmemory-policy") == "noeviction":
             yield Ailment(
                 "MemoryFull",
-                f"{node.pod.name} has no room left in its {format_bytes(node.max_memory)} (maxmemory) and "
-                "refuses writes: add shards, raise spec.resources.limits.memory, or let it evict "
-                "(maxmemory-policy)",
+                f"{node.pod.name} has no room left in its {format_bytes(node.max_memory)} "
+                "(maxmemory) and refuses writes: add shards, raise spec.resources.limits.memory, "
+                "or let it evict (maxmemory-policy)",
             )
 
 
