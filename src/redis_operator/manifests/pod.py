@@ -122,6 +122,8 @@ def _server(redis: Redis, facts: Facts) -> Object:
             {"name": "users", "mountPath": _USERS, "readOnly": True},
         ],
         "securityContext": _locked_down(),
+        # What a server says when it gives up reaches the pod's status, and from there people.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         **_probes(),
     }
     return found
