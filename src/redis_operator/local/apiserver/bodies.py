@@ -139,6 +139,12 @@ def _unrecognized(kind: str, body: bytes, value: Any) -> StatusError:
 
 def _read_json(body: bytes, twice: list[tuple[int, str]]) -> Any:
     """Return what a JSON text holds; remember which keys of which objects came twice."""
+    try:
+        value = msgspec.json.decode(body)
+        if msgspec.json.encode(value) == body:
+            return value  # as programs write it; nothing came twice, or it would be shorter now
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        pass  # said below in the words clients know
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redis_operator.local.apiserver.builtin_defaults import fill
+from redis_operator.local.apiserver.builtin_filling import fill
 from redis_operator.local.apiserver.builtin_prepare import prepare
 from redis_operator.local.apiserver.builtin_problems import problems
 from redis_operator.local.apiserver.builtin_schemas import published, schema_of

@@ -1,8 +1,6 @@
-"""What Go code fills in when it reads an object of a built-in kind.
+"""What Go code fills in when it reads an object of a built-in kind, by definition.
 
-One walk along the schema brings an object into the form that Go would write: nulls and empty
-optional fields go, structs appear, amounts are written canonically, and each definition gets the
-defaults listed here. What needs thought is a function, named in `_SPECIAL`.
+Plain defaults are listed; what needs thought is a function. `builtin_filling` lays them out.
 """
 
 from __future__ import annotations
@@ -11,9 +9,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from redis_operator.local.apiserver.quantities import canonical_quantity
-
-__all__ = ["fill", "writable"]
+__all__ = ["DEFAULTS", "SPECIAL"]
 
 _CORE = "io.k8s.api.core.v1."
 _APPS = "io.k8s.api.apps.v1."
@@ -31,7 +27,7 @@ _WEBHOOK: dict[str, Any] = {
     "timeoutSeconds": 10,
 }
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     _CORE + "PodSpec": {
         "dnsPolicy": "ClusterFirst",
         "restartPolicy": "Always",
@@ -238,7 +234,7 @@ def _definition_spec(spec: dict[str, Any]) -> None:
         names.setdefault("listKind", f"{names['kind']}List")
 
 
-_SPECIAL: dict[str, Callable[[dict[str, Any]], None]] = {
+SPECIAL: dict[str, Callable[[dict[str, Any]], None]] = {
     _CORE + "Container": _pull_policy,
     _CORE + "EphemeralContainer": _pull_policy,
     _CORE + "PodSpec": _pod_spec,
@@ -256,71 +252,3 @@ _SPECIAL: dict[str, Callable[[dict[str, Any]], None]] = {
     "io.k8s.api.rbac.v1.Subject": _subject,
     _CRDS + "CustomResourceDefinitionSpec": _definition_spec,
 }
-_EMPTY: tuple[Any, ...] = ("", 0, [], {}, None)
-
-
-def _is_unset(schema: dict[str, Any]) -> bool:
-    """Tell whether an empty value in this field is the same as none, as it is in Go's own types."""
-    return "default" in schema or bool(schema.get("x-omit-empty"))
-
-
-def _is_struct(schema: dict[str, Any]) -> bool:
-    return schema.get("default") == {} and "properties" in schema
-
-
-def fill(schema: dict[str, Any], value: Any) -> Any:
-    """Bring a value into the form Go would write, defaults included; objects change in place."""
-    if schema.get("x-quantity"):
-        return canonical_quantity(str(value)) if isinstance(value, str | int | float) else value
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return value
-    if isinstance(value, list):
-        items = schema.get("items", {})
-        value[:] = [fill(items, item) for item in value]
-    elif isinstance(value, dict):
-        _fill_object(schema, value)
-    return value
-
-
-def _fill_object(schema: dict[str, Any], value: dict[str, Any]) -> None:
-    properties: dict[str, Any] = schema.get("properties", {})
-    writable(schema, value)
-    name = schema.get("x-definition", "")
-    for field, default in _DEFAULTS.get(name, {}).items():
-        if value.get(field) in (None, "") and (field not in value or _is_unset(properties[field])):
-            value[field] = dict(default) if isinstance(default, dict) else default
-    rest = schema.get("additionalProperties")
-    for field, item in value.items():
-        sub = properties.get(field, rest)
-        if isinstance(sub, dict) and item is not None:
-            value[field] = fill(sub, item)
-        elif isinstance(rest, dict) and rest.get("type") == "string":
-            value[field] = ""
-    special = _SPECIAL.get(name)
-    if special is not None:
-        special(value)
-
-
-def writable(schema: dict[str, Any], value: dict[str, Any]) -> None:
-    """Drop nulls and empty optional fields of an object; add the fields Go always writes."""
-    for field, sub in schema.get("properties", {}).items():
-        item = value.get(field)
-        if item is None:
-            _absent(field, sub, value)
-        elif field == "managedFields":
-            continue  # an empty list asks for the record to be dropped
-        elif sub.get("x-omit-empty") and item in _EMPTY and not _is_struct(sub):
-            del value[field]
-        elif "default" in sub and sub["default"] not in _EMPTY and item == "":
-            value[field] = sub["default"]
-
-
-def _absent(field: str, schema: dict[str, Any], value: dict[str, Any]) -> None:
-    if schema.get("x-write-null"):
-        value[field] = None
-    elif "default" in schema and not isinstance(schema["default"], dict):
-        value[field] = schema["default"]
-    elif _is_struct(schema):
-        value[field] = {}
-    else:
-        value.pop(field, None)

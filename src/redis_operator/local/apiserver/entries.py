@@ -10,9 +10,9 @@ import msgspec
 
 from .resources import Resource
 from .selectors import Requirement, matches
-from .store import Entry, Store, pack
+from .store import Entry, Store, pack, unpack
 
-__all__ = ["FieldIndex", "Selection", "decode", "encode"]
+__all__ = ["FieldIndex", "Selection", "copied", "decode", "encode"]
 
 Object = dict[str, Any]
 
@@ -67,6 +67,11 @@ def decode(body: bytes) -> Object:
     return _decoder.decode(body)
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of what was or will be JSON, free to be changed."""
+    return msgspec.json.decode(_encoder.encode(value))
+
+
 def value_at(value: Any, path: str) -> Any:
     """Return what a dotted path leads to, or nothing."""
     for part in path.split("."):
@@ -103,10 +108,17 @@ class FieldIndex:
         self._paths[collection] = paths
         home = store.collection(collection)
         for key, entry in home.entries.items():
-            home.entries[key] = self.read(collection, entry.body)
+            home.entries[key] = self.read(collection, entry.kept)
 
     def entry(self, collection: str, value: Object, body: bytes) -> Entry:
         """Return the store's entry for an object and its encoding."""
+        return self._entry(collection, value, pack(body))
+
+    def read(self, collection: str, kept: bytes) -> Entry:
+        """Return the entry for an object as it was kept."""
+        return self._entry(collection, decode(unpack(kept)), kept)
+
+    def _entry(self, collection: str, value: Object, kept: bytes) -> Entry:
         metadata = value["metadata"]
         labels = metadata.get("labels")
         return Entry(
@@ -114,16 +126,12 @@ class FieldIndex:
             name=metadata["name"],
             uid=metadata.get("uid", ""),
             version=int(metadata.get("resourceVersion") or 0),
-            kept=pack(body),
+            kept=kept,
             labels={sys.intern(k): sys.intern(v) for k, v in labels.items()} if labels else {},
             fields=tuple(
                 sys.intern(_text(value_at(value, path), path)) for path in self.paths(collection)
             ),
         )
-
-    def read(self, collection: str, body: bytes) -> Entry:
-        """Return the entry for a stored body."""
-        return self.entry(collection, decode(body), body)
 
 
 class Selection(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from redis_operator.local.apiserver.causes import go_value
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
 FieldSet = dict[str, Any]
 
 _ITSELF = "."
+_sorting = msgspec.json.Encoder(order="sorted")
 _RANK = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
 
 
@@ -153,7 +156,11 @@ def _order(element: str) -> tuple[int, str]:
 
 
 def ordered(fields: FieldSet) -> FieldSet:
-    """Sort a set as the API server writes it."""
+    """Sort a set as the API server writes it; the result is fresh at every level."""
+    text = _sorting.encode(fields)
+    if b'"i:' not in text:  # without indices that is the order of the texts
+        found: FieldSet = msgspec.json.decode(text)
+        return found
     return {key: ordered(fields[key]) for key in sorted(fields, key=_order)}
 
 

@@ -54,7 +54,7 @@ Bits = Callable[[int], int]
 
 def timestamp(now: datetime) -> str:
     """Return an instant as objects carry it."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{now.isoformat()[:19]}Z"
 
 
 def new_uid(bits: Bits) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -15,13 +15,13 @@ from .calls import Call
 from .causes import forbidden, go_value, required
 from .causes import invalid as invalid_cause
 from .decoding import converted, go_map
-from .entries import Object
+from .entries import Object, copied
 from .kinds import schema_for
 from .metadata import check_shape
 from .ownership import ignored_by
 from .patch import PatchError, json_patch, merge_patch, strategic_merge
 from .status import StatusError, bad_request, invalid
-from .unknown import report, strict_text, type_problem, unknown_fields
+from .unknown import is_plain, report, strict_text, type_problem, unknown_fields
 
 __all__ = ["CUSTOM_PATCHES", "PATCHES", "Patched", "patch_of", "unpatched"]
 
@@ -43,7 +43,7 @@ class Patched(Struct, frozen=True):
     def on(self, call: Call, live: Object | None, *, now: str) -> Object:
         """Return what the object becomes; `live` is free to be changed."""
         if self.is_apply:
-            return _applied(call, live, copy.deepcopy(self.intent), now)
+            return _applied(call, live, copied(self.intent), now)
         schema = schema_for(call.resource)
         try:
             match self.media:
@@ -56,8 +56,8 @@ class Patched(Struct, frozen=True):
         except PatchError as error:
             raise unpatched(error) from error
         if self.media == STRATEGIC_PATCH:
-            return _whole(call, result, go_map(self.intent))
-        return _whole(call, result, go_value(result))
+            return _whole(call, result, lambda: go_map(self.intent))
+        return _whole(call, result, lambda: go_value(result))
 
 
 def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
@@ -147,29 +147,33 @@ def _contested(error: ApplyConflict) -> StatusError:
     return StatusError(409, "Conflict", error.message, details={"causes": causes})
 
 
-def _whole(call: Call, result: Any, shown: str) -> Object:
+def _whole(call: Call, result: Any, shown: Callable[[], str]) -> Object:
     """Return what a patch made, if it is still an object of its kind."""
     if not isinstance(result, dict):
         raise bad_request("the patch leaves no object")
     resource = call.resource
     if (result.get("kind"), result.get("apiVersion")) != (resource.kind, resource.api_version):
         raise _unfit(
-            shown,
+            shown(),
             f'no kind "{result.get("kind")}" is registered for version'
             f' "{result.get("apiVersion")}"',
         )
-    problem = type_problem(call, result)
-    if problem is not None:
-        is_strategic = shown.startswith("map[")
-        raise _unfit(shown, converted(problem) if is_strategic else problem)
-    found = unknown_fields(call, result)
-    report(call, found, _unfit(shown, strict_text(found)))
+    if not is_plain(call, result):
+        _drop_unknown(call, result, shown)
     if result["metadata"].get("name") != call.name:
         raise bad_request(
             f"the name of the object ({result['metadata'].get('name', '')}) does not match the"
             f" name on the URL ({call.name})"
         )
     return result
+
+
+def _drop_unknown(call: Call, result: Object, shown: Callable[[], str]) -> None:
+    text, problem = shown(), type_problem(call, result)
+    if problem is not None:
+        raise _unfit(text, converted(problem) if text.startswith("map[") else problem)
+    found = unknown_fields(call, result)
+    report(call, found, lambda: _unfit(text, strict_text(found)))
 
 
 def _unfit(shown: str, problem: str) -> StatusError:

@@ -14,6 +14,7 @@ _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _NANO = Fraction(1, 10**9)
 
 
+@lru_cache(maxsize=2048)
 def parse_quantity(text: str) -> Fraction | None:
     """Read an amount, or give nothing if it is none."""
     match = _FORM.fullmatch(text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from redis_operator.local.apiserver.builtin_defaults import writable
+from redis_operator.local.apiserver.builtin_filling import writable
 from redis_operator.local.apiserver.builtin_schemas import OBJECT_META, definition
 from redis_operator.local.apiserver.causes import Cause
 from redis_operator.local.apiserver.schema_structure import check_structural

@@ -49,6 +49,7 @@ __all__ = ["ADMIN", "ApiServer", "Settings"]
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 _OLD_WATCH = "watch-of-one"
 _CHANCE = random.SystemRandom()
+_Routed = tuple[Resource, str, str, str]
 
 
 class Settings(Struct, frozen=True):
@@ -97,28 +98,28 @@ class ApiServer:
 
     def handle(self, request: Request, user: User = ADMIN, *, lag: int = 0) -> Steps[Answer]:
         """Answer one request; refusals are answers too."""
+        routed = self._route(request.path)
         try:
-            answer = yield from self._dispatch(request, user, lag)
+            answer = yield from self._dispatch(request, routed, user, lag)
         except StatusError as error:
             answer = refusal(error)
         code = answer.status if isinstance(answer, Response) else 200
-        self._answered[request.method, self._resource_name(request.path), code] += 1
+        # counted only under what exists, so that labels stay few
+        self._answered[request.method, routed[0].key if routed else "", code] += 1
         return answer
-
-    def _resource_name(self, path: str) -> str:
-        """Return what a request is counted under; only what exists, so that labels stay few."""
-        routed = self._route(path)
-        return routed[0].key if routed is not None else ""
 
     def report(self, error: Exception) -> None:
         """Take note of a failure that is a bug of ours."""
         self.failures.append(error)
 
-    def _dispatch(self, request: Request, user: User, lag: int) -> Steps[Answer]:
+    def _dispatch(
+        self, request: Request, routed: _Routed | None, user: User, lag: int
+    ) -> Steps[Answer]:
         headers = {name.lower(): value for name, value in request.headers}
         user = self._impersonated(user, headers)
-        request = _without_watch(request)
-        routed = self._route(request.path)
+        if routed is None and "/watch/" in request.path:
+            request = _without_watch(request)
+            routed = self._route(request.path)
         if routed is None:
             self._authorize_path(user, request)
             return self._plain(request, headers) or self._unrouted(request.path)
@@ -282,9 +283,11 @@ class ApiServer:
             lines.append(f"apiserver_longrunning_requests{{{labels}}} {len(home.wakers)}")
         return "\n".join(lines) + "\n"
 
-    def _route(self, path: str) -> tuple[Resource, str, str, str] | None:
+    def _route(self, path: str) -> _Routed | None:
         """Return what a path is about: resource, namespace, name and subresource."""
-        parts = [unquote(part) for part in path.strip("/").split("/")]
+        parts = path.strip("/").split("/")
+        if "%" in path:
+            parts = [unquote(part) for part in parts]
         if "" in parts or any("/" in part for part in parts):
             return None
         match parts:

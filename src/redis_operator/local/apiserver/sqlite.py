@@ -9,7 +9,7 @@ death of the machine may lose the last moments, but never tears a change.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .store import Change, Entry, Store
@@ -40,32 +40,34 @@ class SqliteJournal:
         self._connection.executescript(_TABLES)
 
     def version(self) -> int:
-        """Return the last version this file knows of."""
+        """Return the last version this file knows of: of an object, or of a deletion."""
         row = self._connection.execute("SELECT value FROM facts WHERE name='version'").fetchone()
-        return int(row[0]) if row else 1
+        (newest,) = self._connection.execute("SELECT max(version) FROM objects").fetchone()
+        return max(int(row[0]) if row else 1, newest or 1)
 
-    def objects(self) -> list[tuple[str, bytes]]:
-        """Return every object kept, with the collection it belongs to."""
-        return self._connection.execute(
+    def objects(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every object as it was kept, with the collection it belongs to."""
+        yield from self._connection.execute(
             "SELECT collection, body FROM objects ORDER BY collection, key"
-        ).fetchall()
+        )
 
     def record(self, collection: str, change: Change) -> None:
         """Write one change and the version it made, in one transaction."""
+        entry = change.entry
+        if change.deleted:
+            self._delete(collection, entry.key, change.version)
+        else:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)",
+                (collection, entry.key, change.version, entry.kept),
+            )
+
+    def _delete(self, collection: str, key: str, version: int) -> None:
         run = self._connection.execute
         run("BEGIN IMMEDIATE")
         try:
-            if change.deleted:
-                run(
-                    "DELETE FROM objects WHERE collection=? AND key=?",
-                    (collection, change.entry.key),
-                )
-            else:
-                run(
-                    "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)",
-                    (collection, change.entry.key, change.version, change.entry.body),
-                )
-            run("INSERT OR REPLACE INTO facts VALUES ('version', ?)", (str(change.version),))
+            run("DELETE FROM objects WHERE collection=? AND key=?", (collection, key))
+            run("INSERT OR REPLACE INTO facts VALUES ('version', ?)", (str(version),))
             run("COMMIT")
         except BaseException:
             if self._connection.in_transaction:
@@ -78,8 +80,8 @@ class SqliteJournal:
 
 
 def open_store(journal: SqliteJournal, read: Callable[[str, bytes], Entry]) -> Store:
-    """Return a store with everything the journal kept; `read` makes entries of bodies."""
+    """Return a store with everything the journal kept; `read` makes entries of that."""
     store = Store(journal, version=journal.version())
-    for collection, body in journal.objects():
-        store.load(collection, read(collection, body))
+    for collection, kept in journal.objects():
+        store.load(collection, read(collection, kept))
     return store

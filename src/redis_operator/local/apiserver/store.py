@@ -21,17 +21,26 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["Change", "Collection", "Entry", "Journal", "Lost", "Store", "pack"]
+__all__ = ["Change", "Collection", "Entry", "Journal", "Lost", "Store", "pack", "unpack"]
 
 HISTORY = 10_000
 """Changes kept per collection; about what a busy hour of a small cluster makes."""
 
 _LARGE = 4096  # below, packing costs more time than the room is worth
+_WINDOW, _MEMORY = 13, 5  # small: preparing a window takes longer than packing an object
 
 
 def pack(body: bytes) -> bytes:
     """Return a body as it is kept: large ones small, since ten thousand pods are mostly names."""
-    return zlib.compress(body, 1) if len(body) > _LARGE else body
+    if len(body) <= _LARGE:
+        return body
+    packer = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, _MEMORY)
+    return packer.compress(body) + packer.flush()
+
+
+def unpack(kept: bytes) -> bytes:
+    """Return the JSON of what is kept."""
+    return kept if kept.startswith(b"{") else zlib.decompress(kept, _WINDOW)
 
 
 class Entry(Struct, frozen=True, gc=False):
@@ -48,7 +57,7 @@ class Entry(Struct, frozen=True, gc=False):
     @property
     def body(self) -> bytes:
         """The object as the JSON it is answered with."""
-        return self.kept if self.kept.startswith(b"{") else zlib.decompress(self.kept)
+        return unpack(self.kept)
 
     @property
     def key(self) -> str:

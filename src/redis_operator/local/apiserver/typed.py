@@ -31,6 +31,7 @@ __all__ = [
 _ABSENT: Any = object()
 _ITSELF = "."
 _UNKNOWN: dict[str, Any] = {}
+_CONTAINERS = (dict, list)
 
 
 class Comparison(Struct, frozen=True):
@@ -123,7 +124,7 @@ def field_set(schema: dict[str, Any], value: dict[str, Any]) -> FieldSet:
 
 
 def _field_node(schema: dict[str, Any], value: Any, *, member: bool) -> FieldSet | None:
-    if not isinstance(value, dict | list) or _is_atomic(schema, value):
+    if not isinstance(value, _CONTAINERS) or _is_atomic(schema, value):
         return {}
     if isinstance(value, dict):
         if not value:
@@ -232,12 +233,17 @@ def _compare_lists(
 
 def _everything(schema: dict[str, Any], value: Any) -> FieldSet:
     """Collect a value with all that is below it, each node a member."""
-    if not isinstance(value, dict | list) or not value or _is_atomic(schema, value):
+    if not value or not isinstance(value, _CONTAINERS) or _is_atomic(schema, value):
         return {}
     result: FieldSet = {_ITSELF: {}}
     if isinstance(value, dict):
+        properties = schema.get("properties") or _UNKNOWN
         for name, item in value.items():
-            result[f"f:{name}"] = _everything(_sub(schema, name)[0], item)
+            if item and isinstance(item, _CONTAINERS):
+                sub = properties.get(name) or _sub(schema, name)[0]
+                result["f:" + name] = _everything(sub, item)
+            else:
+                result["f:" + name] = {}
         return result
     keys, items = _list_keys(schema) or [], schema.get("items") or _UNKNOWN
     for element, found in _items(schema, keys, value).items():

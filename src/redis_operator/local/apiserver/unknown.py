@@ -6,7 +6,7 @@ dropped silently, with a warning, or refused, as the client asked with `fieldVal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .calls import Call
 from .causes import Cause, too_long
@@ -14,9 +14,18 @@ from .decoding import mistyped
 from .entries import Object
 from .kinds import drop_unknown, schema_for
 from .metadata import check_shape, prune_metadata
+from .shapes import fits
 from .status import StatusError, bad_request, invalid
 
-__all__ = ["accept_fields", "check_directive", "report", "strict_text", "unknown_fields"]
+__all__ = [
+    "accept_fields",
+    "check_directive",
+    "is_plain",
+    "report",
+    "strict_text",
+    "type_problem",
+    "unknown_fields",
+]
 
 _LONGEST_MANAGER = 128
 _DIRECTIVES = ("", "Ignore", "Warn", "Strict")
@@ -35,6 +44,16 @@ def check_directive(call: Call) -> None:
     if len(call.options.get("fieldManager", "")) > _LONGEST_MANAGER:
         cause = too_long("fieldManager", _LONGEST_MANAGER)
         raise invalid("meta.k8s.io", call.options_kind, "", [cause])
+
+
+def is_plain(call: Call, value: Object) -> bool:
+    """Tell at once of most objects that nothing in them is mistyped or unknown."""
+    resource = call.resource
+    return (
+        resource.custom is None
+        and "metadata" in value
+        and fits(resource.group, resource.version, resource.kind, value)
+    )
 
 
 def type_problem(call: Call, value: Object) -> str | None:
@@ -63,18 +82,21 @@ def accept_fields(call: Call, value: Object, duplicates: Sequence[str]) -> None:
     """Refuse wrong types; drop unknown fields, and warn of them or refuse as the client asked."""
     kind, version = call.resource.kind, call.resource.version
     subject = f'{kind} in version "{version}" cannot be handled as a {kind}'
-    problem = type_problem(call, value)
-    if problem is not None:
-        raise bad_request(f"{subject}: {problem}")
-    found = unknown_fields(call, value) + [f'duplicate field "{key}"' for key in duplicates]
-    report(call, found, bad_request(f"{subject}: {strict_text(found)}"))
+    found: list[str] = []
+    if not is_plain(call, value):
+        problem = type_problem(call, value)
+        if problem is not None:
+            raise bad_request(f"{subject}: {problem}")
+        found = unknown_fields(call, value)
+    found += [f'duplicate field "{key}"' for key in duplicates]
+    report(call, found, lambda: bad_request(f"{subject}: {strict_text(found)}"))
 
 
-def report(call: Call, found: Sequence[str], refusal: StatusError) -> None:
+def report(call: Call, found: Sequence[str], refusal: Callable[[], StatusError]) -> None:
     """Warn of unknown fields or raise the refusal, as the client asked."""
     directive = call.options.get("fieldValidation", "") or "Warn"
     if not found or directive == "Ignore":
         return
     if directive == "Strict":
-        raise refusal
+        raise refusal()
     call.warnings.extend(found)

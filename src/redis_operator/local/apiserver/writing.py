@@ -9,7 +9,6 @@ named the version it wanted to change.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +21,7 @@ from .bodies import read_body
 from .calls import Call, Steps
 from .core import Core
 from .deletion import is_finished
-from .entries import Object
+from .entries import Object, copied
 from .kinds import complete, fill_defaults, find_problems
 from .lifecycle import check_namespace
 from .metadata import fill_new, generate_name, keep_identity, tidy, timestamp
@@ -111,7 +110,7 @@ class Writer:
             )
         if self._core.entry(call.resource.key, call.namespace, call.name) is None:
             return (yield from self._create_by_update(call, value))
-        entry = yield from self.change(call, lambda _live, _entry: copy.deepcopy(value))
+        entry = yield from self.change(call, lambda _live, _entry: copied(value))
         return self._reader.show(call, entry, 200)
 
     def _create_by_update(self, call: Call, value: Object) -> Steps[Response]:
@@ -184,7 +183,7 @@ class Writer:
         """Try once; nothing means that somebody else wrote while admission was asked."""
         resource = call.resource
         live = self._core.load(resource, entry)
-        new = change(copy.deepcopy(live), entry)
+        new = change(copied(live), entry)
         if not versionless:
             self._check_precondition(call, new, live, patched)
         keep_identity(new["metadata"], live["metadata"])
@@ -257,7 +256,7 @@ class Writer:
         if not given and patched is None and not is_unconditional(resource):
             cause = names.invalid_version()
             raise invalid(resource.group, resource.plural, call.name, [cause])
-        if given and not given.isdigit():
+        if given and not given.isdecimal():
             text = f'strconv.ParseUint: parsing "{given}": invalid syntax'
             raise StatusError(500, "", text)
         if given and given != current:
