@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from msgspec.structs import replace
 
 from .authenticate import Authenticator
+from .calls import CallWebhook, Outcome
 from .certificates import Authority, kubeconfig, server_context, write_private
 from .entries import FieldIndex
 from .http import HttpServer
 from .server import ApiServer, Settings
 from .sqlite import SqliteJournal, open_store
-from .webhooks import WebhookCaller
 
 __all__ = ["Daemon"]
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+class _Webhooks:
+    """Calls webhooks; what that needs is loaded with the first one, since most have none."""
+
+    def __init__(self) -> None:
+        self._caller: Any = None
+
+    async def __call__(self, effect: CallWebhook) -> Outcome:
+        """Post a review and return the answer, or why there is none."""
+        if self._caller is None:
+            self._made(await asyncio.to_thread(import_module, ".webhooks", __package__))
+        outcome: Outcome = await self._caller(effect)
+        return outcome
+
+    def _made(self, module: ModuleType) -> None:
+        if self._caller is None:  # two may have been first
+            self._caller = module.WebhookCaller()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._caller is not None:
+            await self._caller.close()
 
 
 class Daemon:
@@ -44,7 +71,7 @@ class Daemon:
         chosen = replace(settings or Settings(), root_ca=root_ca)
         store = open_store(self._journal, FieldIndex().read)
         self.server = ApiServer(store, clock=_now, settings=chosen, token_key=self._token_key())
-        self.webhooks = WebhookCaller()
+        self.webhooks = _Webhooks()
         self.http = HttpServer(
             self.server, Authenticator(self.server.tokens), perform=self.webhooks
         )

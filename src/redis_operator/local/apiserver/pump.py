@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from .calls import Answer, CallWebhook, Outcome, Steps
 from .watch import Watch
 
-__all__ = ["BOOKMARK_EVERY", "Perform", "drive", "pump"]
+__all__ = ["BOOKMARK_EVERY", "Feed", "Perform", "drive", "finish", "pump"]
 
 BOOKMARK_EVERY = 60.0
 _BEFORE_END = 2.0
@@ -23,6 +23,15 @@ async def drive(steps: Steps[Answer], perform: Perform) -> Answer:
     """Run the core to its answer, doing what it asks for on the way."""
     try:
         effect = next(steps)
+    except StopIteration as done:
+        answer: Answer = done.value
+        return answer
+    return await finish(steps, effect, perform)
+
+
+async def finish(steps: Steps[Answer], effect: CallWebhook, perform: Perform) -> Answer:
+    """Run the core to its answer from the first thing it asks for."""
+    try:
         while True:
             effect = steps.send(await perform(effect))
     except StopIteration as done:
@@ -30,6 +39,64 @@ async def drive(steps: Steps[Answer], perform: Perform) -> Answer:
         return answer
     finally:
         steps.close()
+
+
+class Feed:
+    """Writes what a watch has to say until it ends, without a task of its own.
+
+    `write` takes bytes, `done` is told once when there will be no more, and nothing is written
+    while `has_room` says no; `flush` goes on after that.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        loop: asyncio.AbstractEventLoop,
+        write: Callable[[bytes], None],
+        done: Callable[[], None],
+        has_room: Callable[[], bool],
+    ) -> None:
+        self._watch, self._loop = watch, loop
+        self._write, self._done, self._has_room = write, done, has_room
+        self._is_woken = False
+        self._end = loop.time() + watch.timeout
+        self._timers = [loop.call_at(self._end, self._expire)]
+        if watch.bookmarks:
+            mark = _next_mark(loop.time(), self._end)
+            self._timers.append(loop.call_at(mark, self._mark))
+        watch.on_ready = self._wake
+
+    def flush(self) -> None:
+        """Write what there is, as far as there is room."""
+        self._is_woken = False
+        while self._has_room() and (lines := self._watch.poll()):
+            self._write(b"".join(lines) if len(lines) > 1 else lines[0])
+        if self._watch.ended:
+            self._expire()
+
+    def close(self) -> None:
+        """Let go of the watch; nobody listens any more."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._watch.close()
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self.flush)
+
+    def _expire(self) -> None:
+        if self._timers:
+            self.close()
+            self._done()
+
+    def _mark(self) -> None:
+        mark = _next_mark(self._loop.time(), self._end)
+        if mark < self._end:
+            self._timers[1] = self._loop.call_at(mark, self._mark)
+        if self._has_room():
+            self._write(b"".join(self._watch.mark()))
 
 
 async def pump(watch: Watch) -> AsyncIterator[bytes]:
