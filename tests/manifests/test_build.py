@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -343,6 +344,23 @@ def test_a_directive_whose_default_nobody_knows_goes_with_a_restart() -> None:
 def test_the_config_map_remembers_what_was_ever_set() -> None:
     [found] = by_kind(database(config={"hz": 5}), "ConfigMap")
     assert found["metadata"]["annotations"][names.SETTINGS_ANNOTATION] == "hz"
+
+
+def test_a_file_has_only_values_that_a_server_was_seen_to_take() -> None:
+    redis = database(config={"maxmemory-policy": "keep-everything", "hz": 20, "timeout": 7})
+    tried = msgspec.structs.replace(FACTS, accepted={"hz": "15", "timeout": "7", "maxmemory": "0"})
+    [found] = [d for d in build(redis, tried) if d["kind"] == "ConfigMap"]
+    lines = found["data"]["valkey-9.1.conf"].splitlines()
+    assert {"maxmemory-policy noeviction", "hz 15", "timeout 7"} <= set(lines)
+    kept = json.loads(found["metadata"]["annotations"][names.ACCEPTED_ANNOTATION])
+    assert kept == {"hz": "15", "timeout": "7", "maxmemory": "0"}
+
+
+def test_a_new_database_starts_with_all_its_settings() -> None:
+    [found] = by_kind(database(config={"hz": 20}), "ConfigMap")
+    assert "hz 20" in found["data"]["valkey-9.1.conf"].splitlines()
+    kept = json.loads(found["metadata"]["annotations"][names.ACCEPTED_ANNOTATION])
+    assert kept == {"hz": "20", "maxmemory": "0"}
 
 
 def test_old_versions_get_no_directive_they_do_not_know() -> None:

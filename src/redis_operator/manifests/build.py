@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from redis_operator.api.redis import Redis
 from redis_operator.redis.versions import Ability, can
 
 from . import names
-from .config import config_file, config_file_name
+from .config import config_file, config_file_name, proven
 from .facts import Facts
 from .network import network_policy
 from .objects import Object, make, stamp
@@ -56,10 +58,12 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     """Scripts, and a configuration file for each version that runs or shall run."""
     files = {"boot.sh": BOOT, "ready.sh": READY}
     for version in sorted({facts.version, *facts.running}):
-        files[config_file_name(version)] = config_file(redis.spec, version)
+        files[config_file_name(version)] = config_file(redis.spec, version, facts.accepted)
     if not all(can(version, Ability.ANNOUNCE_HOSTNAME) for version in facts.running):
         files["without-hostnames"] = ""
     once_set = facts.once_set | redis.spec.config.keys()
     marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
+    accepted = proven(redis.spec, facts.version, facts.accepted)
+    marks[names.ACCEPTED_ANNOTATION] = msgspec.json.encode(accepted, order="sorted").decode()
     name = names.config_map(redis.metadata.name)
     return make(redis, "ConfigMap", name, {"data": files}, annotations=marks)

@@ -6,6 +6,7 @@ person wrote under `spec.config` (validated before: it holds nothing that is our
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from redis_operator.api.redis import Persistence, RedisSpec
@@ -24,6 +25,8 @@ __all__ = [
     "config_file_name",
     "directives",
     "live_directives",
+    "proposed",
+    "proven",
 ]
 
 NODE_TIMEOUT_MS = 5000
@@ -37,16 +40,41 @@ def config_file_name(version: Version) -> str:
 
 def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
     """Every directive a server of this version gets, by name."""
-    found = dict(_safe(spec, version)) | _persistence(spec) | _memory(spec, version)
+    found = _without_words(spec, version)
     for name, value in sorted(spec.config.items()):
         if is_known(name, version):
             found[name] = str(value)
     return found
 
 
-def config_file(spec: RedisSpec, version: Version) -> str:
-    """The configuration file of servers of this version."""
-    return render(directives(spec, version).items())
+def config_file(
+    spec: RedisSpec, version: Version, accepted: Mapping[str, str] | None = None
+) -> str:
+    """The configuration file of servers of this version, with live values only as accepted."""
+    found, usual = directives(spec, version), _without_words(spec, version)
+    taken = proven(spec, version, accepted)
+    for name in proposed(spec, version):
+        value = taken.get(name, usual.get(name))
+        if value is None:
+            del found[name]
+        else:
+            found[name] = value
+    return render(found.items())
+
+
+def proposed(spec: RedisSpec, version: Version) -> dict[str, str]:
+    """Live directives whose value a person chose: a server is asked before a file has them."""
+    chosen = {*spec.config, "maxmemory"}
+    live = live_directives(spec, version)
+    return {name: value for name, value in live.items() if name in chosen}
+
+
+def proven(spec: RedisSpec, version: Version, accepted: Mapping[str, str] | None) -> dict[str, str]:
+    """Those directives at the last value that was accepted; all as proposed when none was asked."""
+    wanted = proposed(spec, version)
+    if accepted is None:
+        return wanted
+    return {name: accepted[name] for name in wanted if name in accepted}
 
 
 def live_directives(
@@ -83,6 +111,11 @@ def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = 
         if effect(name, version) is Effect.LIVE and is_known(name, version)
     }
     return digest(boot | lost)
+
+
+def _without_words(spec: RedisSpec, version: Version) -> dict[str, str]:
+    """The directives of a database whose owner has written none."""
+    return dict(_safe(spec, version)) | _persistence(spec) | _memory(spec, version)
 
 
 def _safe(spec: RedisSpec, version: Version) -> list[Directive]:

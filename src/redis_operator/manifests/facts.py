@@ -31,7 +31,9 @@ class Facts(Struct, frozen=True):
     is not yet what the spec says: a shard still to be drained, a replica not yet removed.
     `identity` is what volumes are marked with; it differs from the object's uid only when a
     database is created anew on volumes that were retained. `once_set` names the directives that the
-    spec has or had: one that it has no more goes back to its default.
+    spec has or had: one that it has no more goes back to its default. `accepted` are the values of
+    live directives that servers are known to take, None where none was asked yet: what is not among
+    them stays out of the files, so that no pod starts with a value that nobody has tried.
     """
 
     version: Version
@@ -43,3 +45,4 @@ class Facts(Struct, frozen=True):
     operator_namespace: str = ""
     identity: str = ""
     once_set: frozenset[str] = frozenset()
+    accepted: Mapping[str, str] | None = None

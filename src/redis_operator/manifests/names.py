@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 __all__ = [
+    "ACCEPTED_ANNOTATION",
     "BUS_PORT",
     "CLIENT_PORT",
     "DATABASE_LABEL",
@@ -48,6 +49,7 @@ INTENT_ANNOTATION: Final = "redisoperator.dev/intent"
 TEMPLATE_ANNOTATION: Final = "redisoperator.dev/template"
 IDENTITY_ANNOTATION: Final = "redisoperator.dev/identity"
 SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
+ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 _POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
 
 

@@ -6,7 +6,11 @@ stamp says that nothing changed. A child that belongs to another owner is never 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.version import RedisVersionSpec
@@ -16,6 +20,7 @@ from redis_operator.kube.meta import Key, Manifest
 from redis_operator.kube.objects import SECRETS
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
+from redis_operator.manifests.config import proposed
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.operator.passwords import (
     PasswordError,
@@ -100,6 +105,7 @@ class Children:
             pods=pods,
             identity=self._identity(key),
             once_set=self._once_set(key),
+            accepted=self._accepted(key) if redis.status.binding is not None else None,
         )
 
     def _orphans(self, redis: Redis) -> dict[int, int]:
@@ -132,6 +138,31 @@ class Children:
         found = self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
         marked = found.metadata.annotation(names.SETTINGS_ANNOTATION) if found is not None else ""
         return frozenset(marked.split())
+
+    def _accepted(self, key: Key) -> dict[str, str] | None:
+        """Return the live values that servers took, as the ConfigMap is marked with them."""
+        found = self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
+        marked = found.metadata.annotation(names.ACCEPTED_ANNOTATION) if found is not None else ""
+        try:
+            return msgspec.json.decode(marked, type=dict[str, str]) if marked else None
+        except msgspec.DecodeError:
+            return None  # somebody wrote on it
+
+    async def accept(self, redis: Redis, facts: Facts, taken: Mapping[str, str]) -> Facts:
+        """Let pods start with the proposed values that a server has taken; return what is so."""
+        if facts.accepted is None:
+            return facts
+        wanted = proposed(redis.spec, facts.version)
+        fresh = {
+            name: value
+            for name, value in wanted.items()
+            if taken.get(name) == value and facts.accepted.get(name) != value
+        }
+        if not fresh:
+            return facts
+        found = replace(facts, accepted={**facts.accepted, **fresh})
+        await self.ensure(redis, found)
+        return found
 
     async def ensure(self, redis: Redis, facts: Facts) -> None:
         """Make every object what it should be, and delete what no longer should be."""

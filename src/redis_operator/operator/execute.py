@@ -22,6 +22,7 @@ from redis_operator.planning.actions import (
     ConfigSet,
     DeletePod,
     DeleteWorkload,
+    DiscardData,
     Failover,
     Forget,
     GrowVolume,
@@ -50,6 +51,9 @@ class Objects(Protocol):
 
     async def delete_pod(self, action: DeletePod) -> None:
         """Delete exactly this pod."""
+
+    async def discard(self, action: DiscardData) -> None:
+        """Delete a pod with files that cannot be loaded, and those."""
 
     async def scale(self, action: ScaleWorkload) -> None:
         """Set how many pods a shard has."""
@@ -162,6 +166,8 @@ class Executor:
                 return objects.label_role(action)
             case DeletePod():
                 return objects.delete_pod(action)
+            case DiscardData():
+                return objects.discard(action)
             case ScaleWorkload():
                 return objects.scale(action)
             case DeleteWorkload():

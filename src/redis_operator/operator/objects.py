@@ -15,10 +15,12 @@ from redis_operator.kube.patches import JsonPatch, MergePatch
 from redis_operator.manifests import names
 from redis_operator.manifests.names import ROLE_LABEL
 from redis_operator.operator.errors import Failed, Refused
+from redis_operator.operator.look import SERVER
 from redis_operator.operator.servers import Servers
 from redis_operator.planning.actions import (
     DeletePod,
     DeleteWorkload,
+    DiscardData,
     GrowVolume,
     LabelRole,
     ScaleWorkload,
@@ -88,6 +90,47 @@ class ClusterObjects:
         is_primary = isinstance(role, PrimaryRole)
         if action.expect_role is Role.REPLICA and is_primary:
             raise Refused(f"{action.pod} became a primary meanwhile")
+
+    async def discard(self, action: DiscardData) -> None:
+        """Delete a server's broken files with its pod, while somebody else holds the data. ST-07
+
+        The claim goes first: it stays as long as its pod does, and none is left behind whenever
+        the operator dies.
+        """
+        key = (self._namespace, action.pod)
+        try:
+            pod = await self._client.get(PODS, key, timeout=_TIMEOUT)
+            if pod.metadata.uid != action.uid:
+                raise Refused(f"{action.pod} was re-created meanwhile")
+            if any(s.name == SERVER and s.ready for s in pod.status.container_statuses or ()):
+                raise Refused(f"{action.pod} is up again")
+            await self._check_keeper(action)
+            if action.claim:
+                await self._delete_claim(action.claim, uid=action.claim_uid)
+            await self._client.delete(PODS, key, uid=action.uid, timeout=_TIMEOUT)
+        except NotFound:
+            return
+        except Conflict as error:
+            raise Refused(f"{action.pod} or its claim changed meanwhile: {error}") from error
+        except KubeError as error:
+            raise Failed(str(error)) from error
+
+    async def _check_keeper(self, action: DiscardData) -> None:
+        keeper = action.keeper
+        connection = await self._servers.open(keeper.pod, keeper.uid)
+        found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
+        role = await connection.run(commands.role(), timeout=_TIMEOUT)
+        keys = await connection.run(commands.dbsize(), timeout=_TIMEOUT)
+        if found != keeper.id or not isinstance(role, PrimaryRole) or not keys:
+            raise Refused(f"{keeper.pod} is no primary with keys any more")
+
+    async def _delete_claim(self, name: str, *, uid: str) -> None:
+        try:
+            await self._client.delete(
+                PERSISTENT_VOLUME_CLAIMS, (self._namespace, name), uid=uid, timeout=_TIMEOUT
+            )
+        except NotFound:
+            return
 
     async def scale(self, action: ScaleWorkload) -> None:
         """Set how many pods a shard has, if it still has as many as the plan saw.

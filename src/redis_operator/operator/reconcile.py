@@ -43,6 +43,7 @@ from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
+from redis_operator.planning.rules.configure import accepted
 from redis_operator.planning.status import Context, refused, status
 from redis_operator.redis.connection import Credentials
 from redis_operator.runtime.logs import fields
@@ -110,11 +111,11 @@ class Reconciler(Struct, frozen=True):
             refusal = await self._refusal(key, loaded, facts)
             if not loaded.spec.paused and refusal is None:
                 await self.children.ensure(loaded, facts)
+            return await self._bring(key, raw, loaded, facts, refusal)
         except PasswordError as error:
             return await self._refuse(raw, loaded.status, "AuthSecret", [str(error)])
         except ChildError as error:
             return await self._refuse(raw, loaded.status, "ChildRefused", [str(error)])
-        return await self._bring(key, raw, loaded, facts, refusal)
 
     async def _refusal(self, key: Key, redis: Redis, facts: Facts) -> str | None:
         """Say why what runs cannot become the wanted version: then no template may name it.
@@ -155,6 +156,8 @@ class Reconciler(Struct, frozen=True):
                 told = await self.reporter.report(raw, told, before)
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
+            if not redis.spec.paused and refusal is None:
+                facts = await self.children.accept(redis, facts, accepted(wanted, observed))
             if is_met(wanted, observed):
                 await close_switchover(self.client, raw)
             count_on = advice.count_on

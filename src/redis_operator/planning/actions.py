@@ -24,6 +24,7 @@ __all__ = [
     "ConfigSet",
     "DeletePod",
     "DeleteWorkload",
+    "DiscardData",
     "Failover",
     "FailoverMode",
     "Fence",
@@ -224,6 +225,20 @@ class DeletePod(Struct, frozen=True):
     expect_role: Role | None = None
 
 
+class DiscardData(Struct, frozen=True):
+    """Delete a pod whose server cannot load its files, and those: its claim, if it has one.
+
+    Only while the pod still is that one and is not up, and `keeper` still is a primary that holds
+    keys: what the files held must be held by somebody. I1
+    """
+
+    pod: str
+    uid: str
+    keeper: At
+    claim: str = ""
+    claim_uid: str = ""
+
+
 class ScaleWorkload(Struct, frozen=True):
     """Set `spec.replicas` of a shard's StatefulSet, if it still is `from_pods`.
 
@@ -269,6 +284,7 @@ Action: TypeAlias = (
     | ResetEmptyNode
     | LabelRole
     | DeletePod
+    | DiscardData
     | ScaleWorkload
     | DeleteWorkload
     | GrowVolume

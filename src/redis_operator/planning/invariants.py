@@ -14,6 +14,7 @@ from .actions import (
     Action,
     AssignSlots,
     DeletePod,
+    DiscardData,
     Failover,
     FailoverMode,
     Fence,
@@ -44,7 +45,7 @@ def breaches(situation: Situation, plan: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _of_step(situation: Situation, step: Action) -> list[str]:
+def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PLR0911 - one a kind
     match step:
         case Replicate():
             return _replicate(situation, step)
@@ -62,6 +63,8 @@ def _of_step(situation: Situation, step: Action) -> list[str]:
             return _move(situation, step)
         case DeletePod():
             return _delete_pod(situation, step)
+        case DiscardData():
+            return _discard(situation, step)
         case ScaleWorkload():
             return _scale(situation, step)
         case _:
@@ -219,6 +222,20 @@ def _delete_pod(situation: Situation, step: DeletePod) -> list[str]:
     if down and isinstance(node, Seen) and node.pod.ready:
         found.append(f"I8: {down[0]} of the same shard is down already")
     return found
+
+
+def _discard(situation: Situation, step: DiscardData) -> list[str]:
+    node = next((n for n in situation.observed.nodes if n.pod.uid == step.uid), None)
+    if node is None or isinstance(node, Seen) or not node.dead:
+        return [f"I2: {step.pod} may be alive and would lose its data"]
+    if any(owner not in situation.by_id for owner in situation.owned):
+        return [f"I1: {step.pod} may be a slot owner and would lose its data"]
+    keeper = situation.by_id.get(step.keeper.id)
+    if keeper is None or not keeper.slots or not keeper.keys:
+        return [f"I1: {step.keeper.pod} is not known to hold the data of {step.pod}"]
+    if keeper.id != situation.leaders.get(node.pod.shard):
+        return [f"I1: {keeper.pod.name} does not lead the shard of {step.pod}"]
+    return []
 
 
 def _scale(situation: Situation, step: ScaleWorkload) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from e2e.harness import until
 from redis_operator.redis import commands
+from redis_operator.redis.errors import RedisError
 
 pytestmark = pytest.mark.e2e
 
@@ -97,12 +98,28 @@ async def test_a_value_the_server_refuses_is_found_on_one_replica_and_goes_no_fu
     assert "cache-" in found["message"]
     await asyncio.sleep(2)
     assert await _values(cache, "maxmemory-policy") == {"noeviction"}
+    assert "keep-everything" not in cache.cluster.kubectl(
+        "get", "configmap", f"{cache.name}-config", "-n", cache.namespace, "-o", "yaml"
+    )
+    await cache.crash("cache-1-1")  # it starts again from the file, and would die on that value
+    await until(lambda: _is_back(cache, "cache-1-1"), seconds=60, what="the crashed server")
     assert (await cache.condition("Ready"))["status"] == "False"
     assert (await cache.condition("Available"))["status"] == "True"
-    await cache.patch(config={"maxmemory-policy": None})
+    await cache.patch(config={"maxmemory-policy": "allkeys-lru"})
     await cache.wait_ready()
+    assert "maxmemory-policy allkeys-lru" in cache.cluster.kubectl(
+        "get", "configmap", f"{cache.name}-config", "-n", cache.namespace, "-o", "yaml"
+    )
     assert await cache.uids() == uids
     assert await cache.check(application) == []
+
+
+async def _is_back(cache: Any, pod: str) -> bool:
+    try:
+        async with cache.server(pod) as connection:
+            return await connection.run(commands.dbsize(), timeout=5) >= 0
+    except RedisError:
+        return False
 
 
 async def test_a_refused_boot_setting_stops_at_one_replica_and_the_revert_recovers(

@@ -27,6 +27,7 @@ from .house import house
 from .label import label
 from .leave import leave
 from .lost import lost
+from .mend import mend
 from .pause import pause
 from .pods import pods
 from .rebalance import rebalance
@@ -59,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     rescue,
     follow,
     forget,
+    mend,
     configure,
     house,
     drain,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...redis.config import equivalent
 from ..actions import ConfigSet, at
-from ..advice import Phase, Plan
-from ..observed import Seen
+from ..advice import Phase, Plan, Wanted
+from ..observed import Observed, Seen
 from ..situation import Situation
 
-__all__ = ["configure", "drift"]
+__all__ = ["accepted", "configure", "drift"]
 
 
 def configure(situation: Situation) -> Plan | None:
@@ -51,6 +51,18 @@ def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
         for name, value in situation.wanted.config
         if (found := node.setting(name)) is not None and not equivalent(name, value, found)
     )
+
+
+def accepted(wanted: Wanted, observed: Observed) -> dict[str, str]:
+    """Wanted directives that a server has at the wanted value: so much is known to be taken."""
+    return {
+        name: value
+        for name, value in wanted.config
+        if any(
+            (found := node.setting(name)) is not None and equivalent(name, value, found)
+            for node in observed.seen
+        )
+    }
 
 
 def _too_tight(situation: Situation) -> tuple[str, ...]:
