@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 from .redis import Redis
 from .schema import Schema, schema_of
 from .version import RedisVersion
 
-__all__ = ["GROUP", "VERSION", "crds", "redis_crd", "redis_version_crd", "to_yaml"]
+__all__ = ["GROUP", "VERSION", "crds", "redis_crd", "redis_version_crd"]
 
 GROUP = "redisoperator.dev"
 VERSION = "v1"
@@ -127,24 +126,3 @@ def redis_version_crd() -> Schema:
 def crds() -> dict[str, Schema]:
     """Every definition by the name of its file."""
     return {"redis.yaml": redis_crd(), "redisversions.yaml": redis_version_crd()}
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes equal parts out each time: anchors would be legal, and unreadable."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Lines as lines: files inside a document stay readable."""
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def to_yaml(document: Any) -> str:
-    """A document as people like to read it: keys in our order, no anchors."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)

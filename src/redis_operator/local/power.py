@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
 from redis_operator.kube.errors import KubeError, NotFound
-from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.objects import NODES
 from redis_operator.kube.patches import MergePatch
 
@@ -33,6 +31,10 @@ def is_off(node: Mapping[str, Any]) -> bool:
 
 async def set_power(kubeconfig: Path, name: str, state: str) -> None:
     """Switch a node off or on."""
+    # loaded here: the control plane asks only `is_off`, and HTTP takes long to load
+    from redis_operator.kube.config import load  # noqa: PLC0415
+    from redis_operator.kube.http import HttpTransport  # noqa: PLC0415
+
     client = Client(HttpTransport(load(file=kubeconfig)))
     change = MergePatch({"metadata": {"annotations": {ANNOTATION: state}}})
     try:

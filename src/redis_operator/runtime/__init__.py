@@ -5,15 +5,20 @@ What an operator author imports is here; `docs/runtime.md` explains it with a wh
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from redis_operator.runtime.applier import Applier
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.controller import Controller, Watch
 from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.lease import LeaseSettings, default_identity
-from redis_operator.runtime.manager import Manager
 from redis_operator.runtime.outcomes import Again, Done, Outcome, Retry, Stop
-from redis_operator.runtime.process import run_process
 from redis_operator.runtime.store import Reader
+
+if TYPE_CHECKING:
+    from redis_operator.runtime.manager import Manager
+    from redis_operator.runtime.process import run_process
 
 __all__ = [
     "Added",
@@ -35,3 +40,12 @@ __all__ = [
     "default_identity",
     "run_process",
 ]
+
+_LOADED_ON_USE = {"Manager": "manager", "run_process": "process"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what only a whole process needs (HTTP, metrics) when it is asked for: it takes long."""
+    if name not in _LOADED_ON_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LOADED_ON_USE[name]}"), name)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import msgspec
-import yaml
 
 from redis_operator.kube.request import (
     APPLY_PATCH,
@@ -35,7 +36,6 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 LIMIT = 3 * 1024 * 1024
 _JSON = "application/json"
 _YAML = "application/yaml"
-_DEPTH = 1000
 _SHOWN = 30
 _BROKEN: Any = object()
 
@@ -73,7 +73,7 @@ def answer(status: int, body: bytes, call: Call | None = None) -> Response:
         if call.flag("pretty"):
             body = msgspec.json.format(body, indent=2) + b"\n"
         if wanted(call.headers.get("accept", "")).yaml:
-            body = yaml.safe_dump(msgspec.json.decode(body)).encode()
+            body = _yaml().dump(msgspec.json.decode(body))
             headers["content-type"] = _YAML
         if call.warnings:
             headers["warning"] = ", ".join(f"299 - {_quoted(text)}" for text in call.warnings)
@@ -176,16 +176,6 @@ def _refuse(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
-class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: a date is a text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith("timestamp")]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def read_yaml(body: bytes) -> Any:
     """Return what a YAML (or JSON) text holds."""
     if body.lstrip()[:1] == b"{":
@@ -195,31 +185,12 @@ def read_yaml(body: bytes) -> Any:
             raise bad_request("error decoding YAML: exceeded max depth") from error
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # flow-style YAML begins like JSON
-    try:
-        text = body.decode("utf-8")
-        if b"*" in body and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text)):
-            # an alias makes a small text a huge object, and nobody sends them
-            raise bad_request("error decoding YAML: aliases are not allowed in a request body")
-        value = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
-    return _json_keys(value)
+    return _yaml().load(body)
 
 
-def _json_keys(value: Any, depth: int = 0) -> Any:
-    if depth > _DEPTH:
-        raise bad_request("error decoding YAML: exceeded max depth")
-    if isinstance(value, dict):
-        return {_key(key): _json_keys(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_json_keys(item, depth + 1) for item in value]
-    return value
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return key if isinstance(key, str) else str(key)
+def _yaml() -> ModuleType:
+    """Load what few clients need."""
+    return import_module(".yamltext", __package__)
 
 
 def read_patch(call: Call, accepted: tuple[str, ...]) -> tuple[str, Any]:

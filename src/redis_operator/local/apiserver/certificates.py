@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import yaml
 from msgspec import Struct
 
 __all__ = ["Authority", "Pair", "kubeconfig", "server_context", "write_private"]
@@ -91,36 +90,37 @@ def server_context(authority: Authority, directory: Path, address: str) -> ssl.S
     return context
 
 
+_KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: local
+  cluster:
+    server: {url}
+    certificate-authority-data: {authority}
+users:
+- name: admin
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: local
+  context:
+    cluster: local
+    user: admin
+current-context: local
+"""
+
+
 def kubeconfig(authority: Authority, url: str, user: Pair) -> str:
     """Return a kubeconfig with everything inside."""
 
     def text(content: bytes) -> str:
         return b64encode(content).decode()
 
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": "local",
-                    "cluster": {
-                        "server": url,
-                        "certificate-authority-data": text(authority.certificate),
-                    },
-                }
-            ],
-            "users": [
-                {
-                    "name": "admin",
-                    "user": {
-                        "client-certificate-data": text(user.certificate),
-                        "client-key-data": text(user.key),
-                    },
-                }
-            ],
-            "contexts": [{"name": "local", "context": {"cluster": "local", "user": "admin"}}],
-            "current-context": "local",
-        },
-        sort_keys=False,
+    return _KUBECONFIG.format(
+        url=url,
+        authority=text(authority.certificate),
+        certificate=text(user.certificate),
+        key=text(user.key),
     )
