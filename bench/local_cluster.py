@@ -55,7 +55,7 @@ class LocalCluster:
             return "control plane"
         if "run" in words and str(self.folder) in text:
             return "operator"
-        if "up" in words and self.name in words:
+        if "supervise" in words and self.name in words:
             return "supervisor"
         return "keepers" if "redis_operator" in text and str(self.folder) in text else ""
 

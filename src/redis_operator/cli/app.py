@@ -125,23 +125,9 @@ async def _in_foreground(instance: Instance, settings: Settings, begun: float) -
 
     announcing = asyncio.create_task(announce())
     try:
-        await supervisor.supervise(instance, _children(instance, settings), told=told)
+        await supervisor.supervise(instance, supervisor.children_of(instance, settings), told=told)
     finally:
         announcing.cancel()
-
-
-def _children(instance: Instance, settings: Settings) -> list[supervisor.Child]:
-    """Return the processes of a cluster, in the order in which they are stopped."""
-    operator = supervisor.Child(
-        "operator",
-        (
-            *("run", "--wait-for-server", "--kubeconfig", str(instance.kubeconfig)),
-            "--no-election",  # the supervisor starts one at a time, and at once after a crash
-            *("--health-host", instances.operator_address(settings.network)),
-        ),
-    )
-    plane = supervisor.Child("control-plane", ("control-plane", "--name", instance.name))
-    return [operator, plane] if settings.operator else [plane]
 
 
 def _start_in_background(instance: Instance) -> None:
@@ -149,7 +135,7 @@ def _start_in_background(instance: Instance) -> None:
     instance.logs.mkdir(parents=True, exist_ok=True)
     with (instance.logs / "supervisor.log").open("ab") as log:
         subprocess.Popen(
-            [sys.executable, "-m", "redis_operator.cli.main", "up", "--name", instance.name],
+            [sys.executable, "-m", "redis_operator.cli.main", "supervise", "--name", instance.name],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run what the first word says: the operator, the control plane, or what is for people."""
+    """Run what the first word says: a daemon's name, or what is for people."""
     if sys.argv[1:2] == ["run"]:
         from redis_operator.operator.main import main as run_operator  # noqa: PLC0415
 
@@ -17,6 +17,10 @@ def main() -> None:
         from redis_operator.local.control_plane import main as run_control_plane  # noqa: PLC0415
 
         sys.exit(run_control_plane(sys.argv[3]))
+    if sys.argv[1:3] == ["supervise", "--name"]:
+        from redis_operator.local.supervisor import main as run_supervisor  # noqa: PLC0415
+
+        sys.exit(run_supervisor(sys.argv[3]))
     try:
         from redis_operator.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:

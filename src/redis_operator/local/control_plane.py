@@ -98,8 +98,8 @@ async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(_control(daemon)),
                 group.create_task(agent.run()),
+                group.create_task(_control(daemon)),
                 group.create_task(_obey_power(Client(_transport(daemon)), agent)),
             ]
             await agent.wait_ready()

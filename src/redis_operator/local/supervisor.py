@@ -19,9 +19,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from redis_operator.local.instance import Instance
+from redis_operator.local import instance as instances
+from redis_operator.local.instance import Instance, Settings
 
-__all__ = ["Child", "is_running", "read_pid", "start_time", "stop", "supervise"]
+__all__ = [
+    "Child",
+    "children_of",
+    "is_running",
+    "main",
+    "read_pid",
+    "start_time",
+    "stop",
+    "supervise",
+]
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _CALM_SECONDS = 0.1, 10.0, 60.0
@@ -35,6 +45,36 @@ class Child(Struct, frozen=True):
     arguments: tuple[str, ...]
 
 
+def children_of(instance: Instance, settings: Settings) -> list[Child]:
+    """Return the processes of a cluster, in the order in which they are stopped."""
+    operator = Child(
+        "operator",
+        (
+            *("run", "--wait-for-server", "--kubeconfig", str(instance.kubeconfig)),
+            "--no-election",  # the supervisor starts one at a time, and at once after a crash
+            *("--health-host", instances.operator_address(settings.network)),
+        ),
+    )
+    plane = Child("control-plane", ("control-plane", "--name", instance.name))
+    return [operator, plane] if settings.operator else [plane]
+
+
+def main(name: str) -> int:
+    """Keep the processes of an instance that `up --detach` made; return the exit code."""
+    instance = instances.find(name)
+    settings = instance.settings()
+    if settings is None:
+        sys.stderr.write(f"there is no local cluster called {name!r}\n")
+        return 1
+
+    def told(text: str) -> None:
+        sys.stderr.write(f"{name}: {text}\n")
+        sys.stderr.flush()
+
+    asyncio.run(supervise(instance, children_of(instance, settings), told=told))
+    return 0
+
+
 async def supervise(
     instance: Instance, children: Sequence[Child], *, told: Callable[[str], None]
 ) -> None:
@@ -45,7 +85,9 @@ async def supervise(
         loop.add_signal_handler(number, stopping.set)
     instance.logs.mkdir(parents=True, exist_ok=True)
     instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
-    keepers = [asyncio.create_task(_keep(instance, child, told)) for child in children]
+    # what is stopped last is needed first
+    keepers = [asyncio.create_task(_keep(instance, child, told)) for child in reversed(children)]
+    keepers.reverse()
     try:
         await stopping.wait()
         told("stopping")

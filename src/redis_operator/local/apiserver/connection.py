@@ -26,6 +26,7 @@ from .wire import BadRequest, Message, RequestReader, chunk, head, last_chunk
 __all__ = ["Connection", "Service", "WebSocket"]
 
 _STALLED = 60.0
+_LINGER, _UNWANTED = 5.0, 64 * 1024 * 1024
 _PIECE = 128 * 1024
 _WAITING = 64 * 1024  # bytes of later requests that are kept while one is answered
 
@@ -62,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._feed: Feed | None = None
         self._socket: WebSocket | None = None
         self._unsent: memoryview | None = None
+        self._unwanted: int | None = None  # bytes thrown away since nothing more is read
         self._has_begun = False
         self._stall: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
@@ -84,6 +86,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take in what came; answer what is whole."""
         self.last_heard = self._loop.time()
+        if self._unwanted is not None:
+            self._unwanted += len(data)
+            if self._unwanted > _UNWANTED:
+                self._transport.abort()
+            return
         if self._socket is not None:
             self._socket.feed(data)
             return
@@ -129,7 +136,7 @@ class Connection(asyncio.Protocol):
 
     def _advance(self) -> None:
         """Answer requests until one is not whole yet or not answered at once."""
-        while self._message is None and not self._transport.is_closing():
+        while self._is_free() and not self._transport.is_closing():
             try:
                 message = self._reader.next()
             except BadRequest as error:
@@ -142,6 +149,9 @@ class Connection(asyncio.Protocol):
             self._message, self._has_begun = message, False
             self._answer(message)
 
+    def _is_free(self) -> bool:
+        return self._message is None and self._unwanted is None
+
     def _refuse(self, error: BadRequest) -> None:
         """Answer what is no request, and hang up."""
         answer = refusal(too_large(LIMIT))
@@ -151,7 +161,9 @@ class Connection(asyncio.Protocol):
         headers = [*answer.headers.items(), ("content-length", str(len(answer.body)))]
         self._transport.write(head(answer.status, [*headers, ("connection", "close")]))
         self._transport.write(answer.body)
-        self._transport.close()
+        # who is still sending reads the answer only afterwards, if the connection lives so long
+        self._unwanted = 0
+        self._loop.call_later(_LINGER, self._transport.close)
 
     def _answer(self, message: Message) -> None:
         try:

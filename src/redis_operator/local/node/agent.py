@@ -121,11 +121,11 @@ class NodeAgent:
 
     async def _open(self) -> None:
         self._layout.prepare()
-        await self._processes.open()
-        self.report = await choose_mode(
-            self._processes, self._layout.root, forced=self._forced_mode
+        images, _ = await asyncio.gather(
+            asyncio.to_thread(Images.discover, self._image_folders, ask=version_line),
+            self._open_processes(),
         )
-        images = await asyncio.to_thread(Images.discover, self._image_folders, ask=version_line)
+        assert self.report is not None
         self._addresses = AddressPool(self._network, state=self._layout.addresses)
         cgroups = find_cgroups(self._instance)
         self._machine = Machine(
@@ -140,6 +140,12 @@ class NodeAgent:
         _log.info("mounts by %s", self.report.describe())
         if cgroups.limitation is not None:
             _log.info("%s", cgroups.limitation)
+
+    async def _open_processes(self) -> None:
+        await self._processes.open()
+        self.report = await choose_mode(
+            self._processes, self._layout.root, forced=self._forced_mode
+        )
 
     async def _take_over(self) -> None:
         """Adopt what an earlier agent left running, and end what no pod wants any more."""
