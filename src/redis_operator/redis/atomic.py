@@ -26,32 +26,41 @@ _LOOK_SECONDS: Final = 0.01
 _LONGEST_LOOK_SECONDS: Final = 0.2
 
 
-async def migrate_with_valkey(source: Link, move: Move, slots: SlotSet) -> None:
-    """Move slots by one job on the source (Valkey 9). Few big jobs: each costs one write pause."""
+async def migrate_with_valkey(source: Link, move: Move, slots: SlotSet) -> bool:
+    """Move slots by one job on the source (Valkey 9). Few big jobs: each costs one write pause.
+
+    False when all it did was to see a job to its end that an earlier attempt had started: what
+    that one moved is for the caller to find out.
+    """
     jobs = commands.slot_migrations()
     before = await source.run(jobs, timeout=_TIMEOUT)
     running = [job for job in before if not job.is_finished and job.target == move.target.id]
     if running:
         await _watch(source, jobs, lambda job: job.name == running[0].name)
-        return
+        return False
     known = {job.name for job in before}
     await source.run(commands.migrate_slots(slots, move.target.id), timeout=_TIMEOUT)
     await _watch(source, jobs, lambda job: job.name not in known and job.target == move.target.id)
+    return True
 
 
-async def import_with_redis(target: Link, slots: SlotSet) -> None:
-    """Move slots by tasks on the target (Redis 8.4), one after another: it does one at a time."""
+async def import_with_redis(target: Link, slots: SlotSet) -> bool:
+    """Move slots by tasks on the target (Redis 8.4), one after another: it does one at a time.
+
+    False when all it did was to see an earlier task to its end, as above.
+    """
     status = commands.migration_status()
     for running in await target.run(status, timeout=_TIMEOUT):
         if not running.is_finished:
             await _watch(target, status, lambda job, name=running.name: job.name == name)  # type: ignore[misc]
-            return
+            return False
     left = slots
     while left:
         chunk = left.lowest(MAXIMUM_REDIS_CHUNK)
         task = await target.run(commands.migration_import(chunk), timeout=_TIMEOUT)
         await _watch(target, status, lambda job, name=task: job.name == name)  # type: ignore[misc]
         left -= chunk
+    return True
 
 
 async def _watch(

@@ -128,12 +128,21 @@ async def _owned(source: Link, target: Link, move: Move) -> tuple[SlotSet, SlotS
 async def _move_atomically(
     source: Link, target: Link, move: Move, slots: SlotSet, method: Method
 ) -> None:
-    if not slots:
-        return
-    if method is Method.VALKEY_ATOMIC:
-        await migrate_with_valkey(source, move, slots)
-    else:
-        await import_with_redis(target, slots)
+    while slots:
+        before, refused = slots, None
+        try:
+            if method is Method.VALKEY_ATOMIC:
+                moved = await migrate_with_valkey(source, move, slots)
+            else:
+                moved = await import_with_redis(target, slots)
+        except ReplyError as error:
+            moved, refused = False, error
+        if moved:
+            return
+        # A job of an earlier attempt moved some of them meanwhile, or all.
+        slots, _ = await _owned(source, target, move)
+        if refused is not None and slots == before:
+            raise refused
 
 
 async def _wait_agreed(target: Link, move: Move) -> None:
