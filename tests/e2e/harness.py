@@ -177,6 +177,17 @@ class RealCluster(Cluster):
     def start(self) -> None:
         asyncio.run(self._install())
         self.start_operator()
+        self._wait_started()
+
+    def _wait_started(self) -> None:
+        """Tell at once of an operator that cannot run, and not by every test that waits for it."""
+        deadline = time.monotonic() + 30 * PATIENCE
+        log = self.folder / "operator.log"
+        while "workers started" not in log.read_text():
+            assert self._process is not None
+            ended = self._process.poll() is not None or time.monotonic() > deadline
+            assert not ended, f"the operator does not run: {log.read_text()[-2000:]}"
+            time.sleep(0.1)
 
     async def _install(self) -> None:
         client = self.client()
