@@ -18,6 +18,7 @@ from ...planning.actions import (
     ConfigSet,
     DeletePod,
     DeleteWorkload,
+    DiscardData,
     Failover,
     FailoverMode,
     Fence,
@@ -69,6 +70,10 @@ def act(database: SimulatedDatabase, action: Action) -> Iterator[None]:
             yield
         case LabelRole() | DeletePod() | ScaleWorkload() | DeleteWorkload() | GrowVolume():
             yield from database.apply(action)
+        case DiscardData():
+            keeper = _server(database, action.keeper)
+            _require(keeper.is_primary and keeper.key_count, "the keeper holds nothing by now")
+            yield from database.discard(action)
         case _:
             assert_never(action)
 

@@ -16,6 +16,7 @@ from ...planning.actions import (
     Action,
     DeletePod,
     DeleteWorkload,
+    DiscardData,
     GrowVolume,
     LabelRole,
     ScaleWorkload,
@@ -68,6 +69,7 @@ class SimulatedDatabase:
     formed: bool = False
     revision: str = "1"
     frozen: bool = False  # nobody makes pods: as when nodes are full
+    broken: set[str] = field(default_factory=set)  # pods whose files cannot be loaded
     later: list[tuple[float, Wanted | None]] = field(default_factory=list)
     _places: dict[tuple[int, int], _Slot] = field(default_factory=dict)
     _uids: int = 0
@@ -160,7 +162,7 @@ class SimulatedDatabase:
             server = self.world.add(
                 name, database=self.wanted.name, persistent=self.wanted.persistent
             )
-        if self.image_works:
+        if self.image_works and name not in self.broken:
             self.world.start(name, address=server.ip)
         else:
             server.alive = False
@@ -225,6 +227,22 @@ class SimulatedDatabase:
                 assert_never(action)
         yield
 
+    def discard(self, action: DiscardData) -> Iterator[None]:
+        """Delete a pod and what it has on disk."""
+        pod = self._place(action.pod, action.uid).pod
+        assert pod is not None
+        self.broken.discard(pod.name)
+        self.world.wipe(pod.name)
+        yield
+        self.remove_pod(pod.shard, pod.ordinal)
+        yield
+
+    def corrupt(self, shard: int, ordinal: int) -> None:
+        """Break the files of a server: it ends, and cannot start again before they are gone."""
+        server = self.server(shard, ordinal)
+        self.broken.add(server.name)
+        self.world.kill(server.name)
+
     def _place(self, name: str, uid: str) -> _Slot:
         for place in self._places.values():
             if place.pod is not None and place.pod.name == name and place.pod.uid == uid:
@@ -244,7 +262,7 @@ class SimulatedDatabase:
         servers = self.world.servers
         seen = look(
             self.world,
-            [(replace(p, ready=servers[p.name].alive), servers[p.name]) for p in self.pods],
+            [(self._as_seen(p), servers[p.name]) for p in self.pods],
             workloads=[self.workloads[shard] for shard in sorted(self.workloads)],
             volumes=list(self.volumes.values()),
             elections=self.elections,
@@ -259,6 +277,13 @@ class SimulatedDatabase:
             self.formed = True
             seen = replace(seen, formed=True)
         return seen
+
+    def _as_seen(self, pod: Pod) -> Pod:
+        """A pod as its node tells of it."""
+        seen = replace(pod, ready=self.world.servers[pod.name].alive)
+        if pod.name not in self.broken:
+            return seen
+        return replace(seen, restarts=3, unloadable="Bad file format reading the append only file")
 
     def plan(self) -> Plan:
         """What to do now."""
