@@ -10,12 +10,14 @@ from redis_operator.redis.slots import (
     ALL_SLOTS,
     NO_SLOTS,
     SLOTS,
+    Cut,
     SlotSet,
     even_shares,
     fewest_moves,
     key_slot,
     slot_targets,
 )
+from redis_operator.redis.weights import SlotWeights
 
 slot_sets = st.sets(st.integers(0, SLOTS - 1), max_size=60)
 
@@ -137,3 +139,39 @@ def test_out_and_in_again_leaves_few_fragments() -> None:
 def test_nobody_left_to_own_is_an_error() -> None:
     with pytest.raises(ValueError, match="weight"):
         slot_targets({"a": 5}, {"a": 0.0})
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(0, SLOTS - 1), st.integers(0, 1000)), max_size=60),
+)
+def test_weights_choose_other_slots_but_as_many(
+    before: int, joining: int, heavy: list[tuple[int, int]]
+) -> None:
+    owned = {f"n{i}": share for i, share in enumerate(even_shares(before))}
+    owned |= {f"new{i}": NO_SLOTS for i in range(joining)}
+    targets = slot_targets({name: len(slots) for name, slots in owned.items()})
+    weights = SlotWeights(heavy)
+
+    def choose(cut: Cut) -> SlotSet:
+        wanted = weights.of(cut.owned) / 2
+        return weights.best_cut(cut.owned, cut.usual, near=cut.gained, wanted=wanted)
+
+    usual = fewest_moves(owned, targets)
+    moves = fewest_moves(owned, targets, choose)
+    counts = [(move.source, move.target, len(move.slots)) for move in moves]
+    assert counts == [(move.source, move.target, len(move.slots)) for move in usual]
+    for move in moves:
+        assert move.slots <= owned[move.source]
+        owned[move.source] -= move.slots
+        owned[move.target] |= move.slots
+    assert {name: len(slots) for name, slots in owned.items()} == targets
+
+
+def test_even_weights_change_nothing() -> None:
+    weights = SlotWeights((slot, 61) for slot in range(SLOTS))
+    owned = SlotSet.span(0, 5460)
+    usual = owned.highest(1365)
+    found = weights.best_cut(owned, usual, near=NO_SLOTS, wanted=weights.of(usual))
+    assert found == usual

@@ -16,6 +16,7 @@ from redis_operator.planning.observed import (
     Node,
     NodeId,
     NotCounted,
+    NotWeighed,
     OpenSlot,
     Peer,
     PeerFlag,
@@ -26,6 +27,7 @@ from redis_operator.planning.observed import (
     Seen,
     SlotState,
     Unreachable,
+    Weighed,
 )
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
@@ -113,6 +115,7 @@ async def _ask(
         replication=_replication(info),
         keys=keys if isinstance(keys, int) else info.keys,
         stranded=await _strays(connection, myself, info, count=question.count_strays),
+        weighed=await _weights(connection, myself, info, version, ask=question.count_strays),
         engine=info.server.engine,
         version=info.server.version,
         config=tuple(sorted(pair for values in settings for pair in values.items())),
@@ -203,6 +206,30 @@ async def _strays(
     )
     counts = zip(slots, (_must(answer) for answer in answers), strict=True)
     return Counted(tuple((slot, keys) for slot, keys in counts if keys))
+
+
+async def _weights(
+    connection: Connection, myself: ClusterNode, info: Info, version: Version | None, *, ask: bool
+) -> Weighed | NotWeighed:
+    """Weigh the slots of a server: by bytes where the engine tells them, else by keys."""
+    if myself.is_replica or not info.keys:
+        return Weighed()
+    if not ask:
+        return NotWeighed()
+    if version is not None and can(version, Ability.SLOT_STATS):
+        try:
+            stats = await connection.run(commands.slot_stats(), timeout=_COUNT_SECONDS)
+        except ReplyError:
+            return NotWeighed()  # it may be forbidden to us: slots are moved by number then
+        unit = "memory-bytes" if any("memory-bytes" in told for _, told in stats) else "key-count"
+        found = ((slot, told.get(unit, 0)) for slot, told in stats)
+        return Weighed(tuple(pair for pair in found if pair[1]), unit)
+    slots = list(myself.slots)
+    answers = await connection.run_all(
+        [commands.count_keys_in_slot(slot) for slot in slots], timeout=_COUNT_SECONDS
+    )
+    counts = zip(slots, (_must(answer) for answer in answers), strict=True)
+    return Weighed(tuple((slot, keys) for slot, keys in counts if keys), "key-count")
 
 
 def _unreachable(links: Links, question: Question, error: RedisError, now: float) -> Unreachable:

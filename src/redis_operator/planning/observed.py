@@ -23,6 +23,7 @@ __all__ = [
     "Node",
     "NodeId",
     "NotCounted",
+    "NotWeighed",
     "Observed",
     "OpenSlot",
     "Peer",
@@ -35,6 +36,7 @@ __all__ = [
     "SlotState",
     "Unreachable",
     "Volume",
+    "Weighed",
     "Workload",
 ]
 
@@ -158,6 +160,17 @@ class NotCounted(Struct, frozen=True):
     """Nobody looked into the slots it does not own: counting costs, so it is asked for."""
 
 
+class Weighed(Struct, frozen=True):
+    """What the server's own slots weigh, in keys or bytes: (slot, weight), empty ones left out."""
+
+    by_slot: tuple[tuple[int, int], ...] = ()
+    unit: str = "key-count"
+
+
+class NotWeighed(Struct, frozen=True):
+    """Nobody weighed its slots: it is done together with counting stray keys."""
+
+
 class Job(Struct, frozen=True):
     """An atomic slot migration the servers run by themselves, not yet at its end."""
 
@@ -185,6 +198,7 @@ class Seen(Struct, frozen=True):
     replication: Replication = Replication()
     keys: int = 0
     stranded: Counted | NotCounted = Counted()
+    weighed: Weighed | NotWeighed = NotWeighed()
     engine: str = "valkey"
     version: str = ""
     config: tuple[tuple[str, str], ...] = ()  # CONFIG GET of the directives planning asked for

@@ -36,7 +36,7 @@ from .replies import (
     ShardView,
 )
 from .resp import Argument, Reply
-from .slots import SlotSet
+from .slots import SLOTS, SlotSet
 
 __all__ = [
     "FailoverMode",
@@ -241,6 +241,20 @@ def cluster_links() -> Command[tuple[ClusterLink, ...]]:
 def count_keys_in_slot(slot: int) -> Command[int]:
     """CLUSTER COUNTKEYSINSLOT."""
     return Command(("CLUSTER", "COUNTKEYSINSLOT", slot), as_integer)
+
+
+def slot_stats() -> Command[tuple[tuple[int, dict[str, int]], ...]]:
+    """CLUSTER SLOT-STATS (Valkey 8, Redis 8.2): what is told of each slot the server owns."""
+    return Command(("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, SLOTS - 1), _slot_stats)
+
+
+def _slot_stats(reply: Reply) -> tuple[tuple[int, dict[str, int]], ...]:
+    found = []
+    for entry in as_list(reply):
+        slot, told = as_list(entry)
+        stats = {name: as_integer(value) for name, value in as_mapping(told).items()}
+        found.append((as_integer(slot), stats))
+    return tuple(found)
 
 
 def get_keys_in_slot(slot: int, count: int) -> Command[tuple[bytes, ...]]:

@@ -7,7 +7,7 @@ Pure. A `SlotSet` is one integer with a bit per slot, so that union, difference 
 from __future__ import annotations
 
 from binascii import crc_hqx
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -17,6 +17,7 @@ __all__ = [
     "ALL_SLOTS",
     "NO_SLOTS",
     "SLOTS",
+    "Cut",
     "SlotMove",
     "SlotSet",
     "even_shares",
@@ -217,10 +218,27 @@ def slot_targets(
     return floor
 
 
-def fewest_moves(owned: Mapping[str, SlotSet], targets: Mapping[str, int]) -> tuple[SlotMove, ...]:
+class Cut(Struct, frozen=True):
+    """A part of one owner's slots that another shall get, before it is said which slots."""
+
+    source: str
+    target: str
+    owned: SlotSet  # by the source, now
+    gained: SlotSet  # by the target, now
+    usual: SlotSet  # the part when nothing else counts
+    left_to_give: int  # by the source, this part among them
+    left_to_get: int  # by the target
+
+
+def fewest_moves(
+    owned: Mapping[str, SlotSet],
+    targets: Mapping[str, int],
+    choose: Callable[[Cut], SlotSet] = lambda cut: cut.usual,
+) -> tuple[SlotMove, ...]:
     """The moves that take every owner to its target: few pairs, whole ranges, from the edges.
 
     Nobody both gives and takes, so moves never run in both directions between two servers.
+    `choose` may take other slots than the usual ones of a cut, but as many.
     """
     surplus = {
         n: len(s) - targets.get(n, 0) for n, s in owned.items() if len(s) > targets.get(n, 0)
@@ -237,7 +255,16 @@ def fewest_moves(owned: Mapping[str, SlotSet], targets: Mapping[str, int]) -> tu
         source = max(surplus, key=lambda name: surplus[name])
         target = _best_receiver(surplus[source], deficit)
         count = min(surplus[source], deficit[target])
-        slots = _cut(left[source], count, near=gained[target])
+        cut = Cut(
+            source=source,
+            target=target,
+            owned=left[source],
+            gained=gained[target],
+            usual=_cut(left[source], count, near=gained[target]),
+            left_to_give=surplus[source],
+            left_to_get=deficit[target],
+        )
+        slots = choose(cut)
         moves.append(SlotMove(source=source, target=target, slots=slots))
         left[source] -= slots
         gained[target] |= slots

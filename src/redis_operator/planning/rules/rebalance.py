@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from ...redis.slots import (
     NO_SLOTS,
+    SLOTS,
+    Cut,
     SlotMove,
     SlotSet,
     even_shares,
     fewest_moves,
     slot_targets,
 )
+from ...redis.weights import SlotWeights
 from ..actions import Action, MoveSlots, StopMoving, at
 from ..advice import Phase, Plan
 from ..calm import unrest
 from ..gates import can_copy
-from ..observed import Moving, NodeId, Seen
+from ..observed import Moving, NodeId, NotCounted, NotWeighed, Seen, Weighed
 from ..situation import Situation
 
 __all__ = ["rebalance"]
@@ -34,9 +39,15 @@ def rebalance(situation: Situation) -> Plan | None:
         return None
     reason = _limitation(situation, moves)
     if reason:
-        return Plan(
-            rule="rebalance", blocked=(f"slots wait to move: {reason}",), phase=Phase.SCALING
-        )
+        return _waiting(reason)
+    if _unweighed(situation):
+        return _waiting("keys are being counted", count_on=situation.key_holders)
+    weights = _weights(situation)
+    if weights is not None:
+        moves = _moves(situation, weights)
+        reason = _too_big(situation, moves, weights)
+        if reason:
+            return _waiting(reason)
     steps = tuple(
         MoveSlots(
             source=at(situation.by_id[NodeId(move.source)]),
@@ -54,11 +65,33 @@ def rebalance(situation: Situation) -> Plan | None:
     )
 
 
-def _moves(situation: Situation) -> tuple[SlotMove, ...]:
+def _waiting(reason: str, *, count_on: tuple[str, ...] = ()) -> Plan:
+    told = (f"slots wait to move: {reason}",)
+    return Plan(rule="rebalance", blocked=told, phase=Phase.SCALING, count_on=count_on)
+
+
+def _unweighed(situation: Situation) -> bool:
+    """Whether somebody's slots can be weighed and were not. Who was asked and cannot is let be."""
+    return any(
+        node.keys and isinstance(node.weighed, NotWeighed) and isinstance(node.stranded, NotCounted)
+        for node in situation.voters
+    )
+
+
+def _weights(situation: Situation) -> SlotWeights | None:
+    """What each slot weighs, or None when not all servers tell the same measure of it."""
+    found = [node.weighed for node in situation.voters if node.keys]
+    told = [weighed for weighed in found if isinstance(weighed, Weighed)]
+    if not told or len(told) < len(found) or len({weighed.unit for weighed in told}) > 1:
+        return None
+    return SlotWeights(chain.from_iterable(weighed.by_slot for weighed in told))
+
+
+def _moves(situation: Situation, weights: SlotWeights | None = None) -> tuple[SlotMove, ...]:
     """From effective ownership to the targets; only leaders of wanted shards keep anything.
 
     A shard's target depends on its number alone, not on who has what just now: however often the
-    way there was interrupted, the end is the same.
+    way there was interrupted, the end is the same. Weights only choose which slots go.
     """
     leaders = [situation.leaders.get(shard) for shard in range(situation.wanted.shards)]
     if None in leaders:
@@ -66,7 +99,22 @@ def _moves(situation: Situation) -> tuple[SlotMove, ...]:
     owned: dict[str, SlotSet] = {node: NO_SLOTS for node in leaders if node is not None}
     owned.update(situation.owned.items())
     targets = {str(node): count for node, count in zip(leaders, _targets(situation), strict=True)}
-    return fewest_moves(owned, targets)
+    if weights is None:
+        return fewest_moves(owned, targets)
+    return fewest_moves(owned, targets, lambda cut: _by_weight(cut, targets, weights))
+
+
+def _by_weight(cut: Cut, targets: dict[str, int], weights: SlotWeights) -> SlotSet:
+    """The slots of a cut that bring both ends nearest to their share of the whole weight."""
+
+    def due(node: str) -> float:
+        return weights.total * targets.get(node, 0) / SLOTS
+
+    count = len(cut.usual)
+    spare = (weights.of(cut.owned) - due(cut.source)) * count / cut.left_to_give
+    lack = (due(cut.target) - weights.of(cut.gained)) * count / cut.left_to_get
+    wanted = max(0.0, (spare + lack) / 2)
+    return weights.best_cut(cut.owned, cut.usual, near=cut.gained, wanted=wanted)
 
 
 def _targets(situation: Situation) -> list[int]:
@@ -83,7 +131,6 @@ def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None
     reason = unrest(situation)
     if reason:
         return reason
-    incoming: dict[str, int] = {}
     for move in moves:
         source = situation.by_id.get(NodeId(move.source))
         target = situation.by_id.get(NodeId(move.target))
@@ -96,13 +143,21 @@ def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None
                 f"{source.pod.name} runs {source.engine} {source.version}, "
                 f"which {target.pod.name} ({target.engine} {target.version}) cannot read"
             )
-        share = len(move.slots) / max(1, len(source.slots))
-        incoming[move.target] = incoming.get(move.target, 0) + round(source.used_memory * share)
-    return _too_big(situation, incoming)
+    return _too_big(situation, moves, None)
 
 
-def _too_big(situation: Situation, incoming: dict[str, int]) -> str | None:
+def _too_big(
+    situation: Situation, moves: tuple[SlotMove, ...], weights: SlotWeights | None
+) -> str | None:
     """Would a receiver run full? Told with the numbers, and nothing is moved."""
+    incoming: dict[str, int] = {}
+    for move in moves:
+        source = situation.by_id[NodeId(move.source)]
+        part, whole = len(move.slots), len(source.slots)
+        if weights is not None and weights.of(source.slots):
+            part, whole = weights.of(move.slots), weights.of(source.slots)
+        more = round(source.used_memory * part / max(1, whole))
+        incoming[move.target] = incoming.get(move.target, 0) + more
     for node, more in incoming.items():
         target: Seen = situation.by_id[NodeId(node)]
         if target.max_memory and target.used_memory + more > target.max_memory:

@@ -13,6 +13,7 @@ from ...planning.observed import (
     Node,
     NodeId,
     NotCounted,
+    NotWeighed,
     Observed,
     OpenSlot,
     Peer,
@@ -24,6 +25,7 @@ from ...planning.observed import (
     SlotState,
     Unreachable,
     Volume,
+    Weighed,
     Workload,
 )
 from ...redis.slots import SlotSet
@@ -62,7 +64,7 @@ def look(
 def _counted(node: Node, count_on: Container[str]) -> Node:
     """Stray keys are known only where they were asked for, as counting costs."""
     if isinstance(node, Seen) and node.is_primary and node.keys and node.pod.name not in count_on:
-        return replace(node, stranded=NotCounted())
+        return replace(node, stranded=NotCounted(), weighed=NotWeighed())
     return node
 
 
@@ -115,6 +117,7 @@ def see(world: SimulatedCluster, pod: Pod, server: Server) -> Seen:
         ),
         keys=server.key_count,
         stranded=_stranded(server),
+        weighed=_weighed(server),
         engine=server.engine,
         version=server.version,
         config=tuple(sorted(server.config.items())),
@@ -134,6 +137,13 @@ def _stranded(server: Server) -> Counted:
             if keys and not server.me.slots >> slot & 1
         )
     )
+
+
+def _weighed(server: Server) -> Weighed:
+    if not server.is_primary:
+        return Weighed()
+    owned = ((s, len(keys)) for s, keys in sorted(server.keys.items()) if server.me.slots >> s & 1)
+    return Weighed(by_slot=tuple(pair for pair in owned if pair[1]))
 
 
 def _open_slots(server: Server) -> tuple[OpenSlot, ...]:
