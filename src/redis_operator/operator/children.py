@@ -165,33 +165,53 @@ class Children:
         return found
 
     async def ensure(self, redis: Redis, facts: Facts) -> None:
-        """Make every object what it should be, and delete what no longer should be."""
+        """Make every object what it should be, and delete what no longer should be.
+
+        One that cannot be does not stop the others; only workloads wait for what their pods need.
+
+        Errors: `ChildError` that tells of every object that could not be brought in order.
+        """
         wanted = build(redis, facts)
+        problems: list[str] = []
         for document in wanted:
-            kind = (document["apiVersion"], document["kind"])
-            meta = document["metadata"]
-            key = (meta["namespace"], meta["name"])
-            observed = self._world.child(kind, key)
-            self._check_owner(redis, observed, f"{document['kind']} {meta['name']}")
-            if observed is not None and observed.metadata.is_deleting:
-                continue  # its end comes back as an event
+            if problems and document["kind"] == "StatefulSet":
+                break
+            what = f"{document['kind']} {document['metadata']['name']}"
             try:
-                await self._applier.apply(
-                    CHILD_KINDS[kind].plain(), document, observed=observed, owner=redis_owner(redis)
-                )
-            except Invalid as error:
-                if not _is_frozen(document, observed, error):
-                    raise ChildError(f"{document['kind']} {meta['name']}: {error}") from error
-                await self._client.delete(
-                    CHILD_KINDS[kind],
-                    key,
-                    uid=observed.metadata.uid,
-                    propagation=Propagation.ORPHAN,
-                    timeout=_TIMEOUT,
-                )
+                await self._ensure_one(redis, document, what)
+            except ChildError as error:
+                problems.append(str(error))
             except ApiError as error:
-                raise ChildError(f"{document['kind']} {meta['name']}: {error}") from error
-        await self._prune(redis, wanted)
+                problems.append(f"{what}: {error}")
+        try:
+            await self._prune(redis, wanted)
+        except ApiError as error:
+            problems.append(str(error))
+        if problems:
+            raise ChildError("; ".join(problems))
+
+    async def _ensure_one(self, redis: Redis, document: Manifest, what: str) -> None:
+        kind = (document["apiVersion"], document["kind"])
+        meta = document["metadata"]
+        key = (meta["namespace"], meta["name"])
+        observed = self._world.child(kind, key)
+        self._check_owner(redis, observed, what)
+        if observed is not None and observed.metadata.is_deleting:
+            return  # its end comes back as an event
+        try:
+            await self._applier.apply(
+                CHILD_KINDS[kind].plain(), document, observed=observed, owner=redis_owner(redis)
+            )
+        except Invalid as error:
+            if not _is_frozen(document, observed, error):
+                raise
+            await self._client.delete(
+                CHILD_KINDS[kind],
+                key,
+                uid=observed.metadata.uid,
+                propagation=Propagation.ORPHAN,
+                timeout=_TIMEOUT,
+            )
 
     def _check_owner(self, redis: Redis, observed: Any, what: str) -> None:
         if observed is None:

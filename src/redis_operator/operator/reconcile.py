@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from redis_operator.api.redis import Redis, RedisStatus
 from redis_operator.api.validation import load
 from redis_operator.api.version import RedisVersionSpec, find_version
-from redis_operator.kube.errors import ApiError, KubeError
+from redis_operator.kube.errors import Forbidden, KubeError
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts
@@ -56,6 +56,7 @@ _LOG = logging.getLogger(__name__)
 _LOOKS = 40  # in one pass; then other databases have their turn
 _SOON_SECONDS = 0.02
 _BUSY_SECONDS = 1.0
+_FORBIDDEN_SECONDS = 5.0
 
 
 class Reconciler(Struct, frozen=True):
@@ -86,8 +87,9 @@ class Reconciler(Struct, frozen=True):
             if await self.ending.hold(raw):
                 return Done()  # the finalizer comes back as an event
             return await self._pass(key, raw)
-        except ApiError as error:
-            return Retry(error)
+        except Forbidden as error:
+            self.reporter.complain(raw, error)
+            return Again(_FORBIDDEN_SECONDS)  # rights come back without a sign
         except KubeError as error:
             return Retry(error)
 
@@ -109,13 +111,27 @@ class Reconciler(Struct, frozen=True):
             passwords = await self.children.passwords(loaded)
             facts = self.children.facts(loaded, entry, passwords)
             refusal = await self._refusal(key, loaded, facts)
+            hindrance = ""
             if not loaded.spec.paused and refusal is None:
-                await self.children.ensure(loaded, facts)
-            return await self._bring(key, raw, loaded, facts, refusal)
+                hindrance = await self._ensure(loaded, facts)
+            return await self._bring(key, raw, loaded, facts, refusal=refusal, hindrance=hindrance)
         except PasswordError as error:
             return await self._refuse(raw, loaded.status, "AuthSecret", [str(error)])
         except ChildError as error:
             return await self._refuse(raw, loaded.status, "ChildRefused", [str(error)])
+
+    async def _ensure(self, redis: Redis, facts: Facts) -> str:
+        """Bring the objects in order; return what is in the way, if what runs is cared for yet.
+
+        A database that was whole once is healed whatever becomes of its objects. K-13, K-14
+        """
+        try:
+            await self.children.ensure(redis, facts)
+        except ChildError as error:
+            if redis.status.binding is None:
+                raise
+            return str(error)
+        return ""
 
     async def _refusal(self, key: Key, redis: Redis, facts: Facts) -> str | None:
         """Say why what runs cannot become the wanted version: then no template may name it.
@@ -130,7 +146,14 @@ class Reconciler(Struct, frozen=True):
         return gates.limitation(wanted_of(redis, facts), observed)
 
     async def _bring(
-        self, key: Key, raw: Manifest, redis: Redis, facts: Facts, refusal: str | None
+        self,
+        key: Key,
+        raw: Manifest,
+        redis: Redis,
+        facts: Facts,
+        *,
+        refusal: str | None,
+        hindrance: str,
     ) -> Result:
         """Look, plan and act until there is nothing to do at once."""
         wanted = wanted_of(redis, facts)
@@ -152,7 +175,8 @@ class Reconciler(Struct, frozen=True):
                     advice, blocked=tuple({refusal: 0} | dict.fromkeys(advice.blocked))
                 )
             if advice.is_announced:
-                before = status(wanted, observed, advice, self._context(key, redis, told))
+                context = self._context(key, redis, told, hindrance)
+                before = status(wanted, observed, advice, context)
                 told = await self.reporter.report(raw, told, before)
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
@@ -162,7 +186,8 @@ class Reconciler(Struct, frozen=True):
                 await close_switchover(self.client, raw)
             count_on = advice.count_on
             failures = [o.error for o in outcomes if not o.done]
-            after = status(wanted, observed, advice, self._context(key, redis, told, failures))
+            context = self._context(key, redis, told, hindrance, failures)
+            after = status(wanted, observed, advice, context)
             if not self._goes_on(advice, outcomes) or self._is_superseded(key, redis):
                 await self.reporter.report(raw, told, after)
                 return self._rest(advice, observed, outcomes)
@@ -225,7 +250,12 @@ class Reconciler(Struct, frozen=True):
         return Again(self.interval)
 
     def _context(
-        self, key: Key, redis: Redis, told: RedisStatus, failures: Iterable[str] = ()
+        self,
+        key: Key,
+        redis: Redis,
+        told: RedisStatus,
+        hindrance: str,
+        failures: Iterable[str] = (),
     ) -> Context:
         meta = redis.metadata
         stopped = self.movers.failure(key)
@@ -234,6 +264,7 @@ class Reconciler(Struct, frozen=True):
             generation=meta.generation,
             now=self._now(),
             failures=(*failures, stopped) if stopped else tuple(failures),
+            hindrance=hindrance,
             progress=self.movers.progress(key),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),

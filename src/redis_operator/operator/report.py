@@ -9,7 +9,7 @@ from prometheus_client import Counter
 
 from redis_operator.api.redis import RedisStatus
 from redis_operator.kube.client import Client
-from redis_operator.kube.errors import NotFound
+from redis_operator.kube.errors import Forbidden, NotFound
 from redis_operator.kube.meta import Manifest
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.status import announcements
@@ -42,6 +42,9 @@ class Reporter:
             )
         except NotFound:
             return before  # the database was deleted meanwhile; there is nobody to tell
+        except Forbidden as error:
+            self.complain(raw, error)
+            return before  # nobody hears of it, and what must be done is done all the same
         if written is None:
             return before
         about = Regarding.of(REDISES, raw)
@@ -49,6 +52,11 @@ class Reporter:
             record = self._recorder.warning if told.warning else self._recorder.normal
             record(about, told.reason, told.message)
         return after
+
+    def complain(self, raw: Manifest, error: Forbidden) -> None:
+        """Tell that the operator lacks a right: where the status may not be written, an event."""
+        text = f"the operator lacks a right and goes on as soon as it has it: {error}"
+        self._recorder.warning(Regarding.of(REDISES, raw), "Forbidden", text)
 
     def tell(self, raw: Manifest, reason: str, message: str) -> None:
         """Tell one thing that is no condition: a step that was taken."""

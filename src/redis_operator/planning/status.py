@@ -26,7 +26,7 @@ from ..api.redis import (
 from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from . import advice
 from .advice import Plan, Wanted
-from .ailments import ailments
+from .ailments import Ailment, ailments
 from .observed import Observed, Seen
 from .situation import Situation
 
@@ -51,6 +51,7 @@ class Context(Struct, frozen=True):
     generation: int
     now: str
     failures: tuple[str, ...] = ()
+    hindrance: str = ""  # objects that could not be brought in order, and why
     binding: str = ""
     selector: str = ""
     progress: Progress | None = None
@@ -216,6 +217,8 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
     found = ailments(situation, _told_reason(context))
+    if context.hindrance:
+        found = (Ailment("ChildRefused", context.hindrance), *found)
     if found and plan.phase is not advice.Phase.PAUSED:
         text = "; ".join(dict.fromkeys([*(ailment.message for ailment in found), *reasons]))
         return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
