@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from .calls import Answer, CallWebhook, Outcome, Steps
-from .watch import Watch
+from .watch import BATCH, Watch
 
 __all__ = ["BOOKMARK_EVERY", "Feed", "Perform", "drive", "finish", "pump"]
 
@@ -71,6 +71,8 @@ class Feed:
         self._is_woken = False
         while self._has_room() and (lines := self._watch.poll()):
             self._write(b"".join(lines) if len(lines) > 1 else lines[0])
+            if len(lines) < BATCH:
+                break
         if self._watch.ended:
             self._expire()
 

@@ -13,7 +13,7 @@ from .entries import Selection, decode, encode
 from .status import StatusError, expired
 from .store import Change, Collection, Entry, Lost, Store, pack
 
-__all__ = ["Render", "Watch"]
+__all__ = ["BATCH", "Render", "Watch"]
 
 Render = Callable[[str, Entry], bytes]
 """Make the line of one event: its type and the object as this client wants it."""
