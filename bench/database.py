@@ -78,7 +78,7 @@ class _NoObjects:
     async def delete_pod(self, action: Any) -> None:
         raise AssertionError(action)
 
-    scale = delete_workload = discard = grow = delete_pod
+    scale = delete_workload = discard = grow = resize = delete_pod
 
 
 class Database:

@@ -28,7 +28,7 @@ class NoObjects:
     async def delete_pod(self, action: Any) -> None:
         raise AssertionError(action)
 
-    scale = delete_workload = grow = delete_pod
+    scale = delete_workload = grow = resize = delete_pod
 
 
 class NoMovers:

@@ -18,6 +18,7 @@ __all__ = [
     "MANAGER",
     "ROLE_LABEL",
     "SETTINGS_ANNOTATION",
+    "SHAPE_ANNOTATION",
     "SHARD_LABEL",
     "TEMPLATE_ANNOTATION",
     "Place",
@@ -47,6 +48,7 @@ SHARD_LABEL: Final = "redisoperator.dev/shard"
 ROLE_LABEL: Final = "redisoperator.dev/role"
 INTENT_ANNOTATION: Final = "redisoperator.dev/intent"
 TEMPLATE_ANNOTATION: Final = "redisoperator.dev/template"
+SHAPE_ANNOTATION: Final = "redisoperator.dev/shape"
 IDENTITY_ANNOTATION: Final = "redisoperator.dev/identity"
 SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"

@@ -16,6 +16,7 @@ from .names import (
     BUS_PORT,
     CLIENT_PORT,
     EXPORTER_PORT,
+    SHAPE_ANNOTATION,
     TEMPLATE_ANNOTATION,
     common_labels,
     config_map,
@@ -52,6 +53,10 @@ def pod_template(redis: Redis, facts: Facts, number: int) -> Object:
         "metadata": {"labels": labels, "annotations": annotations},
         "spec": _pod_spec(redis, facts, number),
     }
+    server = template["spec"]["containers"][0]
+    sized = server.pop("resources")
+    annotations[SHAPE_ANNOTATION] = digest(template)
+    server["resources"] = sized
     annotations[TEMPLATE_ANNOTATION] = digest(template)
     return template
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 from redis_operator.api.redis import Redis
 
 from .facts import Facts
-from .names import IDENTITY_ANNOTATION, SHARD_LABEL, common_labels, nodes_service, selector
+from .names import (
+    IDENTITY_ANNOTATION,
+    SHAPE_ANNOTATION,
+    SHARD_LABEL,
+    common_labels,
+    nodes_service,
+    selector,
+)
 from .names import shard as shard_name
 from .objects import Object, make
 from .pod import pod_template
@@ -43,6 +50,7 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
         "selector": {"matchLabels": selector(name, number)},
         "template": pod_template(redis, facts, number),
     }
+    shape = spec["template"]["metadata"]["annotations"][SHAPE_ANNOTATION]
     if redis.spec.storage is not None:
         spec["volumeClaimTemplates"] = [_claim(redis, facts, number)]
     return make(
@@ -52,6 +60,7 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
         {"spec": spec},
         api_version="apps/v1",
         labels=labels,
+        annotations={SHAPE_ANNOTATION: shape},
     )
 
 

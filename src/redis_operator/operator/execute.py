@@ -32,6 +32,7 @@ from redis_operator.planning.actions import (
     Replicate,
     RescueKeys,
     ResetEmptyNode,
+    ResizePod,
     ScaleWorkload,
     SetConfigEpoch,
     StopMoving,
@@ -63,6 +64,9 @@ class Objects(Protocol):
 
     async def grow(self, action: GrowVolume) -> None:
         """Ask for a bigger volume."""
+
+    async def resize(self, action: ResizePod) -> None:
+        """Give a pod other resources while it runs."""
 
 
 class Movers(Protocol):
@@ -174,5 +178,7 @@ class Executor:
                 return objects.delete_workload(action)
             case GrowVolume():
                 return objects.grow(action)
+            case ResizePod():
+                return objects.resize(action)
             case _:
                 assert_never(action)

@@ -13,7 +13,7 @@ from redis_operator.kube.objects import (
     StatefulSet,
     StorageClass,
 )
-from redis_operator.kube.workloads import ContainerStatus, Terminated
+from redis_operator.kube.workloads import ContainerStatus, PodSpec, Terminated
 from redis_operator.manifests import names
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.planning import observed as seen
@@ -36,6 +36,7 @@ _BROKEN: Final = (
     "Short read or OOM loading DB",
     "Internal error in RDB reading",
 )
+_RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
 
 
@@ -64,6 +65,9 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         since=born.timestamp() if born is not None else 0.0,
         restarted_at=pod.metadata.annotation(RESTARTED_ANNOTATION),
         draining=node is not None and _is_drained(node),
+        shape=pod.metadata.annotation(names.SHAPE_ANNOTATION),
+        resources=_resources(pod.spec),
+        resizing=_resizing(pod),
         memory_limit=_memory_limit(pod),
         killed_for_memory_at=_killed_for_memory_at(pod),
         unloadable=_unloadable(pod),
@@ -137,6 +141,26 @@ def _memory_limit(pod: Pod) -> int:
     return 0
 
 
+def _resources(spec: PodSpec) -> tuple[tuple[str, str], ...]:
+    """Return the resources of the server as a pod has them: a request is its limit if not given."""
+    for container in spec.containers or ():
+        if container.name == SERVER:
+            limits = dict(container.resources.limits or {})
+            requests = limits | dict(container.resources.requests or {})
+            found = {f"limits.{name}": str(amount) for name, amount in limits.items()}
+            found |= {f"requests.{name}": str(amount) for name, amount in requests.items()}
+            return tuple(sorted(found.items()))
+    return ()
+
+
+def _resizing(pod: Pod) -> str:
+    """Return why new resources of a pod are not in force yet, if it has any."""
+    for condition in pod.status.conditions or ():
+        if condition.type in _RESIZES and condition.is_true:
+            return f"{condition.reason or 'InProgress'}: {condition.message}".removesuffix(": ")
+    return ""
+
+
 def _unloadable(pod: Pod) -> str:
     """Return what a server that is not up said of its files at its last end, if it was that."""
     status = _server_status(pod)
@@ -176,6 +200,8 @@ def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
         uid=found.metadata.uid,
         pods=found.spec.replicas or 0,
         revision=found.status.update_revision if current else "",
+        shape=found.metadata.annotation(names.SHAPE_ANNOTATION),
+        resources=_resources(found.spec.template.spec),
         stamp=found.metadata.annotation(names.INTENT_ANNOTATION),
         deleting=found.metadata.is_deleting,
     )

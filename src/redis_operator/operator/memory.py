@@ -18,7 +18,7 @@ from redis_operator.api.version import RedisVersion, RedisVersionSpec
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
-from redis_operator.planning.actions import Failover
+from redis_operator.planning.actions import Failover, ResizePod
 from redis_operator.planning.observed import Counted, Election, Moving, NodeId, Observed
 
 __all__ = ["Memories"]
@@ -36,6 +36,7 @@ class Memories:
         self._followed: dict[Key, dict[NodeId, NodeId]] = {}
         self._histories: dict[Key, dict[NodeId, str]] = {}
         self._counted: dict[Key, float] = {}
+        self._stiff: dict[Key, frozenset[str]] = {}
 
     def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
         """Return what is known of a database before looking."""
@@ -47,6 +48,7 @@ class Memories:
             moving=moving,
             histories=tuple(self._histories.get(key, {}).items()),
             counted_at=self._counted.get(key, 0.0),
+            stiff=self._stiff.get(key, frozenset()),
         )
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
@@ -62,6 +64,9 @@ class Memories:
         self._elections[key] = (*kept, *fresh)
         if all(node.stranded == Counted() for node in observed.seen):
             self._counted[key] = now
+        refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
+        if refused:
+            self._stiff[key] = self._stiff.get(key, frozenset()) | refused
         known = self._histories.setdefault(key, {})
         known.update({n.id: n.replication.id for n in observed.seen if n.is_primary and n.slots})
         alive = {peer.id for node in observed.seen for peer in node.peers}
@@ -84,7 +89,7 @@ class Memories:
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
         self._followed.pop(key, None)
-        for memory in (self._elections, self._histories, self._counted):
+        for memory in (self._elections, self._histories, self._counted, self._stiff):
             memory.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:

@@ -11,7 +11,7 @@ from typing import Any
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import ApiError, Conflict, KubeError, NotFound
 from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from redis_operator.kube.patches import JsonPatch, MergePatch
+from redis_operator.kube.patches import JsonPatch, MergePatch, StrategicPatch
 from redis_operator.manifests import names
 from redis_operator.manifests.names import ROLE_LABEL
 from redis_operator.operator.errors import Failed, Refused
@@ -23,6 +23,7 @@ from redis_operator.planning.actions import (
     DiscardData,
     GrowVolume,
     LabelRole,
+    ResizePod,
     ScaleWorkload,
 )
 from redis_operator.planning.observed import Role
@@ -205,3 +206,23 @@ class ClusterObjects:
             raise Refused(f"claim {action.claim} is not what it was: {error}") from error
         except KubeError as error:
             raise Failed(f"claim {action.claim} cannot grow: {error}") from error
+
+    async def resize(self, action: ResizePod) -> None:
+        """Give exactly this pod other resources while it runs, if the cluster can."""
+        resources: dict[str, dict[str, str]] = {}
+        for name, amount in action.resources:
+            part, _, resource = name.partition(".")
+            resources.setdefault(part, {})[resource] = amount
+        change = {
+            "metadata": {"uid": action.uid},
+            "spec": {"containers": [{"name": SERVER, "resources": resources}]},
+        }
+        key = (self._namespace, action.pod)
+        try:
+            await self._client.patch(
+                PODS, key, StrategicPatch(change), subresource="resize", timeout=_TIMEOUT
+            )
+        except NotFound as error:
+            raise Refused(f"{action.pod} is gone, or cannot be resized: {error}") from error
+        except KubeError as error:
+            raise Failed(f"{action.pod} cannot be resized while it runs: {error}") from error

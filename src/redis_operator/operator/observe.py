@@ -18,6 +18,7 @@ from redis_operator.operator.absent import Absences
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.look import has_ended, pod_seen, volume_seen, workload_seen
 from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.world import World
 from redis_operator.planning.observed import (
     Election,
@@ -55,6 +56,7 @@ class Memory(Struct, frozen=True):
     moving: tuple[Moving, ...] = ()
     histories: tuple[tuple[NodeId, str], ...] = ()
     counted_at: float = 0.0
+    stiff: frozenset[str] = frozenset()
 
 
 class Request(Struct, frozen=True):
@@ -76,11 +78,13 @@ class Observer:
         links: Links,
         *,
         absences: Absences,
+        resizing: Resizing,
         timeout: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
         self._absences = absences
+        self._resizing = resizing
         self._world = world
         self._links = links
         self._timeout = timeout
@@ -123,6 +127,8 @@ class Observer:
             moving=request.memory.moving,
             histories=request.memory.histories,
             counted_at=request.memory.counted_at,
+            can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),
+            stiff=request.memory.stiff,
             formed=request.memory.formed,
         )
 

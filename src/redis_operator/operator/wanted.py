@@ -6,6 +6,7 @@ from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import Persistence, Redis
 from redis_operator.manifests.config import NODE_TIMEOUT_MS, live_directives
 from redis_operator.manifests.facts import Facts
+from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import Switchover, Wanted
 
 __all__ = ["PRIMARY_ANNOTATION", "directives", "wanted_of"]
@@ -35,6 +36,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         switchover=Switchover(pod) if pod else None,
         spread_primaries=spec.update.balance_primaries,
         volume_size=int(size) if size is not None else 0,
+        memory_limit=memory_limit(spec) or 0,
     )
 
 

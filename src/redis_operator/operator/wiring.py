@@ -21,6 +21,7 @@ from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer
 from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.report import Reporter
+from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.world import World
 from redis_operator.runtime.applier import Applier
@@ -90,6 +91,7 @@ def add_databases(
             world,
             links,
             absences=Absences(manager.client, clock),
+            resizing=Resizing(manager.client),
             timeout=settings.probe_timeout,
             clock=clock,
         ),

@@ -36,6 +36,7 @@ __all__ = [
     "Replicate",
     "RescueKeys",
     "ResetEmptyNode",
+    "ResizePod",
     "ScaleWorkload",
     "SetConfigEpoch",
     "StopMoving",
@@ -259,6 +260,14 @@ class DeleteWorkload(Struct, frozen=True):
     uid: str
 
 
+class ResizePod(Struct, frozen=True):
+    """Give exactly this pod (uid) other resources while it runs, as (`limits.memory`, amount)."""
+
+    pod: str
+    uid: str
+    resources: tuple[tuple[str, str], ...]
+
+
 class GrowVolume(Struct, frozen=True):
     """Ask for a bigger volume."""
 
@@ -288,4 +297,5 @@ Action: TypeAlias = (
     | ScaleWorkload
     | DeleteWorkload
     | GrowVolume
+    | ResizePod
 )

@@ -39,6 +39,7 @@ class Wanted(Struct, frozen=True):
     switchover: Switchover | None = None
     spread_primaries: bool = False  # move primaries apart over zones once things are calm
     volume_size: int = 0  # bytes; 0 leaves volumes alone
+    memory_limit: int = 0  # bytes that a server's container may use; 0: as much as there is
     weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
 
     @property

@@ -82,6 +82,9 @@ class Pod(Struct, frozen=True):
     since: float = 0.0  # created at
     restarted_at: str = ""  # the restart request its template carried when it was made
     draining: bool = False  # its node is cordoned, or an eviction of it was refused
+    shape: str = ""  # hash of its template but for the server's resources
+    resources: tuple[tuple[str, str], ...] = ()  # of its server: (`limits.memory`, amount), sorted
+    resizing: str = ""  # a change of its resources that is not done yet, in words
     memory_limit: int = 0  # bytes; 0: none
     killed_for_memory_at: float = 0.0  # when the server last ended for want of memory
     unloadable: str = ""  # what the server said of its own files when it gave up loading them
@@ -269,6 +272,8 @@ class Workload(Struct, frozen=True):
     uid: str
     pods: int  # spec.replicas
     revision: str  # status.updateRevision: what a pod made now would be
+    shape: str = ""  # as a pod made now would have it
+    resources: tuple[tuple[str, str], ...] = ()
     stamp: str = ""  # hash of our intent that was last applied
     restarted_at: str = ""  # the restart request in its template
     deleting: bool = False
@@ -301,6 +306,8 @@ class Observed(Struct, frozen=True):
     moving: tuple[Moving, ...] = ()
     histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
     counted_at: float | None = None  # when a count last found every key at home; None: not kept
+    can_resize: bool = False  # the cluster changes resources of pods that run
+    stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

@@ -32,6 +32,7 @@ from .pause import pause
 from .pods import pods
 from .rebalance import rebalance
 from .rescue import rescue
+from .resize import resize
 from .rest import rest
 from .roll import roll
 from .settle import settle
@@ -65,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     house,
     drain,
     leave,
+    resize,
     roll,
     rebalance,
     shrink,

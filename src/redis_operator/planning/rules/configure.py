@@ -7,6 +7,7 @@ from ..actions import ConfigSet, at
 from ..advice import Phase, Plan, Wanted
 from ..observed import Observed, Seen
 from ..situation import Situation
+from ..sizes import lowered_too_far, must_wait_for_memory
 
 __all__ = ["accepted", "configure", "drift"]
 
@@ -19,9 +20,11 @@ def configure(situation: Situation) -> Plan | None:
     somebody set by hand is drift and goes back.
     """
     differing = {node.id: drift(situation, node) for node in situation.by_id.values()}
-    tight = _too_tight(situation)
-    if tight:
-        differing = {node: _without_maxmemory(values) for node, values in differing.items()}
+    reason = lowered_too_far(situation.wanted, situation.observed)
+    tight = (reason,) if reason else ()
+    for node in situation.by_id.values():
+        if tight or must_wait_for_memory(situation.wanted, node):
+            differing[node.id] = _without_maxmemory(differing[node.id])
     nodes = [node for node in situation.by_id.values() if differing[node.id]]
     if not nodes:
         return Plan(rule="configure", blocked=tight, phase=Phase.UPDATING) if tight else None
@@ -63,17 +66,6 @@ def accepted(wanted: Wanted, observed: Observed) -> dict[str, str]:
             for node in observed.seen
         )
     }
-
-
-def _too_tight(situation: Situation) -> tuple[str, ...]:
-    """Servers that hold more than the wanted maxmemory: lowering it would cost data or writes."""
-    wanted = dict(situation.wanted.config).get("maxmemory", "")
-    limit = int(wanted) if wanted.isdecimal() else 0
-    return tuple(
-        f"{node.pod.name} uses {node.used_memory} bytes, maxmemory cannot go down to {limit}"
-        for node in situation.by_id.values()
-        if limit and node.used_memory > limit and node.setting("maxmemory") not in (wanted, None)
-    )
 
 
 def _without_maxmemory(values: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

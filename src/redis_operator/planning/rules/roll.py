@@ -9,7 +9,9 @@ from ..calm import shard_unrest, unrest
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
 from ..situation import Situation
+from ..sizes import lowered_too_far
 from .hand_over import hand_over
+from .resize import differs_in_size_alone, resizable
 
 __all__ = ["DWELL_SECONDS", "outdated", "roll"]
 
@@ -51,7 +53,11 @@ def outdated(situation: Situation, pod: Pod) -> bool:
     workload = situation.observed.workload(pod.shard)
     if workload is None or not workload.revision or situation.leaving(pod) or pod.deleting:
         return False
-    return pod.revision != workload.revision
+    if pod.revision == workload.revision:
+        return False
+    if differs_in_size_alone(situation, pod):
+        return pod.resources != workload.resources and not resizable(situation, pod)
+    return True
 
 
 def _is_stuck(situation: Situation, node: Node) -> bool:
@@ -66,6 +72,9 @@ def _refused(situation: Situation) -> str | None:
     if wanted.update_paused:
         return "spec.update.paused is set"
     reason = version_limitation(wanted, situation.observed)
+    if reason:
+        return reason
+    reason = lowered_too_far(wanted, situation.observed)
     if reason:
         return reason
     if not wanted.replicas and not wanted.persistent and not wanted.accept_data_loss:

@@ -30,6 +30,7 @@ from ...planning.actions import (
     Replicate,
     RescueKeys,
     ResetEmptyNode,
+    ResizePod,
     ScaleWorkload,
     SetConfigEpoch,
     StopMoving,
@@ -68,7 +69,14 @@ def act(database: SimulatedDatabase, action: Action) -> Iterator[None]:
             yield from _rescue(database, action)
         case CancelJob() | StopMoving():
             yield
-        case LabelRole() | DeletePod() | ScaleWorkload() | DeleteWorkload() | GrowVolume():
+        case (
+            LabelRole()
+            | DeletePod()
+            | ScaleWorkload()
+            | DeleteWorkload()
+            | GrowVolume()
+            | ResizePod()
+        ):
             yield from database.apply(action)
         case DiscardData():
             keeper = _server(database, action.keeper)

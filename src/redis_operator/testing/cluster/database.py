@@ -12,6 +12,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from ...api.quantity import parse_quantity
 from ...planning.actions import (
     Action,
     DeletePod,
@@ -19,6 +20,7 @@ from ...planning.actions import (
     DiscardData,
     GrowVolume,
     LabelRole,
+    ResizePod,
     ScaleWorkload,
 )
 from ...planning.advice import Plan, Wanted
@@ -201,7 +203,8 @@ class SimulatedDatabase:
         self.world.start(server.name)
 
     def apply(
-        self, action: LabelRole | DeletePod | ScaleWorkload | DeleteWorkload | GrowVolume
+        self,
+        action: LabelRole | DeletePod | ScaleWorkload | DeleteWorkload | GrowVolume | ResizePod,
     ) -> Iterator[None]:
         """Do what concerns the API, with its preconditions."""
         match action:
@@ -223,6 +226,11 @@ class SimulatedDatabase:
                 del self.workloads[shard]
             case GrowVolume(claim=claim, size=size):
                 self.volumes[claim] = replace(self.volumes[claim], requested=size, capacity=size)
+            case ResizePod(pod=name, uid=uid, resources=resources):
+                place = self._place(name, uid)
+                assert place.pod is not None
+                limit = int(parse_quantity(dict(resources).get("limits.memory", 0)) or 0)
+                place.pod = replace(place.pod, resources=resources, memory_limit=limit)
             case _:
                 assert_never(action)
         yield

@@ -1,0 +1,46 @@
+"""Whether this cluster changes the resources of pods that run: discovery tells, when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.discovery import parse_plain
+from redis_operator.kube.errors import KubeError
+from redis_operator.kube.request import Request
+from redis_operator.planning.observed import Pod, Workload
+
+__all__ = ["Resizing"]
+
+_TIMEOUT = 5.0
+
+
+class Resizing:
+    """What one API server can, asked once: a newer one means a new process or a refused call."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._served: bool | None = None
+
+    async def is_possible(self, pods: Iterable[Pod], workloads: Iterable[Workload]) -> bool:
+        """Tell whether pods can be resized; false without asking when none differs in its size."""
+        wanted = {workload.shard: workload for workload in workloads}
+        differing = any(
+            pod.shape and pod.shape == found.shape and pod.resources != found.resources
+            for pod in pods
+            if (found := wanted.get(pod.shard)) is not None
+        )
+        return differing and await self._is_served()
+
+    async def _is_served(self) -> bool:
+        if self._served is None:
+            request = Request(method="GET", path="/api/v1")
+            try:
+                answer = await self._client.transport.request(request, timeout=_TIMEOUT)
+            except KubeError:
+                return False  # then pods are made anew, as everywhere
+            if answer.status != 200:
+                return False
+            listed = parse_plain("", "v1", answer.body)
+            self._served = any(r.plural == "pods" and "resize" in r.subresources for r in listed)
+        return self._served

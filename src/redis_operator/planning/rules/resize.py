@@ -1,0 +1,74 @@
+"""Pods whose resources changed and nothing else: given the new ones where they are."""
+
+from __future__ import annotations
+
+from ..actions import ResizePod
+from ..advice import Phase, Plan
+from ..observed import Node, Pod, Seen
+from ..situation import Situation
+from ..sizes import lowered_too_far
+
+__all__ = ["differs_in_size_alone", "resizable", "resize"]
+
+_INFEASIBLE = "Infeasible"
+
+
+def resize(situation: Situation) -> Plan | None:
+    """Resize pods without a restart where the cluster can, replicas first, one at a time. IN-04
+
+    More memory is given before maxmemory goes up, and taken after it went down. A pod that
+    cannot have it where it is, or whose API server refuses, is rolled like any other.
+    """
+    if situation.wanted.update_paused:
+        return None
+    differing = [n for n in situation.observed.nodes if resizable(situation, n.pod)]
+    waiting = [n.pod for n in situation.observed.nodes if n.pod.resizing and not _stuck(n.pod)]
+    if waiting:
+        told = f"{waiting[0].name} is being resized: {waiting[0].resizing}"
+        return Plan(rule="resize", blocked=(told,), phase=Phase.UPDATING, again_after=1.0)
+    if not differing:
+        return None
+    reason = lowered_too_far(situation.wanted, situation.observed)
+    if reason:
+        return Plan(rule="resize", blocked=(reason,), phase=Phase.UPDATING)
+    first = min(differing, key=_order)
+    workload = situation.observed.workload(first.pod.shard)
+    assert workload is not None
+    count = f"{len(differing)} pods have other resources than the spec"
+    step = ResizePod(pod=first.pod.name, uid=first.pod.uid, resources=workload.resources)
+    return Plan(
+        rule="resize",
+        why=f"{count}; {first.pod.name} gets them while it runs",
+        stages=((step,),),
+        phase=Phase.UPDATING,
+    )
+
+
+def differs_in_size_alone(situation: Situation, pod: Pod) -> bool:
+    """Whether the workload would make this pod with the same template but for its resources."""
+    workload = situation.observed.workload(pod.shard)
+    return workload is not None and bool(pod.shape) and pod.shape == workload.shape
+
+
+def resizable(situation: Situation, pod: Pod) -> bool:
+    """Whether a pod can get the workload's resources without being made anew.
+
+    A resource that is new or gone would change more than a size; the API refuses it.
+    """
+    workload = situation.observed.workload(pod.shard)
+    if workload is None or not differs_in_size_alone(situation, pod) or _stuck(pod):
+        return False
+    if not situation.observed.can_resize or pod.uid in situation.observed.stiff:
+        return False
+    if pod.deleting or situation.leaving(pod) or pod.resources == workload.resources:
+        return False
+    return [name for name, _ in pod.resources] == [name for name, _ in workload.resources]
+
+
+def _stuck(pod: Pod) -> bool:
+    """Its machine will never have room for it: another one may."""
+    return pod.resizing.startswith(_INFEASIBLE)
+
+
+def _order(node: Node) -> tuple[bool, int, int]:
+    return (isinstance(node, Seen) and node.is_primary, node.pod.shard, -node.pod.ordinal)

@@ -1,0 +1,44 @@
+"""Memory limits and maxmemory, which must never cross: more is given before it is used. Pure."""
+
+from __future__ import annotations
+
+from .advice import Wanted
+from .observed import Observed, Seen
+
+__all__ = ["lowered_too_far", "must_wait_for_memory", "wanted_maxmemory"]
+
+
+def wanted_maxmemory(wanted: Wanted) -> int:
+    """What servers shall hold at most, in bytes; 0: no limit."""
+    value = dict(wanted.config).get("maxmemory", "")
+    return int(value) if value.isdigit() else 0
+
+
+def lowered_too_far(wanted: Wanted, observed: Observed) -> str | None:
+    """Why maxmemory, and with it a memory limit, cannot go down: the data would not fit, or None.
+
+    Lowering it would cost keys or writes, and a smaller container would be killed.
+    """
+    limit = wanted_maxmemory(wanted)
+    return next(
+        (
+            f"{node.pod.name} uses {node.used_memory} bytes, maxmemory cannot go down to {limit}: "
+            "give it more memory, add shards, or delete data first"
+            for node in observed.seen
+            if limit and node.used_memory > limit and node.max_memory != limit
+        ),
+        None,
+    )
+
+
+def must_wait_for_memory(wanted: Wanted, node: Seen) -> bool:
+    """Whether maxmemory may not go up yet: the pod does not have the memory that the spec gives.
+
+    Where a resize was asked for and not seen to be done, it does not have it either.
+    """
+    limit, now = wanted_maxmemory(wanted), node.max_memory
+    rises = bool(now) and (not limit or limit > now)
+    if not rises or not node.pod.memory_limit:
+        return False
+    short = not wanted.memory_limit or node.pod.memory_limit < wanted.memory_limit
+    return short or bool(node.pod.resizing)
