@@ -18,7 +18,7 @@ from redis_operator.manifests import names
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.planning import observed as seen
 
-__all__ = ["SERVER", "has_ended", "pod_seen", "volume_seen", "workload_seen"]
+__all__ = ["SERVER", "has_ended", "memory_limit", "pod_seen", "volume_seen", "workload_seen"]
 
 SERVER: Final = "server"  # the container that runs the server
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -68,7 +68,7 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         shape=pod.metadata.annotation(names.SHAPE_ANNOTATION),
         resources=_resources(pod.spec),
         resizing=_resizing(pod),
-        memory_limit=_memory_limit(pod),
+        memory_limit=memory_limit(pod),
         killed_for_memory_at=_killed_for_memory_at(pod),
         unloadable=_unloadable(pod),
     )
@@ -134,7 +134,8 @@ def _killed_for_memory_at(pod: Pod) -> float:
     return moment.timestamp() if moment is not None else 0.0
 
 
-def _memory_limit(pod: Pod) -> int:
+def memory_limit(pod: Pod) -> int:
+    """Return how many bytes the server's container may use; 0: as many as there are."""
     for container in pod.spec.containers or ():
         if container.name == SERVER:
             return int(parse_quantity((container.resources.limits or {}).get("memory", 0)) or 0)

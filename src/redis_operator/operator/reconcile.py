@@ -28,6 +28,7 @@ from redis_operator.operator.children import ChildError, Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links
+from redis_operator.operator.look import memory_limit
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.objects import ClusterObjects
@@ -44,6 +45,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 from redis_operator.planning.rules.configure import accepted
+from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import Context, refused, status
 from redis_operator.redis.connection import Credentials
 from redis_operator.runtime.logs import fields
@@ -134,16 +136,22 @@ class Reconciler(Struct, frozen=True):
         return ""
 
     async def _refusal(self, key: Key, redis: Redis, facts: Facts) -> str | None:
-        """Say why what runs cannot become the wanted version: then no template may name it.
+        """Say why what runs cannot become the wanted version or size: then no template may say so.
 
-        A pod that ends meanwhile would come back as the refused version. I12
+        A pod that ends meanwhile would come back as the refused version, or too small. I12
         """
-        version = f"{facts.version.major}.{facts.version.minor}"
-        if not redis.status.version or redis.status.version.startswith(f"{version}."):
+        wanted = wanted_of(redis, facts)
+        running = redis.status.version
+        same = not running or running.startswith(f"{wanted.version}.")
+        limits = (memory_limit(pod) for pod in self.world.pods_of(key))
+        shrinks = bool(wanted.memory_limit) and any(
+            not limit or limit > wanted.memory_limit for limit in limits
+        )
+        if same and not shrinks:
             return None
         credentials = Credentials(OPERATOR, facts.passwords.operator)
         observed = await self.observer.observe(Request(key=key, credentials=credentials))
-        return gates.limitation(wanted_of(redis, facts), observed)
+        return gates.limitation(wanted, observed) or lowered_too_far(wanted, observed)
 
     async def _bring(
         self,
