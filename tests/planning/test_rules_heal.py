@@ -112,6 +112,15 @@ def test_no_slot_is_given_out_while_a_pod_is_silent() -> None:
     assert "db-2-1 does not answer: no answer in time" in advice.blocked
 
 
+def test_a_new_database_tells_why_its_pods_do_not_run() -> None:
+    database = new_database()
+    database.image_works = False
+    database.remove_pod(2, 1, comes_back_after=0.0)
+    database.advance(1.0)
+    blocked = database.plan().blocked
+    assert "db-2-1 does not answer: ImagePullBackOff: no such image" in blocked
+
+
 def test_thirty_servers_are_formed_by_one_plan() -> None:
     database = new_database(replace(WANTED, shards=15))
     assert len(database.plan().stages) <= 4

@@ -53,7 +53,10 @@ def found(situation: Situation) -> Plan | None:
 
 def _limitation(situation: Situation) -> tuple[str, ...]:
     wanted = situation.wanted
-    reasons = [f"{node.pod.name} does not answer: {node.error}" for node in situation.unreachable]
+    reasons = [
+        f"{node.pod.name} does not answer: {node.pod.waiting or node.error}"
+        for node in situation.unreachable
+    ]
     reasons += [f"{pod} does not exist yet" for pod in situation.missing_pods]
     reasons += [f"shard {shard} has no pod yet" for shard in situation.missing_shards]
     if situation.twins:

@@ -47,7 +47,7 @@ def _limitations(situation: Situation, shard: int) -> list[str]:
     reasons += situation.unfinished_moves[:1]
     for node in situation.pods_of(shard):
         if not isinstance(node, Seen):
-            reasons.append(f"{node.pod.name} does not answer: {node.error}")
+            reasons.append(f"{node.pod.name} does not answer: {node.pod.waiting or node.error}")
         elif node.id in situation.owned or node.slots:
             reasons.append(f"{node.pod.name} owns slots")
         elif node.is_primary and node.keys:
