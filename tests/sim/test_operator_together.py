@@ -14,8 +14,9 @@ from redis_operator.kube.errors import NotFound
 from redis_operator.kube.transport import Transport
 from redis_operator.operator.world import REDISES
 from redis_operator.testing.faults import Fault, FaultyTransport, Seeded, StreamFault
+from redis_operator.testing.simulation.catalog import SCENARIOS
 from redis_operator.testing.simulation.crashes import reference
-from redis_operator.testing.simulation.scenarios import SCENARIOS, formed, play
+from redis_operator.testing.simulation.scenarios import formed, play
 from redis_operator.testing.simulation.summary import summary
 from redis_operator.testing.simulation.system import (
     DATABASE,

@@ -112,7 +112,7 @@ class Manager:
         self._watchdog = Watchdog(stuck_after) if stuck_after is not None else None
         self._exit_now = exit_now
         self._extra: list[tuple[str, Callable[[], Awaitable[None]], bool]] = []
-        self._groups: dict[str, set[asyncio.Task[None]]] = {}
+        self._groups: dict[str, list[asyncio.Task[None]]] = {}
         self._not_ready: str | None = "starting"
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
@@ -330,7 +330,7 @@ class Manager:
             self._watchdog.stop()
 
     async def _cancel(self, group: str) -> None:
-        tasks = self._groups.pop(group, set())
+        tasks = self._groups.pop(group, [])
         for task in tasks:
             task.cancel()
         if tasks:
@@ -341,7 +341,7 @@ class Manager:
     def _spawn(self, group: str, name: str, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(_awaited(work))
         task.set_name(name)
-        self._groups.setdefault(group, set()).add(task)
+        self._groups.setdefault(group, []).append(task)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

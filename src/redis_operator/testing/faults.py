@@ -6,17 +6,18 @@ faults in the same order, as long as the program under test is deterministic).
 
 Faults are honest: each is something a real API server and network can do. A list is old only
 where the protocol allows it (resourceVersion `0`); events are dropped only together with the 410
-that follows; what is coalesced are changes of one object, of which the last remains.
+that follows within seconds; what is late is late by as many seconds as it is, however much comes;
+what is coalesced within a second are changes of one object, of which the last remains.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -82,6 +83,7 @@ _STATUSES: Final = {
 _SLOW_SECONDS = 5.0
 _LATE_SECONDS = 3.0
 _IN_FLIGHT_SECONDS = 2.0
+_UNTOLD_SECONDS = 2.0
 _COALESCE_SECONDS = 1.0
 _LINES_BEFORE = 3
 
@@ -273,12 +275,16 @@ class FaultyTransport:
         if fault is not None:
             self._note(fault, request)
         async with self._transport.stream(request, idle=idle) as pieces:
-            yield pieces if fault is None else _afflicted(fault, pieces, idle)
+            if fault is None:
+                yield pieces
+                return
+            async with aclosing(_afflicted(fault, pieces, idle)) as lines:
+                yield lines
 
 
 async def _afflicted(
     fault: StreamFault, pieces: AsyncIterator[bytes], idle: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield a stream's lines as the fault leaves them."""
     match fault:
         case StreamFault.EXPIRED:
@@ -287,11 +293,13 @@ async def _afflicted(
             await asyncio.sleep(idle)
             raise StreamStalled(f"no byte for {idle:g} s")
         case StreamFault.LATE:
-            async for line in _lines(pieces):
-                await asyncio.sleep(_LATE_SECONDS)
+            async for line in _late(pieces):
                 yield line
         case StreamFault.COALESCED:
             async for line in _coalesced(pieces):
+                yield line
+        case StreamFault.DROPPED:
+            async for line in _dropped(pieces):
                 yield line
         case _:
             async for line in _broken(fault, pieces):
@@ -312,12 +320,58 @@ async def _broken(fault: StreamFault, pieces: AsyncIterator[bytes]) -> AsyncIter
             case StreamFault.GARBAGE:
                 yield b'{"type": "MODIFIED", "object": \x00garbage\n'
                 return
-            case StreamFault.DROPPED if count <= 2 * _LINES_BEFORE:
-                continue
-            case StreamFault.DROPPED:
-                yield _EXPIRED_LINE
-                return
         raise ConnectionFailed("connection reset", host="faults")
+
+
+async def _dropped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Let a few lines pass, lose the next few, and tell so soon: a server never stays silent."""
+    lines = _lines(pieces)
+    count = 0
+    async for line in lines:
+        count += 1
+        if count > _LINES_BEFORE:
+            break
+        yield line
+    else:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_UNTOLD_SECONDS):
+            async for _ in lines:
+                count += 1
+                if count >= 2 * _LINES_BEFORE:
+                    break
+    yield _EXPIRED_LINE
+
+
+async def _late(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield each line some seconds after it came, however many come."""
+    async with aclosing(_read_on(pieces)) as lines:
+        async for came, line in lines:
+            due = came + _LATE_SECONDS - asyncio.get_running_loop().time()
+            await asyncio.sleep(max(0.0, due))
+            yield line
+
+
+async def _read_on(pieces: AsyncIterator[bytes]) -> AsyncGenerator[tuple[float, bytes], None]:
+    """Yield each line with the time it came, reading on while its reader is busy."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
+
+    async def read() -> None:
+        try:
+            async for line in _lines(pieces):
+                arrived.put_nowait((loop.time(), line))
+        finally:
+            arrived.put_nowait(None)
+
+    reading = asyncio.create_task(read())
+    try:
+        while (found := await arrived.get()) is not None:
+            yield found
+        await reading
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -341,44 +395,39 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 async def _coalesced(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Collect what comes within a second; of changes that follow each other keep the last."""
-    source = aiter(_lines(pieces))
-    following: asyncio.Task[bytes] = asyncio.ensure_future(_next(source))
-    try:
+    batch: list[bytes] = []
+    until = 0.0
+    async with aclosing(_read_on(pieces)) as lines:
+        source = aiter(lines)
         while True:
-            try:
-                batch = [await following]
-            except StopAsyncIteration:
-                return
             following = asyncio.ensure_future(_next(source))
-            ended = False
-            while True:
-                done, _ = await asyncio.wait({following}, timeout=_COALESCE_SECONDS)
-                if not done:
-                    break
-                if following.exception() is not None:
-                    ended = True
-                    break
-                batch.append(following.result())
-                following = asyncio.ensure_future(_next(source))
-            for line in _last_of_each(batch):
-                yield line
-            if ended:
-                await following
-    except _Ended:
-        return
-    finally:
-        following.cancel()
+            try:
+                await _within(following, until if batch else None)
+                if not following.done():
+                    for line in _last_of_each(batch):
+                        yield line
+                    batch = []
+                found = await following
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+            if found is None:
+                break
+            if not batch:
+                until = found[0] + _COALESCE_SECONDS
+            batch.append(found[1])
+    for line in _last_of_each(batch):
+        yield line
 
 
-class _Ended(Exception):  # noqa: N818 - StopAsyncIteration cannot cross a task
-    pass
+async def _within(following: asyncio.Future[Any], until: float | None) -> None:
+    """Wait for something that goes on coming, but not beyond a time."""
+    left = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
+    await asyncio.wait({following}, timeout=left)
 
 
-async def _next(source: AsyncIterator[bytes]) -> bytes:
-    try:
-        return await anext(source)
-    except StopAsyncIteration:
-        raise _Ended from None
+async def _next(source: AsyncIterator[tuple[float, bytes]]) -> tuple[float, bytes] | None:
+    return await anext(source, None)
 
 
 def _last_of_each(lines: list[bytes]) -> list[bytes]:

@@ -28,10 +28,17 @@ class Ledger:
     promised: dict[str, int] = field(default_factory=dict)
     refused: int = 0
     excused: int = 0
+    is_void: bool = False
 
     def acknowledged(self, key: str, number: int) -> None:
         """Note an answer."""
-        self.promised[key] = number
+        if not self.is_void:
+            self.promised[key] = number
+
+    def void(self) -> None:
+        """Promise nothing any more: the data is to be deleted."""
+        self.promised.clear()
+        self.is_void = True
 
     def excuse(self, killed: Server) -> None:
         """Before a server is killed: what no other living copy has yet is not promised any more."""

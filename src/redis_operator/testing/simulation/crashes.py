@@ -1,23 +1,34 @@
-"""Death and lost answers at every effect of a scenario, one run each: always the same end.
+"""Death and lost answers at every effect of a scenario: always the same end.
 
-A run without any fault says which effects there are and what the end is. Then the scenario is run
-again for each effect and each strike; a fresh operator must come to the same end. K-01, K-02, K-03
+A run without any fault says which effects there are and what the end is. Then the scenario is
+played once more, and at each effect the whole world branches: a copy of the process goes on with
+the strike, and a fresh operator must come to the same end there. K-01, K-02, K-03
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+import os
+import resource
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from .process import Effect, Strike
 from .scenarios import Scenario, formed, play
 from .summary import summary
 from .system import Broken, Simulation, Snapshot, simulate
 
-_GIVEN_UP_SECONDS = 45.0  # by then nobody waits for the lost answer any more
+__all__ = ["Blow", "Reference", "piece", "reference", "spread", "strike_at_each", "tear_points"]
 
-__all__ = ["Reference", "reference", "spread", "strike_at", "tear_points"]
+_GIVEN_UP_SECONDS = 45.0  # by then nobody waits for the lost answer any more
+_MOST_CPU_SECONDS = 180
+_MANY = 1000  # effects, beyond which rows of the same kind are not visited one by one
+
+Blow = tuple[int, Strike]
+"""The number of an effect, and what befalls it."""
+
+Tell = Callable[[Blow, str], None]
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,13 @@ def reference(scenario: Scenario, *, seed: int = 1) -> Reference:
 
 
 def tear_points(effects: Sequence[Effect]) -> list[int]:
-    """Return the effects worth dying at: of a row of the same kind the first, middle and last."""
+    """Return the effects worth dying at: every one, unless there are very many.
+
+    Then of a row of the same kind (thousands of slots given away one by one) the first, the middle
+    and the last.
+    """
+    if len(effects) <= _MANY:
+        return list(range(len(effects)))
     points: list[int] = []
     start = 0
     for number in range(1, len(effects) + 1):
@@ -62,36 +79,92 @@ def spread(points: Sequence[int], count: int) -> list[int]:
     return [points[(number + 1) * len(points) // count - 1] for number in range(count)]
 
 
-def strike_at(known: Reference, number: int, strike: Strike) -> None:
-    """Play the scenario with one strike; raise `Broken` unless the end is the same."""
-    scenario = known.scenario
-    struck: list[Effect] = []
+def piece(points: Sequence[int], number: int, of: int) -> list[Blow]:
+    """Return one of several equal parts of all strikes at the points, to run them apart."""
+    blows = [(point, strike) for point in points for strike in Strike]
+    return blows[number::of]
 
-    def decide(effect: Effect) -> Strike | None:
-        if effect.number != number:
-            return None
-        struck.append(effect)
-        return strike
 
-    async def run(simulation: Simulation) -> dict[str, Any]:
-        simulation.journal.decide = decide
-        if strike is Strike.LOST_REPLY:
-            simulation.quiet_seconds = _GIVEN_UP_SECONDS
+def strike_at_each(known: Reference, blows: Iterable[Blow], tell: Tell) -> None:
+    """Play the scenario with each of the strikes, and tell of each what went wrong (or nothing)."""
+    trunk = _Trunk(known, tell)
+    for number, strike in blows:
+        trunk.due.setdefault(number, []).append(strike)
+    trunk.grow()
+
+
+@dataclass
+class _Trunk:
+    """One run without a strike, from which the others branch off. In a branch `blow` is set."""
+
+    known: Reference
+    tell: Tell
+    due: dict[int, list[Strike]] = field(default_factory=dict)
+    blow: Blow | None = None
+    _simulation: Simulation | None = None
+    _pipe: int = -1
+
+    def grow(self) -> None:
+        """Play to the end, with all branches on the way."""
+        problem = ""
         try:
-            await play(simulation, scenario)
-        except Broken as broken:
-            raise Broken(f"{scenario.name}: {strike} at {struck}:\n{broken}") from broken
-        return summary(simulation, exact_slots=scenario.exact_slots)
+            end = simulate(self._run, seed=self.known.seed, snapshot=self.known.snapshot)
+            if end != self.known.end:
+                problem = f"ends otherwise:\n{_differences(self.known.end, end)}"
+        except BaseException as error:
+            if self.blow is None:
+                raise
+            problem = f"{type(error).__name__}: {error}"
+        if self.blow is not None:
+            self._finish(problem)
+        if problem:
+            raise Broken(f"{self.known.scenario}: the same seed must give the same end; {problem}")
 
-    end = simulate(run, seed=known.seed, snapshot=known.snapshot)
-    if not struck or struck[0].kind != known.effects[number].kind:
-        raise Broken(
-            f"{scenario.name}: effect {number} was {known.effects[number]} and is now "
-            f"{struck or 'nothing'}: the same seed must give the same history"
-        )
-    if end != known.end:
-        differences = _differences(known.end, end)
-        raise Broken(f"{scenario.name}: {strike} at {struck[0]} ends otherwise:\n{differences}")
+    async def _run(self, simulation: Simulation) -> dict[str, Any]:
+        self._simulation = simulation
+        simulation.journal.decide = self._decide
+        await play(simulation, self.known.scenario)
+        return summary(simulation, exact_slots=self.known.scenario.exact_slots)
+
+    def _decide(self, effect: Effect) -> Strike | None:
+        if self.blow is not None:
+            return None
+        expected = self.known.effects[effect.number : effect.number + 1]
+        if expected != (effect,):
+            raise Broken(f"the same seed must give the same history: {effect}, not {expected}")
+        for strike in self.due.get(effect.number, ()):
+            if self._branch((effect.number, strike)):
+                return strike
+        return None
+
+    def _branch(self, blow: Blow) -> bool:
+        """Go on twice: true at once in the branch, false here when the branch has ended."""
+        loop = asyncio.get_running_loop()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            resource.setrlimit(resource.RLIMIT_CPU, (_MOST_CPU_SECONDS, _MOST_CPU_SECONDS + 5))
+            asyncio._set_running_loop(loop)  # noqa: SLF001 - asyncio asks whose process runs it
+            self.blow, self._pipe = blow, writing
+            if blow[1] is Strike.LOST_REPLY and self._simulation is not None:
+                self._simulation.quiet_seconds = _GIVEN_UP_SECONDS
+            return True
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            told = pipe.read().decode()
+        _, code = os.waitpid(child, 0)
+        problem = told if code == 0 else f"the branch ended with {code}: {told}"
+        if problem:
+            effect = self.known.effects[blow[0]]
+            problem = f"{self.known.scenario}: {blow[1]} at {effect}: {problem}"
+        self.tell(blow, problem)
+        return False
+
+    def _finish(self, problem: str) -> NoReturn:
+        with os.fdopen(self._pipe, "wb") as pipe:
+            pipe.write(problem.encode())
+        os._exit(0)
 
 
 def _differences(one: Any, other: Any, path: str = "") -> str:

@@ -72,7 +72,7 @@ class Process:
         self.alive = True
         self.on_death: list[Callable[[], None]] = []
         self.ended: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in order: sets differ from run to run
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something as this process."""
@@ -82,8 +82,8 @@ class Process:
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         """Count a task among those that die with the process."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def die(self) -> None:
         """End at once, wherever it is."""

@@ -16,7 +16,7 @@ from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
 
-__all__ = ["mislabelled", "summary"]
+__all__ = ["is_gone", "mislabelled", "summary"]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
@@ -104,6 +104,14 @@ def mislabelled(simulation: Simulation) -> list[str]:
         if told != ("primary" if server.is_primary else "replica"):
             wrong.append(f"{server.name} is labelled {told}")
     return wrong
+
+
+def is_gone(simulation: Simulation) -> bool:
+    """Tell whether the database and all that belongs to it are gone, but for kept volumes."""
+    redises = simulation.server.core.store.collection("redis.redisoperator.dev").entries
+    if f"{NAMESPACE}/{DATABASE}" in redises:
+        return False
+    return not any(_all(simulation, resource) for resource in (*_PLURALS, "pods"))
 
 
 def _status(simulation: Simulation, *, exact: bool) -> dict[str, Any]:

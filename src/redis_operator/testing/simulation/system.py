@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from redis_operator.api.crd import crds
 from redis_operator.kube.client import Client
-from redis_operator.kube.errors import AlreadyExists
+from redis_operator.kube.errors import AlreadyExists, NotFound
 from redis_operator.kube.meta import Manifest
 from redis_operator.kube.patches import MergePatch
 from redis_operator.kube.transport import Transport
@@ -155,7 +155,6 @@ class Simulation:
         await self.kubelet.register(nodes)
         loops = ControlLoops(
             self._system_client("control-plane"),
-            authority="none",
             clock=self.now,
             forwarder=NoForwarding(),
         )
@@ -277,16 +276,32 @@ class Simulation:
         """Read the database."""
         return await self.client.get(REDISES, (NAMESPACE, DATABASE))
 
+    async def found(self) -> Manifest:
+        """Read the database, or nothing when there is none."""
+        try:
+            return await self.redis()
+        except NotFound:
+            return {}
+
     async def until(self, holds: Callable[[Manifest], bool], *, within: float, what: str) -> None:
         """Wait until something holds of the database; check every promise on the way."""
+
+        async def look() -> bool:
+            return holds(await self.redis())
+
+        await self.until_all(look, within=within, what=what)
+
+    async def until_all(
+        self, holds: Callable[[], Awaitable[bool]], *, within: float, what: str
+    ) -> None:
+        """Wait until something holds of the whole; check every promise on the way."""
         end = self._loop.time() + within
         while True:
             self.check()
-            found = await self.redis()
-            if holds(found):
+            if await holds():
                 return
             if self._loop.time() >= end:
-                raise Broken(self.explain(f"not {what} within {within:g} s", found))
+                raise Broken(self.explain(f"not {what} within {within:g} s", await self.found()))
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_ready(self, *, within: float = 180.0) -> None:

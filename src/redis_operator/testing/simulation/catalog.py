@@ -1,0 +1,10 @@
+"""Everything that happens to databases in simulation."""
+
+from __future__ import annotations
+
+from .changes import CHANGES, ENDS, OVERLAPS
+from .heals import CREATIONS, HEALS
+
+__all__ = ["SCENARIOS"]
+
+SCENARIOS = (*CREATIONS, *HEALS, *CHANGES, *OVERLAPS, *ENDS)
