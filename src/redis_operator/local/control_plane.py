@@ -135,7 +135,7 @@ async def _control(daemon: Daemon) -> None:
         await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
     for definition in crds().values():
         await client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
-    await ControlLoops(client, authority=daemon.authority.certificate.decode()).run()
+    await ControlLoops(client).run()
 
 
 async def _obey_power(client: Client, agent: NodeAgent) -> None:

@@ -74,11 +74,6 @@ class Instance(Struct, frozen=True):
         return self.folder / "kubeconfig"
 
     @property
-    def operator_kubeconfig(self) -> Path:
-        """The kubeconfig the operator process uses."""
-        return self.folder / "operator.kubeconfig"
-
-    @property
     def logs(self) -> Path:
         """The logs of its own processes."""
         return self.folder / "logs"

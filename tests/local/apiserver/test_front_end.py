@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -131,3 +132,64 @@ async def test_restart_keeps_objects_and_kubeconfig(tmp_path):
     ):
         assert await answer.json() == made
     await second.stop()
+
+
+async def raw(daemon: Daemon, folder: Path, text: bytes, *, until: bytes) -> bytes:
+    """Send bytes as the admin and return what comes back, up to and with `until`."""
+    host, _, port = daemon.url.removeprefix("https://").rpartition(":")
+    context = admin(daemon, folder)
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    writer.write(text)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.readuntil(until) if until else await reader.read()
+    finally:
+        writer.close()
+
+
+async def test_requests_sent_at_once_are_answered_in_their_order(daemon, tmp_path):
+    body = b'{"metadata":{"name":"a"}}'
+    post = f"POST {MAPS} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    get = f"GET {MAPS}/a HTTP/1.1\r\n\r\n".encode()
+    missing = f"GET {MAPS}/b HTTP/1.1\r\nConnection: close\r\n\r\n".encode()
+    answers = await raw(daemon, tmp_path, post + get + missing, until=b"")
+    assert re.findall(rb"HTTP/1\.1 ([0-9]+)", answers) == [b"201", b"200", b"404"]
+
+
+async def test_what_is_no_request_is_told_so_and_hung_up_on(daemon, tmp_path):
+    answer = await raw(daemon, tmp_path, b"NONSENSE\r\n\r\n", until=b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request")
+    assert b"connection: close" in answer
+
+
+async def test_head_is_answered_without_a_body(daemon, tmp_path):
+    text = b"HEAD /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+    answer = await raw(daemon, tmp_path, text, until=b"")
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"content-length: 2" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+async def test_answer_larger_than_all_buffers_arrives_whole(session):
+    for number in range(8):
+        big = {"metadata": {"name": f"big{number}"}, "data": {"k": "x" * 900_000}}
+        async with session.post(MAPS, json=big) as answer:
+            assert answer.status == 201
+    async with session.get(MAPS) as answer:
+        await asyncio.sleep(0)  # lets the server fill what there is of buffers
+        listed = await answer.json()
+    assert [len(item["data"]["k"]) for item in listed["items"][:8]] == [900_000] * 8
+
+
+async def test_failure_of_ours_is_an_answer_and_is_reported(daemon, session, monkeypatch):
+    def broken(*_args, **_more):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(daemon.server, "_route", broken)
+    async with session.get(MAPS) as answer:
+        assert answer.status == 500
+        assert "a bug" in (await answer.json())["message"]
+    assert isinstance(daemon.server.failures[-1], RuntimeError)
+    monkeypatch.undo()
+    async with session.get(MAPS) as answer:
+        assert answer.status == 200

@@ -81,6 +81,19 @@ def test_nothing_is_created_in_a_namespace_that_is_not_there(cluster):
     assert refused["message"] == 'namespaces "no" not found'
 
 
+def test_deleted_default_account_comes_back_but_not_to_a_dying_namespace(cluster):
+    cluster.post("/api/v1/namespaces", {"metadata": {"name": "n"}})
+    path = "/api/v1/namespaces/n/serviceaccounts/default"
+    before = cluster.get(path)["metadata"]["uid"]
+    cluster.delete(path)
+    assert cluster.get(path)["metadata"]["uid"] != before
+    held = {"metadata": {"name": "held", "finalizers": ["example.org/hold"]}}
+    cluster.post("/api/v1/namespaces/n/configmaps", held)
+    cluster.delete("/api/v1/namespaces/n")
+    assert cluster.ask("GET", path).status == 404
+    assert cluster.get("/api/v1/namespaces/n")["status"]["phase"] == "Terminating"
+
+
 def test_namespace_takes_its_content_with_it(cluster):
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
     cluster.post("/api/v1/namespaces", body)

@@ -7,7 +7,6 @@ from redis_operator.local.controllers import (
     endpoints,
     events,
     garbage,
-    namespaces,
     nodes,
     scheduler,
     volumes,
@@ -290,13 +289,6 @@ def test_orphaning_takes_the_reference_away_before_the_owner_goes() -> None:
     (orphaned,) = garbage.plan_owner("pods", owner, [("pods", child)])
     assert isinstance(orphaned, garbage.Update)
     assert "ownerReferences" not in orphaned.obj["metadata"]
-
-
-def test_a_new_namespace_gets_its_account_and_the_ca(world: Any) -> None:
-    world.add("namespaces", {"metadata": {"name": "d"}})
-    world.settle(lambda: namespaces.plan_content(world, "d", "PEM", world.now))
-    assert world.names("serviceaccounts") == ["default"]
-    assert world.get("configmaps", "d", namespaces.ROOT_CA)["data"] == {"ca.crt": "PEM"}
 
 
 def test_events_are_forgotten_after_an_hour(world: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,7 @@ class Wanted(msgspec.Struct, frozen=True):
     yaml: bool = False
 
 
+@lru_cache(maxsize=128)
 def wanted(accept: str) -> Wanted:
     """Choose what to answer with from an Accept header: the first we can write."""
     if not accept:

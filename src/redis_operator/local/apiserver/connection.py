@@ -9,14 +9,15 @@ piece, and a client that takes nothing for a minute is cut off.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
-from uuid import uuid4
 
 from redis_operator.kube.request import Response
 
 from .bodies import LIMIT, refusal
 from .calls import Answer, CallWebhook, Connect, Steps, User
+from .metadata import new_uid
 from .pump import Feed, Perform, finish
 from .status import StatusError, internal, too_large
 from .watch import Watch
@@ -59,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._reader = RequestReader(LIMIT)
         self._message: Message | None = None  # the request that is being answered
+        self._user: User | None = None  # known for good when a certificate names them
         self._task: asyncio.Task[None] | None = None
         self._feed: Feed | None = None
         self._socket: WebSocket | None = None
@@ -167,7 +169,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, message: Message) -> None:
         try:
-            user = self._service.identify(message, self._transport.get_extra_info("peercert"))
+            user = self._user or self._identify(message)
             steps = self._service.begin(message, user)
             effect = next(steps)
         except StopIteration as done:
@@ -178,6 +180,13 @@ class Connection(asyncio.Protocol):
             self._send(self._failed(error))
         else:
             self._task = self._loop.create_task(self._wait(steps, effect))
+
+    def _identify(self, message: Message) -> User:
+        certificate = self._transport.get_extra_info("peercert")
+        user = self._service.identify(message, certificate)
+        if certificate:
+            self._user = user
+        return user
 
     def _failed(self, error: Exception) -> Response:
         self._service.report(error)
@@ -234,7 +243,7 @@ class Connection(asyncio.Protocol):
             return
         headers = [
             *response.headers.items(),
-            ("audit-id", str(uuid4())),
+            ("audit-id", new_uid(random.getrandbits)),
             ("content-length", str(len(response.body))),
         ]
         if not self._message.keeps_alive:
@@ -270,7 +279,7 @@ class Connection(asyncio.Protocol):
         headers = [
             *headers,
             ("cache-control", "no-cache, private"),
-            ("audit-id", str(uuid4())),
+            ("audit-id", new_uid(random.getrandbits)),
         ]
         if self._message.has_chunks:
             headers.append(("transfer-encoding", "chunked"))

@@ -18,6 +18,8 @@ from .status import StatusError, forbidden, not_found
 __all__ = ["Namespaces", "check_namespace"]
 
 _ALWAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
+_OWN = {"serviceaccounts": "default", "configmaps": "kube-root-ca.crt"}
+_CA_NOTE = "Contains a CA bundle that can be used to verify the kube-apiserver."
 _MISSING_ALLOWED = {"localsubjectaccessreviews.authorization.k8s.io"}
 
 
@@ -89,7 +91,9 @@ class Namespaces:
             return
         if gone:
             self._population[namespace] -= 1
-            if self._population[namespace] <= 0:
+            if _OWN.get(resource.key) == metadata["name"] and self._lives(namespace):
+                self._fill(namespace)
+            elif self._population[namespace] <= 0:
                 self._finish(namespace)
         elif self._is_new(resource):
             self._population[namespace] += 1
@@ -97,22 +101,29 @@ class Namespaces:
     def _is_new(self, resource: Resource) -> bool:
         return self._core.store.collection(resource.key).last().previous is None
 
+    def _lives(self, name: str) -> bool:
+        entry = self._core.entry("namespaces", "", name)
+        return entry is not None and entry.fields[0] != "Terminating"
+
     def _fill(self, name: str) -> None:
+        """Give a living namespace what each has; who deletes it gets it anew."""
         for collection, kind, value in (
             ("serviceaccounts", "ServiceAccount", {}),
             ("configmaps", "ConfigMap", {"data": {"ca.crt": self._root_ca}}),
         ):
-            own = "default" if kind == "ServiceAccount" else "kube-root-ca.crt"
+            own = _OWN[collection]
             if kind == "ConfigMap" and not self._root_ca:
                 continue
             if self._core.entry(collection, name, own) is not None:
                 continue
-            metadata = {
+            metadata: Object = {
                 "name": own,
                 "namespace": name,
                 "uid": new_uid(self._core.bits),
                 "creationTimestamp": timestamp(self._core.clock()),
             }
+            if kind == "ConfigMap":
+                metadata["annotations"] = {"kubernetes.io/description": _CA_NOTE}
             self._core.put(
                 self._core.resource(collection),
                 {"kind": kind, "apiVersion": "v1", "metadata": metadata, **value},

@@ -48,7 +48,7 @@ __all__ = ["ADMIN", "ApiServer", "Settings"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 _OLD_WATCH = "watch-of-one"
-_CHANCE = random.SystemRandom()
+_CHANCE = random.Random()  # for names and uids; nothing here is a secret
 _Routed = tuple[Resource, str, str, str]
 
 

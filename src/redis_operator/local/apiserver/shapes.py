@@ -2,7 +2,7 @@
 
 The schema of a kind becomes one msgspec type, against which an object is checked in C. The type is
 at most as lenient as the walks of `decoding` and `schema`: what it accepts needs no walk, and what
-it refuses (nulls, for one) is looked at by those, which can also say what is wrong. Pure.
+it refuses is looked at by those, which can also say what is wrong. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta
 
-from .builtin_schemas import schema_of
+from .builtin_schemas import OBJECT_META, schema_of
 
 __all__ = ["fits"]
 
@@ -91,7 +91,7 @@ def _object_type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str
         raise _NoType
     if name not in known:
         fields = [
-            (f"field{number}", _type(sub, known, (*above, name)), _optional(field))
+            (f"field{number}", _field(name, _type(sub, known, (*above, name))), _optional(field))
             for number, (field, sub) in enumerate(schema.get("properties", {}).items())
         ]
         made = msgspec.defstruct("Shape", fields, forbid_unknown_fields=True, gc=False)
@@ -99,6 +99,11 @@ def _object_type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str
             return made
         known[name] = made
     return known[name]
+
+
+def _field(owner: str, kind: Any) -> Any:
+    """Let a field be null, as it is where Go writes nothing; in metadata nulls are taken out."""
+    return kind if owner == OBJECT_META else kind | None
 
 
 def _optional(field: str) -> Any:

@@ -1,4 +1,4 @@
-"""Runs garbage collection and namespace removal over every resource there is."""
+"""Runs garbage collection over every resource there is, and tells what holds dying namespaces."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from redis_operator.local.controllers.caches import Caches
 from redis_operator.local.controllers.execute import execute
 from redis_operator.local.controllers.pods import is_deleting
 from redis_operator.local.controllers.view import Change as ObjectChange
-from redis_operator.local.controllers.view import Obj, edited
+from redis_operator.local.controllers.view import Obj
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.controller import Controller
 from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.outcomes import Again, Done, Outcome, Retry
 
 __all__ = ["Collector"]
-
-_LOOK_AGAIN_SECONDS = 1.0
 
 
 class Collector:
@@ -96,7 +94,9 @@ class Collector:
         if obj is None:
             return Done()
         if resource == "namespaces" and is_deleting(obj):
-            return await self._empty(obj)
+            content = self._caches.content(key[1])
+            told = namespaces.remaining(obj, content, self._clock())
+            return await execute(self._caches, [told] if told else [])
         uid = obj["metadata"]["uid"]
         steps = garbage.plan_owner(resource, obj, list(self._caches.dependents(uid)))
         if steps:
@@ -131,24 +131,6 @@ class Collector:
         except NotFound:
             return False
         return bool(owner["metadata"]["uid"] == reference["uid"])
-
-    async def _empty(self, namespace: Obj) -> Outcome:
-        content = self._caches.content(namespace["metadata"]["name"])
-        steps = namespaces.plan_removal(namespace, content)
-        if steps is not None:
-            told = namespaces.remaining(namespace, content, self._clock())
-            outcome = await execute(self._caches, [*steps, told] if told else steps)
-            return outcome if steps else Again(_LOOK_AGAIN_SECONDS)
-        freed = edited(namespace)
-        freed["spec"]["finalizers"] = []
-        kind = self._caches.kind("namespaces")
-        try:
-            await self._caches.client.replace(kind, freed, subresource="finalize")
-        except NotFound:
-            return Done()
-        except ApiError as error:
-            return Retry(error)
-        return Done()
 
 
 def _dies_in_foreground(owner: Obj) -> bool:

@@ -64,7 +64,7 @@ async def _do(caches: Caches, step: Change) -> Manifest | None:
             )
         case Bind(namespace, name, uid, node):
             await client.create(_BINDING, _binding(namespace, name, uid, node))
-            return None
+            return await client.get(caches.kind("pods"), (namespace, name))
         case _:
             assert_never(step)
 
@@ -80,6 +80,7 @@ def _binding(namespace: str, name: str, uid: str, node: str) -> Manifest:
 
 async def _seen(caches: Caches, step: Change, answer: Manifest | None) -> None:
     """Wait until the cache shows a write. A delete that ends at once is told by its event."""
-    if answer is None or isinstance(step, Bind):
+    if answer is None:
         return
-    await caches.informers[step.resource].wait_for(meta_of(answer).resource_version)
+    resource = "pods" if isinstance(step, Bind) else step.resource
+    await caches.informers[resource].wait_for(meta_of(answer).resource_version)

@@ -20,7 +20,6 @@ from redis_operator.local.controllers import (
     endpoints,
     events,
     job,
-    namespaces,
     nodes,
     replicaset,
     scheduler,
@@ -65,17 +64,19 @@ class ControlLoops:
         self,
         client: Client,
         *,
-        authority: str,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         forwarder: Forwarding | None = None,
     ) -> None:
         self._caches = Caches(client)
         self._recorder = Recorder(client, component="controller-manager")
-        self._authority = authority
         self._clock = clock
         self._forwarder = forwarder if forwarder is not None else Forwarder()
         self._collector = Collector(self._caches, self._clock)
-        self._controllers = [self._collector.controller, *self._make()]
+        self._controllers = [
+            self._collector.controller,
+            *self._workload_loops(),
+            *self._cluster_loops(),
+        ]
 
     async def run(self) -> None:
         """Run until cancelled; service addresses stop answering then."""
@@ -92,7 +93,7 @@ class ControlLoops:
 
     # The table
 
-    def _make(self) -> list[Controller]:
+    def _workload_loops(self) -> list[Controller]:
         owned, nearby = self._owned_by, self._in_namespace
         return [
             self._controller(
@@ -131,6 +132,11 @@ class ControlLoops:
                 ("poddisruptionbudgets", itself),
                 ("pods", nearby("poddisruptionbudgets")),
             ),
+        ]
+
+    def _cluster_loops(self) -> list[Controller]:
+        nearby = self._in_namespace
+        return [
             self._controller(
                 "claims",
                 volumes.plan_claim,
@@ -144,15 +150,6 @@ class ControlLoops:
                 lambda view, _, name, now: volumes.plan_volume(view, name, now),
                 ("persistentvolumes", itself),
                 ("persistentvolumeclaims", self._volume_of),
-            ),
-            self._controller(
-                "namespaces",
-                lambda view, _, name, now: namespaces.plan_content(
-                    view, name, self._authority, now
-                ),
-                ("namespaces", itself),
-                ("serviceaccounts", _home),
-                ("configmaps", _home_of_authority),
             ),
             self._controller(
                 "nodes",
@@ -310,15 +307,6 @@ def _by_service_name(change: Change[Manifest]) -> Iterable[Key]:
     metadata = _newest(change)["metadata"]
     name = (metadata.get("labels") or {}).get("kubernetes.io/service-name")
     return ((metadata["namespace"], name),) if name else ()
-
-
-def _home(change: Change[Manifest]) -> Iterable[Key]:
-    return (("", _newest(change)["metadata"]["namespace"]),)
-
-
-def _home_of_authority(change: Change[Manifest]) -> Iterable[Key]:
-    named = _newest(change)["metadata"]["name"] == namespaces.ROOT_CA
-    return _home(change) if named else ()
 
 
 def _one(_: Change[Manifest]) -> Iterable[Key]:

@@ -1,4 +1,7 @@
-"""Namespace: every one has a default account and the cluster's CA; a dying one is emptied first."""
+"""Namespaces that are going away: what still holds them.
+
+Filling and emptying namespaces is done by the API server itself, which also runs alone.
+"""
 
 from __future__ import annotations
 
@@ -6,61 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from redis_operator.local.controllers.pods import condition, is_deleting, with_condition
-from redis_operator.local.controllers.view import (
-    Change,
-    Changes,
-    Create,
-    Delete,
-    Obj,
-    UpdateStatus,
-    View,
-    timestamp,
-)
+from redis_operator.local.controllers.pods import condition, with_condition
+from redis_operator.local.controllers.view import Obj, UpdateStatus, timestamp
 
-__all__ = ["ROOT_CA", "plan_content", "plan_removal", "remaining"]
-
-ROOT_CA = "kube-root-ca.crt"
-
-
-def plan_content(view: View, name: str, authority: str, now: datetime) -> Changes:  # noqa: ARG001 - one shape for all controllers
-    """Return what a living namespace lacks: its default ServiceAccount and the CA's ConfigMap."""
-    namespace = view.get("namespaces", "", name)
-    if namespace is None or is_deleting(namespace):
-        return Changes()
-    steps: list[Change] = []
-    if view.get("serviceaccounts", name, "default") is None:
-        account: Obj = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": "default", "namespace": name},
-        }
-        steps.append(Create("serviceaccounts", account))
-    if view.get("configmaps", name, ROOT_CA) is None:
-        note = "Contains a CA bundle that can be used to verify the kube-apiserver."
-        bundle: Obj = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": ROOT_CA,
-                "namespace": name,
-                "annotations": {"kubernetes.io/description": note},
-            },
-            "data": {"ca.crt": authority},
-        }
-        steps.append(Create("configmaps", bundle))
-    return Changes(tuple(steps))
-
-
-def plan_removal(namespace: Obj, content: Sequence[tuple[str, Obj]]) -> list[Change] | None:
-    """Return what empties a dying namespace; None when it is empty and may be finalized."""
-    if not content:
-        return None
-    return [
-        Delete(resource, o["metadata"]["namespace"], o["metadata"]["name"], o["metadata"]["uid"])
-        for resource, o in content
-        if not is_deleting(o) and o["metadata"]["namespace"] == namespace["metadata"]["name"]
-    ]
+__all__ = ["remaining"]
 
 
 def remaining(

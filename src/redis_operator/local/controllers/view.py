@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -164,6 +165,7 @@ def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+@lru_cache(maxsize=1024)
 def quantity(text: str | float) -> float:
     """Read a Kubernetes quantity (`100m`, `1Gi`, `2`) as a number."""
     number = parse_quantity(str(text))
