@@ -15,7 +15,10 @@ from redis_operator.kube.client import Client
 from redis_operator.kube.errors import KubeError, NotFound
 from redis_operator.kube.objects import CONFIG_MAPS, NAMESPACES, PODS
 
-__all__ = ["Load", "namespace"]
+__all__ = ["LISTS", "Load", "namespace"]
+
+LISTS = 3
+"""How often everything is listed; the best time counts."""
 
 _AT_ONCE = 16
 _PODS = PODS.plain()
@@ -98,7 +101,7 @@ class Load:
 
     async def list_seconds(self) -> float:
         """List every pod, page by page, undecoded; the best of three."""
-        return min([await self._list() for _ in range(3)])
+        return min([await self._list() for _ in range(LISTS)])
 
     async def _list(self) -> float:
         begun = time.perf_counter()
@@ -114,13 +117,15 @@ class Load:
         assert seen == self.pods, f"{seen} of {self.pods} pods were listed"
         return time.perf_counter() - begun
 
-    async def fan_out_ms(self, watchers: int, changes: int) -> float:
-        """Change a ConfigMap again and again before many watchers; milliseconds per change."""
+    @asynccontextmanager
+    async def watched(self, watchers: int) -> AsyncIterator[Callable[[int], Awaitable[float]]]:
+        """Open watches of one ConfigMap; give a function that changes it again and again.
+
+        It returns the milliseconds per change until every watcher has seen all changes.
+        """
         meta = {"name": "watched", "namespace": self.place}
-        made = await self.client.create(
-            CONFIG_MAPS.plain(),
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"round": "0"}},
-        )
+        whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        made = await self.client.create(CONFIG_MAPS.plain(), {**whole, "data": {"round": "0"}})
         request = verbs.watch_request(
             CONFIG_MAPS,
             namespace=self.place,
@@ -128,33 +133,34 @@ class Load:
             resource_version=made["metadata"]["resourceVersion"],
             bookmarks=False,
         )
-        opened = asyncio.Semaphore(0)
+        opened, seen = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
         async def watch() -> None:
             async with self.client.transport.stream(request, idle=60) as pieces:
                 opened.release()
-                lines = 0
                 async for piece in pieces:
-                    lines += piece.count(b"\n")
-                    if lines >= changes:
-                        return
+                    for _ in range(piece.count(b"\n")):
+                        seen.release()
+
+        async def change(times: int) -> float:
+            begun = time.perf_counter()
+            for number in range(times):
+                await self.client.apply(CONFIG_MAPS, {**whole, "data": {"round": f"r{number}"}})
+            async with asyncio.timeout(120):
+                for _ in range(times * watchers):
+                    await seen.acquire()
+            return (time.perf_counter() - begun) / times * 1000
 
         tasks = [asyncio.create_task(watch()) for _ in range(watchers)]
-        for _ in tasks:
-            await asyncio.wait_for(opened.acquire(), 60)
-        begun = time.perf_counter()
-        for number in range(changes):
-            await self.client.apply(
-                CONFIG_MAPS,
-                {
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "metadata": meta,
-                    "data": {"round": f"r{number}"},
-                },
-            )
-        await asyncio.wait_for(asyncio.gather(*tasks), 120)
-        return (time.perf_counter() - begun) / changes * 1000
+        try:
+            async with asyncio.timeout(60):
+                for _ in tasks:
+                    await opened.acquire()
+            yield change
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _each(self, count: int, call: Callable[[int], Awaitable[Any]]) -> float:
         spans = []

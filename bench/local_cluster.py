@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.bytecode import compiled
 from redis_operator.kube.client import Client
 from redis_operator.kube.config import load
 from redis_operator.kube.http import HttpTransport
@@ -75,7 +75,7 @@ class LocalCluster:
 def local_cluster(name: str, *options: str) -> Iterator[LocalCluster]:
     """Bring up an instance, and take it down with all its data."""
     with tempfile.TemporaryDirectory(prefix="bench-local-") as folder:
-        environment = {**os.environ, "REDIS_OPERATOR_HOME": folder}
+        environment = {**compiled(), "REDIS_OPERATOR_HOME": folder}
 
         def command(*words: str) -> None:
             program = [sys.executable, "-m", "redis_operator.cli.main", *words, "--name", name]
