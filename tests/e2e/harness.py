@@ -77,6 +77,10 @@ class Cluster:
         """Kill -9; somebody starts it again."""
         raise NotImplementedError
 
+    def operator_pid(self) -> int:
+        """Return the process that is the operator now."""
+        raise NotImplementedError
+
     def power(self, state: str, node: str) -> None:
         """Cut a node's power (`off`), or give it back (`on`)."""
         raise NotImplementedError
@@ -139,7 +143,7 @@ class LocalCluster(Cluster):
         verb = {"off": "stop", "on": "start"}[state]
         self._run("node", verb, node, "--name", "e2e")
 
-    def _operator(self) -> int:
+    def operator_pid(self) -> int:
         """Return the pid of the operator process, once there is one.
 
         Never 0: a signal to that would go to our own process group.
@@ -154,14 +158,14 @@ class LocalCluster(Cluster):
         raise AssertionError("the operator does not run")
 
     def kill_operator(self) -> None:
-        os.kill(self._operator(), signal.SIGKILL)
+        os.kill(self.operator_pid(), signal.SIGKILL)
 
     def stop_operator(self) -> None:
         """Stop the operator process where it stands: it is there and does nothing."""
-        os.kill(self._operator(), signal.SIGSTOP)
+        os.kill(self.operator_pid(), signal.SIGSTOP)
 
     def start_operator(self) -> None:
-        os.kill(self._operator(), signal.SIGCONT)
+        os.kill(self.operator_pid(), signal.SIGCONT)
 
 
 class RealCluster(Cluster):
@@ -208,6 +212,10 @@ class RealCluster(Cluster):
                 stdout=log,
                 stderr=log,
             )
+
+    def operator_pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def stop_operator(self) -> None:
         assert self._process is not None
