@@ -18,7 +18,7 @@ import pytest
 from redis_operator.api.redis import Durability, Mode, Persistence, RedisSpec
 from redis_operator.manifests.config import config_file, config_file_name
 from redis_operator.manifests.facts import Passwords
-from redis_operator.manifests.scripts import BOOT, READY
+from redis_operator.manifests.scripts import BOOT, READY, STOP
 from redis_operator.manifests.users import acl_file, acl_file_name, replication_file
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
@@ -26,6 +26,7 @@ from redis_operator.redis.connection import Address, Connection, Credentials, co
 from redis_operator.redis.errors import LinkError, LoadingError, RedisError
 from redis_operator.redis.mover import move_slots
 from redis_operator.redis.moving import Move, Side
+from redis_operator.redis.replies import PrimaryRole
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_operator.testing.servers import EngineBinary, find_engines, free_host
 
@@ -58,6 +59,7 @@ class Pod:
         spec = RedisSpec(mode=Mode.CLUSTER, shards=3, durability=Durability(self.persistence))
         (config / "boot.sh").write_text(BOOT)
         (config / "ready.sh").write_text(READY)
+        (config / "stop.sh").write_text(STOP)
         (config / config_file_name(version)).write_text(config_file(spec, version))
         (users / acl_file_name(version)).write_text(acl_file(version, PASSWORDS))
         (users / "replication.conf").write_text(replication_file(PASSWORDS))
@@ -76,6 +78,7 @@ class Pod:
             "IDENTITY": self.identity,
             "PERSISTENCE": self.persistence.value,
             "FAILOVER_SECONDS": "2",
+            "HANDOVER_SECONDS": "1",
             "SERVER": str(self.directory / "bin" / "server"),
             "DATA": str(self.directory / "data"),
             "CONFIG": str(self.directory / "config"),
@@ -130,6 +133,16 @@ class Pod:
         environment = self.environment() | ({"PATH": path} if path else {})
         script = [SHELL, str(self.directory / "config" / "ready.sh")]
         return subprocess.run(script, env=environment, check=False, timeout=10).returncode == 0
+
+    async def stop_hook(self) -> float:
+        """Run what runs before a stop; return how many seconds it took."""
+        begun = time.monotonic()
+        script = [SHELL, str(self.directory / "config" / "stop.sh")]
+        done = await asyncio.to_thread(
+            subprocess.run, script, env=self.environment(), check=False, timeout=20
+        )
+        assert done.returncode == 0
+        return time.monotonic() - begun
 
 
 @contextlib.asynccontextmanager
@@ -385,6 +398,23 @@ async def test_ready_means_that_the_cluster_serves_and_the_copy_is_complete(
         assert not replica.is_ready(path), "a replica without its primary falls behind"
 
 
+async def test_a_primary_that_is_let_go_hands_over_first_also_while_the_operator_is_away(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    async with pods(tmp_path, binary, 2, Persistence.AOF) as [primary, replica]:
+        await form_shard(primary, replica)
+        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+        await until(primary, commands.info_replication(), lambda found: bool(found.replicas))
+        assert await replica.stop_hook() < 1, "it has nothing to hand over"
+        written = await write(primary, 100)
+        assert await primary.stop_hook() >= 1, "the operator has its time"
+        [role] = await ask(replica, commands.role())
+        assert isinstance(role, PrimaryRole)
+        [keys] = await ask(replica, commands.dbsize())
+        assert keys == written
+        assert await primary.stop_hook() < 1, "it leads nobody any more"
+
+
 async def test_applications_may_work_and_may_not_administrate(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -459,3 +489,33 @@ async def test_the_users_have_the_rights_that_moving_slots_needs(
         assert there > 0
         for link in links:
             link.close()
+
+
+def test_a_pod_that_is_told_to_stop_while_it_boots_stops(tmp_path: Path) -> None:
+    """As the first process of a container, where nothing stops a process that does not listen."""
+    alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    if not shutil.which("unshare") or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("this machine gives no process namespace of our own")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    cat = programs / "cat"
+    cat.write_text("#!/bin/sh\nkill -TERM 1\n")  # told to stop right here
+    cat.chmod(0o755)
+    (tmp_path / "nodes.conf").touch()
+    (tmp_path / "boot.sh").write_text(BOOT)
+    environment = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        **dict.fromkeys(("DATA", "CONFIG", "USERS"), str(tmp_path)),
+        **dict.fromkeys(("IDENTITY", "POD_NAME", "POD_IP", "CONFIG_FILE", "ACL_FILE"), "any"),
+        "PERSISTENCE": "none",
+        "SERVER": "echo",
+    }
+    done = subprocess.run(
+        [*alone, SHELL, str(tmp_path / "boot.sh")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -13,7 +13,7 @@ from .facts import Facts
 from .network import network_policy
 from .objects import Object, make, stamp
 from .rbac import rbac
-from .scripts import BOOT, READY
+from .scripts import BOOT, READY, STOP
 from .secrets import secrets
 from .services import services
 from .workload import disruption_budget, shard_numbers, statefulset
@@ -56,7 +56,7 @@ def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
 
 def config_map(redis: Redis, facts: Facts) -> Object:
     """Scripts, and a configuration file for each version that runs or shall run."""
-    files = {"boot.sh": BOOT, "ready.sh": READY}
+    files = {"boot.sh": BOOT, "ready.sh": READY, "stop.sh": STOP}
     for version in sorted({facts.version, *facts.running}):
         files[config_file_name(version)] = config_file(redis.spec, version, facts.accepted)
     if not all(can(version, Ability.ANNOUNCE_HOSTNAME) for version in facts.running):

@@ -129,6 +129,7 @@ def _server(redis: Redis, facts: Facts) -> Object:
         "securityContext": _locked_down(),
         # What a server says when it gives up reaches the pod's status, and from there people.
         "terminationMessagePolicy": "FallbackToLogsOnError",
+        "lifecycle": {"preStop": {"exec": {"command": ["sh", f"{_CONFIG}/stop.sh"]}}},
         **_probes(),
     }
     return found
@@ -155,6 +156,7 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
         "ACL_FILE": acl_file_name(facts.version),
         "IDENTITY": facts.identity or redis.metadata.uid,
         "PERSISTENCE": spec.persistence.value,
+        "HANDOVER_SECONDS": str(NODE_TIMEOUT_MS * 5 // 1000),
         "FAILOVER_SECONDS": str(NODE_TIMEOUT_MS * 8 // 5000 + 1),
     }
     if can(facts.version, Ability.ANNOUNCE_HOSTNAME):

@@ -1,4 +1,4 @@
-"""The two scripts in the pod: how a server starts, and whether it is ready.
+"""The scripts in the pod: how a server starts, whether it is ready, and how it is let go.
 
 POSIX sh that needs no programs but `cat`, `mv` and `sleep`, so any image of the engine will do.
 Files are named only through the variables that the pod sets.
@@ -6,12 +6,15 @@ Files are named only through the variables that the pod sets.
 
 from __future__ import annotations
 
-__all__ = ["BOOT", "READY"]
+__all__ = ["BOOT", "READY", "STOP"]
 
 BOOT = r"""#!/bin/sh
 # Starts the server. Never lets it be who it cannot be: an identity without its data would make
 # replicas drop theirs, and somebody else's identity would confuse the whole cluster.
 set -eu
+# The first process of a container is deaf to signals that it does not ask for: whoever told it to
+# stop would wait until the end of the grace period.
+trap 'exit 0' TERM INT
 umask 077
 cd "$DATA"
 
@@ -65,7 +68,7 @@ if [ -e nodes.conf ]; then
         waiting=$!
         trap 'kill "$waiting" 2>/dev/null || :; exit 0' TERM INT
         wait "$waiting" || :
-        trap - TERM INT
+        trap 'exit 0' TERM INT
     fi
     if [ -n "$gone" ]; then
         say "the data of this primary are gone; starting anew, so that nobody copies nothing"
@@ -83,33 +86,101 @@ fi
 exec "$SERVER" "$@"
 """
 
-READY = r"""#!/bin/sh
-# Ready: the cluster serves, and this server has what its primary has. Asks with the command line
-# client of the image, or with bash where there is none; with neither, a listening server is ready.
-set -u
-
-questions() {
-    printf 'AUTH exporter %s\r\n' "$(cat "$USERS/exporter")"
-    printf 'CLUSTER INFO\r\nINFO replication\r\nQUIT\r\n'
-}
-
-ask() {
+_TALK = r"""
+# Says what it is given to the server at an address, and prints the answers. Uses the command line
+# client of the image, or bash where there is none; fails where there is neither.
+talk() {
     for client in valkey-cli redis-cli; do
         if command -v "$client" >/dev/null 2>&1; then
-            questions | "$client" -h "$POD_IP" -p "$PORT"
+            "$client" -h "$1" -p "$PORT"
             return
         fi
     done
-    if command -v bash >/dev/null 2>&1; then
-        questions | bash -c 'exec 3<>"/dev/tcp/$POD_IP/$PORT" && cat >&3 && cat <&3'
-        return
-    fi
-    printf 'cluster_state:ok role:master'
+    HOST=$1 bash -c 'exec 3<>"/dev/tcp/$HOST/$PORT" && cat >&3 && cat <&3'
 }
 
-answer=$(ask 2>&1) || exit 1
+# What this server answers to each of the given questions.
+ask() {
+    {
+        printf 'AUTH exporter %s\r\n' "$(cat "$USERS/exporter")"
+        printf '%s\r\n' "$@" QUIT
+    } | talk "$POD_IP" 2>&1
+}
+"""
+
+READY = (
+    r"""#!/bin/sh
+# Ready: the cluster serves, and this server has what its primary has. Where nobody can be asked, a
+# listening server is ready.
+set -u
+"""
+    + _TALK
+    + r"""
+for program in valkey-cli redis-cli bash; do
+    ! command -v "$program" >/dev/null 2>&1 || found=yes
+done
+[ -n "${found:-}" ] || exit 0
+answer=$(ask "CLUSTER INFO" "INFO replication") || exit 1
 case $answer in *cluster_state:ok*) ;; *) exit 1 ;; esac
 case $answer in *role:slave*) ;; *role:master*) exit 0 ;; *) exit 1 ;; esac
 case $answer in *master_link_status:up*) exit 0 ;; esac
 exit 1
 """
+)
+
+STOP = (
+    r"""#!/bin/sh
+# Runs before the server is told to stop. A primary that somebody follows goes on serving until a
+# replica has taken over: nothing that it acknowledged is lost. The operator sees to that, and knows
+# when the last election was; if it is away, the replica is asked from here. CL-19, CL-23
+set -u
+"""
+    + _TALK
+    + r"""
+leads() {
+    case $(ask "INFO replication") in *role:master*state=online*) return 0 ;; esac
+    return 1
+}
+
+# Waits until this server leads nobody any more, for so many seconds.
+wait_led() {
+    left=$(($1 * 5))
+    while leads; do
+        [ "$left" -gt 0 ] || return 1
+        left=$((left - 1))
+        sleep 0.2 2>/dev/null || { sleep 1; left=$((left - 4)); }
+    done
+}
+
+# The address of a replica, as the cluster knows it.
+follower() {
+    nodes=$(ask "CLUSTER NODES")
+    me=$(printf '%s\n' "$nodes" | while read -r id _ flags _; do
+        case ",$flags," in *,myself,*) printf '%s' "$id" ;; esac
+    done)
+    printf '%s\n' "$nodes" | while read -r _ address flags primary _ _ _ link _; do
+        case ",$flags,$link," in
+            *fail*|*handshake*|*noaddr*|*disconnected*) ;;
+            *,slave,*) [ "$primary" != "$me" ] || printf '%s\n' "${address%:*}" ;;
+        esac
+    done
+}
+
+login() {
+    while read -r word value; do
+        [ "$word" != masterauth ] || printf 'AUTH replication %s\r\n' "$value"
+    done <"$USERS/replication.conf"
+}
+
+wait_led "$HANDOVER_SECONDS" && exit 0
+host=
+for host in $(follower); do break; done
+[ -n "$host" ] || exit 0
+printf 'stop: nobody has taken over; asking %s\n' "$host"
+{
+    login
+    printf 'CLUSTER FAILOVER\r\nQUIT\r\n'
+} | talk "$host" >/dev/null
+wait_led 10 || :
+"""
+)

@@ -4,7 +4,7 @@
 |---|---|---|
 | default | applications | everything but administration and dangerous commands |
 | operator | the operator | look, form and heal the cluster, move slots; neither read nor write |
-| replication | servers among themselves | copy, and receive the keys of a slot that moves |
+| replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 
 Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
@@ -37,7 +37,9 @@ _OPERATOR_CLUSTER_6 = (
     "addslots bumpepoch count-failure-reports countkeysinslot delslots failover forget "
     "getkeysinslot info meet myid nodes replicate reset set-config-epoch setslot slots"
 )
-_REPLICATION = "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking"
+_REPLICATION = (
+    "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking +cluster|failover"
+)
 _EXPORTER = "-@all +ping +info +dbsize +latency +cluster|info +cluster|nodes +cluster|slots"
 
 

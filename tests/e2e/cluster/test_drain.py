@@ -66,6 +66,27 @@ async def test_a_cordoned_node_gives_its_primaries_away_before_it_is_drained(
     assert all(pod.spec.node_name != node for pod in (await cache.pods()).values())
 
 
+async def test_a_primary_whose_pod_is_deleted_serves_until_its_replica_leads(
+    database: Any,
+) -> None:
+    cache = await database()
+    await cache.wait_ready()
+    primary = await cache.primary_of(1)
+    async with cache.under_load() as application:
+        old = (await cache.uids())[primary]
+        await cache.delete_pods(primary)
+
+        async def made_anew() -> bool:
+            return (await cache.uids()).get(primary, old) != old
+
+        await until(made_anew, seconds=60, what=f"another {primary}")
+        await cache.wait_ready(seconds=90)
+    report = await application.verify()
+    assert report.lost == (), report
+    assert report.longest_wait_seconds < 2, report
+    assert await cache.primary_of(1) != primary
+
+
 async def test_two_nodes_drained_at_once_never_take_both_copies_of_a_shard(
     database: Any, nodes: list[str]
 ) -> None:
@@ -79,5 +100,5 @@ async def test_two_nodes_drained_at_once_never_take_both_copies_of_a_shard(
         await _drain(cache, *away)
         await cache.wait_ready(seconds=120)
     report = await application.verify()
-    assert len(report.lost) <= 3, report
+    assert report.lost == (), report
     assert all(pod.spec.node_name not in away for pod in (await cache.pods()).values())

@@ -39,19 +39,31 @@ def switch(situation: Situation) -> Plan | None:
 
 
 def drain(situation: Situation) -> Plan | None:
-    """Hand over from primaries whose machine is being emptied, before their pods go. CL-19"""
-    for node in situation.voters:
-        if not node.pod.draining or not situation.replicas_of(node.id):
-            continue
-        return hand_over(
-            situation,
-            node,
-            rule="drain",
-            why=f"{node.pod.node} is being drained",
-            phase=Phase.UPDATING,
-            among=[r for r in situation.replicas_of(node.id) if not r.pod.draining],
+    """Hand over from primaries that are told to go, and from those whose machine is emptied. CL-19
+
+    A primary whose pod is being deleted serves on until its replica leads: a replica that will
+    have to go as well is better than none.
+    """
+    going = [n for n in situation.voters if n.pod.deleting]
+    going += [n for n in situation.voters if n.pod.draining and not n.pod.deleting]
+    waiting: Plan | None = None
+    for node in going:
+        gone = node.pod.deleting
+        among = [
+            replica
+            for replica in situation.replicas_of(node.id)
+            if not replica.pod.deleting and (gone or not replica.pod.draining)
+        ]
+        if not among:
+            continue  # nobody is better placed
+        why = f"{node.pod.name} is being deleted" if gone else f"{node.pod.node} is being drained"
+        advice = hand_over(
+            situation, node, rule="drain", why=why, phase=Phase.UPDATING, among=among
         )
-    return None
+        if advice.stages:
+            return advice
+        waiting = waiting or advice
+    return waiting
 
 
 def spread(situation: Situation) -> Plan | None:
