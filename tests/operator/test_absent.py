@@ -1,0 +1,118 @@
+"""Why pods are missing is asked of the events, seldom, and only while they are. K-14"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from redis_operator.kube.client import Client
+from redis_operator.kube.objects import EVENTS
+from redis_operator.kube.request import Request, Response
+from redis_operator.local.apiserver.calls import User
+from redis_operator.local.apiserver.inprocess import InProcessTransport
+from redis_operator.local.apiserver.server import ADMIN, ApiServer
+from redis_operator.local.apiserver.store import Store
+from redis_operator.operator.absent import Absences
+from redis_operator.planning.observed import Workload
+
+WORKLOAD = Workload(shard=0, name="db-0", uid="w", pods=2, revision="1")
+QUOTA = 'create Pod db-0-1 in StatefulSet db-0 failed error: pods "db-0-1" is forbidden'
+
+
+class Counting:
+    """A transport that remembers which requests went through it."""
+
+    def __init__(self, transport: InProcessTransport) -> None:
+        self._transport = transport
+        self.requests: list[Request] = []
+        self.stream, self.close = transport.stream, transport.close
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        self.requests.append(request)
+        return await self._transport.request(request, timeout=timeout)
+
+
+class World:
+    """An API server with events, an operator that asks it, and a clock."""
+
+    def __init__(self, user: User = ADMIN) -> None:
+        self.now = 1_000_000.0
+        server = ApiServer(
+            Store(),
+            clock=lambda: datetime.fromtimestamp(self.now, UTC),
+            bits=Random(1).getrandbits,
+        )
+        self.client = Client(InProcessTransport(server))
+        self.transport = Counting(InProcessTransport(server, user=user))
+        self.absences = Absences(Client(self.transport), lambda: self.now)
+
+    async def say(self, message: str, *, ago: float = 0.0, about: str = "w") -> None:
+        moment = datetime.fromtimestamp(self.now - ago, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        subject = {"kind": "StatefulSet", "namespace": "default", "name": "db-0", "uid": about}
+        event = {
+            "metadata": {"namespace": "default", "generateName": "e-"},
+            "involvedObject": subject,
+            "reason": "FailedCreate",
+            "type": "Warning",
+            "message": message,
+            "lastTimestamp": moment,
+        }
+        await self.client.create(EVENTS.plain(), event)
+
+    async def trouble(self, *present: int) -> str:
+        (found,) = await self.absences.explain("default", [WORKLOAD], present)
+        return found.trouble
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_nothing_is_asked_while_all_pods_are_there_or_have_only_just_gone(
+    world: World,
+) -> None:
+    await world.say(QUOTA)
+    assert await world.trouble(0, 0) == ""
+    assert await world.trouble(0) == ""
+    world.now += 1.9
+    assert await world.trouble(0) == ""
+    assert world.transport.requests == []
+
+
+async def test_the_newest_event_of_the_workload_says_why_and_is_asked_for_every_five_seconds(
+    world: World,
+) -> None:
+    await world.say("something else", ago=60)
+    await world.say("of another workload", about="other")
+    await world.say(QUOTA, ago=1)
+    await world.trouble(0)
+    world.now += 2
+    assert await world.trouble(0) == QUOTA
+    for _ in range(10):
+        world.now += 1
+        assert await world.trouble(0) == QUOTA
+    assert len(world.transport.requests) == 3
+
+
+async def test_what_was_said_long_ago_and_what_is_over_are_not_told(world: World) -> None:
+    await world.say(QUOTA, ago=3600)
+    await world.trouble(0)
+    world.now += 2
+    assert await world.trouble(0) == ""
+    await world.say(QUOTA)
+    world.now += 5
+    assert await world.trouble(0) == QUOTA
+    assert await world.trouble(0, 0) == ""
+    assert await world.trouble(0) == "", "it is missing anew: nobody knows why yet"
+
+
+async def test_events_that_may_not_be_read_leave_pods_only_missing() -> None:
+    world = World(user=User("somebody", groups=("system:authenticated",)))
+    await world.say(QUOTA)
+    await world.trouble(0)
+    world.now += 2
+    assert await world.trouble(0) == ""
+    assert len(world.transport.requests) == 1
