@@ -400,7 +400,7 @@ async def test_a_closed_gate_sends_the_key_back_until_it_opens(quiet, running):
     async with running(machine.run()):
         machine.enqueue(key("a"))
         await asyncio.sleep(60)
-    assert at == pytest.approx([7])
+    assert at == pytest.approx([5], abs=0.11)  # the wait does not grow with the time it is closed
     assert machine.tally.results["success"] == 1
 
 

@@ -125,6 +125,31 @@ async def test_the_cache_is_changed_before_its_handlers_are_told(client, kind, m
     assert seen == [True, False]
 
 
+async def test_who_is_told_of_a_change_finds_that_the_cache_has_reached_its_version(
+    client, kind, manifest, running
+):
+    await client.create(kind, manifest("a"))
+    informer = Informer(client, kind)
+    behind: list[str] = []
+    heard: list[Any] = []
+
+    def told_of(change: Any) -> None:
+        heard.append(change)
+        version = change.obj.metadata.resource_version
+        if int(informer.version or 0) < int(version):
+            behind.append(version)
+
+    informer.subscribe(told_of)
+    async with running(informer.run()):
+        await informer.wait_synced()
+        await client.create(kind, manifest("b"))
+        await asyncio.sleep(1)
+        await client.delete(kind, ("default", "b"))
+        await asyncio.sleep(1)
+    assert len(heard) == 3
+    assert behind == []
+
+
 async def test_a_re_list_swaps_the_whole_cache_before_anyone_is_told(
     client, kind, manifest, running
 ):

@@ -50,6 +50,7 @@ _RECONCILE_BOUNDS: Final = (
     60,
 )  # fmt: skip
 _JITTER = 0.1
+_GATE_SECONDS = 0.1
 
 
 class CachesNotSynced(RuntimeError):  # noqa: N818 - the state of affairs
@@ -219,7 +220,8 @@ class Controller:
             waiting_for = self._gate(key) if self._gate is not None else None
             if waiting_for is not None:
                 _log.debug("not yet", extra=fields(waiting_for=waiting_for))
-                self.queue.add_rate_limited(key, priority=self.queue.priority_of(key))
+                # No failure: what opens it is an event soon, or a bookmark that wakes nobody.
+                self.queue.add_after(key, _GATE_SECONDS, priority=self.queue.priority_of(key))
                 return
             _log.debug("reconcile", extra=fields(reason=reason))
             loop = asyncio.get_running_loop()

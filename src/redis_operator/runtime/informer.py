@@ -1,7 +1,8 @@
 """A cache of one kind that is kept up to date, and tells its handlers what changed.
 
 Guarantees:
-- The cache is changed first, then handlers are told, in order, each change once.
+- The cache is changed and `version` moved on first, then handlers are told, in order, each change
+  once: who is woken by a change finds that the cache has reached it.
 - A re-list replaces the cache in one piece; objects that are gone are told as `Deleted(assumed)`.
 - An object deleted and created again under the same name is told as `Deleted` and `Added`, even
   when only the last state was seen: the uid tells them apart.
@@ -246,14 +247,17 @@ class Informer(Generic[T]):
     async def _take(self, event: Event[T]) -> None:
         match event:
             case Applied(obj):
-                await self._tell(self._subscriptions, self._put(obj))
+                changes = self._put(obj)
                 self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
+                await self._tell(self._subscriptions, changes)
             case Removed(obj):
-                await self._tell(self._subscriptions, self._remove(obj))
+                changes = self._remove(obj)
                 self._reach(meta_of(obj).resource_version)  # type: ignore[arg-type]
+                await self._tell(self._subscriptions, changes)
             case Aside(what, gone):
-                await self._tell(self._subscriptions, self._set_aside(what, gone=gone))
+                changes = self._set_aside(what, gone=gone)
                 self._reach(what.resource_version)
+                await self._tell(self._subscriptions, changes)
             case Progress(version):
                 self._reach(version)
             case Replaced():
@@ -278,6 +282,7 @@ class Informer(Generic[T]):
                 old = self._store.remove(key)
                 if old is not None:
                     changes.append(Deleted(old, assumed=True))
+        self._reach(event.version)
         # Who subscribes while we tell was told the new cache already, and must not hear it twice.
         subscriptions = list(self._subscriptions)
         await self._tell(subscriptions, changes)
@@ -285,7 +290,6 @@ class Informer(Generic[T]):
             subscription.latch()
         self.last_error = None
         self._synced.set()
-        self._reach(event.version)
 
     async def _tell(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
         for change in changes:
