@@ -45,6 +45,7 @@ _VOLUME_NAMES = {
     "configMap": "name",
     "hostPath": "path",
 }
+_VARIABLE = re.compile(r"[ -<>-~]+")
 _UPDATE = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
@@ -55,9 +56,12 @@ _UPDATE = (
 
 def check_pod(pod: dict[str, Any], old: dict[str, Any] | None) -> Iterator[Cause]:
     """Check a pod, and on update that only what may change does."""
-    yield from check_pod_spec("spec", pod.get("spec") or {})
+    spec = pod.get("spec") or {}
+    if old is not None and spec == (old.get("spec") or {}):
+        return  # it was checked when it came
+    yield from check_pod_spec("spec", spec)
     if old is not None:
-        yield from _check_change(pod.get("spec") or {}, old.get("spec") or {})
+        yield from _check_change(spec, old.get("spec") or {})
 
 
 def _check_change(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[Cause]:
@@ -261,7 +265,7 @@ def _check_variable(path: str, variable: dict[str, Any]) -> Iterator[Cause]:
     name, source = variable.get("name", ""), variable.get("valueFrom")
     if not name:
         yield required(f"{path}.name")
-    elif not re.fullmatch(r"[ -<>-~]+", name):
+    elif not _VARIABLE.fullmatch(name):
         text = (
             "a valid environment variable name must consist only of printable ASCII characters "
             "other than '='"

@@ -11,8 +11,6 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
 from redis_operator.local.apiserver.causes import go_value
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "intersection",
     "is_member",
     "members",
-    "ordered",
     "path_text",
     "recursive_difference",
     "union",
@@ -31,7 +28,6 @@ __all__ = [
 FieldSet = dict[str, Any]
 
 _ITSELF = "."
-_sorting = msgspec.json.Encoder(order="sorted")
 _RANK = {".": 0, "f": 1, "k": 2, "v": 3, "i": 4}
 
 
@@ -153,15 +149,6 @@ def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 def _order(element: str) -> tuple[int, str]:
     return _RANK[element[0]], element
-
-
-def ordered(fields: FieldSet) -> FieldSet:
-    """Sort a set as the API server writes it; the result is fresh at every level."""
-    text = _sorting.encode(fields)
-    if b'"i:' not in text:  # without indices that is the order of the texts
-        found: FieldSet = msgspec.json.decode(text)
-        return found
-    return {key: ordered(fields[key]) for key in sorted(fields, key=_order)}
 
 
 def path_text(path: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from redis_operator.local.apiserver.causes import Cause, go_quote
-from redis_operator.local.apiserver.fields import FieldSet, members, ordered, path_text, union
+from redis_operator.local.apiserver.fields import FieldSet, members, path_text, union
 
 __all__ = [
     "Conflict",
@@ -143,7 +143,7 @@ def _entry(known: Manager, record: Record) -> dict[str, Any]:
     if record.time is not None:
         entry["time"] = record.time
     entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = ordered(record.fields)
+    entry["fieldsV1"] = record.fields
     if known.subresource:
         entry["subresource"] = known.subresource
     return entry

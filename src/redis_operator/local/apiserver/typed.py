@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from json.encoder import encode_basestring
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from redis_operator.local.apiserver.causes import go_quote, go_value
@@ -98,9 +99,10 @@ def _element(schema: dict[str, Any], keys: list[str], item: Any) -> str:
             found[name] = item[name]
         elif "default" in properties.get(name, _UNKNOWN):
             found[name] = properties[name]["default"]
-    return "k:" + _compact(found)
+    return "k:" + _plainly.encode(found).decode()
 
 
+_plainly = msgspec.json.Encoder()  # keys are texts, numbers or booleans, put in order above
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode
 
 
@@ -233,21 +235,32 @@ def _compare_lists(
 
 def _everything(schema: dict[str, Any], value: Any) -> FieldSet:
     """Collect a value with all that is below it, each node a member."""
-    if not value or not isinstance(value, _CONTAINERS) or _is_atomic(schema, value):
+    if not value:
         return {}
-    result: FieldSet = {_ITSELF: {}}
     if isinstance(value, dict):
-        properties = schema.get("properties") or _UNKNOWN
-        for name, item in value.items():
-            if item and isinstance(item, _CONTAINERS):
-                sub = properties.get(name) or _sub(schema, name)[0]
-                result["f:" + name] = _everything(sub, item)
-            else:
-                result["f:" + name] = {}
-        return result
-    keys, items = _list_keys(schema) or [], schema.get("items") or _UNKNOWN
-    for element, found in _items(schema, keys, value).items():
-        result[element] = _everything(items, found[0]) if len(found) == 1 else {}
+        return {} if _is_atomic_object(schema) else _every_field(schema, value)
+    keys = _list_keys(schema) if isinstance(value, list) else None
+    return {} if keys is None else _every_item(schema, keys, value)
+
+
+def _every_field(schema: dict[str, Any], value: dict[str, Any]) -> FieldSet:
+    properties = schema.get("properties") or _UNKNOWN
+    result: FieldSet = {_ITSELF: {}}
+    for name, item in value.items():
+        if item and isinstance(item, _CONTAINERS):
+            sub = properties.get(name) or _sub(schema, name)[0]
+            result["f:" + name] = _everything(sub, item)
+        else:
+            result["f:" + name] = {}
+    return result
+
+
+def _every_item(schema: dict[str, Any], keys: list[str], value: list[Any]) -> FieldSet:
+    items = schema.get("items") or _UNKNOWN
+    result: FieldSet = {_ITSELF: {}}
+    for item in value:
+        element = _element(schema, keys, item)
+        result[element] = {} if element in result else _everything(items, item)
     return result
 
 
