@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
 from redis_operator.api.redis import RedisStatus
-from redis_operator.planning.actions import DeletePod, DiscardData, at
+from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import OOM_SECONDS
 from redis_operator.planning.calm import shard_unrest
@@ -80,6 +80,19 @@ def test_a_roll_does_not_go_on_when_its_first_new_pod_is_killed_for_memory() -> 
     advice = plan(database.wanted, with_pod(database.observe(), step.pod, **killed), now)
     assert not any(isinstance(s, DeletePod) for s in advice.steps)
     assert any("memory limit of 256Mi" in reason for reason in advice.blocked)
+
+
+def test_servers_that_all_lack_memory_are_not_hurried_from_one_to_the_other() -> None:
+    database = whole_database()
+    database.world.kill("db-0-0")
+    now = database.world.now
+    assert plan(database.wanted, database.observe(), now).rule == "assist"
+    killed = with_pod(database.observe(), "db-0-1", killed_for_memory_at=now - 5, restarts=2)
+    advice = plan(database.wanted, killed, now)
+    assert not any(isinstance(step, Failover) for step in advice.steps)
+    assert any("db-0-1 was killed again and again" in reason for reason in advice.blocked)
+    later = plan(database.wanted, killed, now + 61)
+    assert any(isinstance(step, Failover) for step in later.steps)
 
 
 def test_pods_killed_for_memory_do_not_stop_the_roll_that_gives_them_more() -> None:

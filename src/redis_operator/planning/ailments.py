@@ -46,9 +46,9 @@ def ailments(situation: Situation, told: str = "") -> tuple[Ailment, ...]:
     return tuple(ailment for check in checks for ailment in check(situation, told))
 
 
-def memory_kill(pod: Pod, now: float) -> str | None:
+def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | None:
     """Say that a server was killed for memory not long ago, with the numbers; else None. ST-09"""
-    if not pod.killed_for_memory_at or now - pod.killed_for_memory_at > OOM_SECONDS:
+    if not pod.killed_for_memory_at or now - pod.killed_for_memory_at > within:
         return None
     limit = f" of {format_bytes(pod.memory_limit)}" if pod.memory_limit else ""
     times = "once" if pod.restarts <= 1 else f"again and again ({pod.restarts} restarts)"

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .ailments import memory_kill
 from .observed import Election, NodeId, Seen, Unreachable
 from .situation import Situation
 
 __all__ = ["LAG_BYTES", "best", "limitation", "ranked", "synced", "unsynced"]
 
 LAG_BYTES = 64 * 1024
+_OOM_REST_SECONDS = (
+    60.0  # servers that all lack memory must not lead in turn; the engine may choose
+)
 
 
 def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
@@ -85,6 +89,9 @@ def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | 
         return f"{name} is in the middle of a full sync"
     if candidate.pod.deleting:
         return f"{name} is being deleted"
+    killed = memory_kill(candidate.pod, situation.now, within=_OOM_REST_SECONDS)
+    if killed:
+        return f"{killed}: it is not hurried into the next kill"
     return _unlinked(situation, candidate) or _too_soon(situation, candidate, primary)
 
 
