@@ -20,7 +20,7 @@ def wanted(replicas: int = 1, *, persistent: bool = True) -> Wanted:
         shards=3,
         replicas=replicas,
         persistent=persistent,
-        takeover=True,
+        accept_data_loss=not persistent,  # a lost majority does not come back then
         node_timeout_ms=2000,
         config=(("cluster-node-timeout", "2000"),),
     )

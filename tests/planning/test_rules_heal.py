@@ -186,7 +186,7 @@ def _key_of(database: SimulatedDatabase, shard: int) -> str:
     return next(key for keys in database.server(shard, 0).keys.values() for key in keys)
 
 
-def test_a_majority_of_lost_primaries_is_taken_over_only_when_the_spec_says_so() -> None:
+def test_a_majority_of_lost_primaries_is_taken_over_only_when_loss_was_accepted() -> None:
     """CL-14"""
     database = whole_database()
     for shard in (0, 1):
@@ -194,7 +194,7 @@ def test_a_majority_of_lost_primaries_is_taken_over_only_when_the_spec_says_so()
     advice = database.plan()
     assert not any(isinstance(step, Failover) for step in advice.steps)
     assert any("2 are needed to elect a primary" in reason for reason in advice.blocked)
-    database.wanted = replace(WANTED, takeover=True)
+    database.wanted = replace(WANTED, accept_data_loss=True)
     advice = database.plan()
     (step,) = [s for s in advice.steps if isinstance(s, Failover)]
     assert step.mode is FailoverMode.TAKEOVER
@@ -206,7 +206,7 @@ def test_a_majority_of_lost_primaries_is_taken_over_only_when_the_spec_says_so()
 
 
 def test_a_lost_majority_with_a_silent_owner_is_never_taken_over() -> None:
-    database = whole_database(replace(WANTED, takeover=True))
+    database = whole_database(replace(WANTED, accept_data_loss=True))
     database.world.kill("db-0-0")
     database.server(1, 0).stopped = True
     advice = database.plan()

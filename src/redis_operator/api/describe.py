@@ -172,7 +172,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Update.strategy": _f("Rolling: replicas first, then a planned switchover, the primary last."),
     "Update.paused": _f("Do not replace running pods for now."),
     "Update.allow_data_loss": _f(
-        "Allow steps that lose data because a shard has neither a replica nor a disk."
+        "Accept loss: rolls of shards that have neither a replica nor a disk, empty servers for "
+        "slots whose data are gone, and replicas that take over when most primaries are lost."
     ),
     "Update.balance_primaries": _f("Move primaries apart over zones when all is calm."),
     "Deletion.policy": _f("Delete removes volumes, Retain keeps them, Backup saves them first."),

@@ -30,8 +30,9 @@ class Wanted(Struct, frozen=True):
     persistent: bool = True  # pods keep their data over a restart
     config: tuple[tuple[str, str], ...] = ()  # directives to be set live, at these values
     node_timeout_ms: int = 5000
-    takeover: bool = False  # may promote without a majority when every lost primary is fenced
-    accept_data_loss: bool = False  # may give lost slots to empty servers, and roll without copies
+    # A person accepts loss: lost slots may go to empty servers, pods without copies may be rolled,
+    # and replicas take over without a majority when every lost primary is fenced.
+    accept_data_loss: bool = False
     paused: bool = False
     update_paused: bool = False
     hibernate: bool = False

@@ -22,7 +22,7 @@ def assist(situation: Situation) -> Plan | None:
 
     With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
     operator with old news, cannot make two primaries. Without it TAKEOVER asks nobody: only when
-    the spec allows it, and every slot owner that does not answer is fenced. Silence is never
+    a person accepted loss and every slot owner that does not answer is fenced. Silence is never
     death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
     """
     gone = [claim.id for claim in situation.claims if claim.id not in situation.by_id]
@@ -82,7 +82,7 @@ def _mode(situation: Situation, gone: list[NodeId]) -> FailoverMode | None:
     if situation.has_majority:
         return FailoverMode.FORCE
     fenced = all(fence_of(situation, node) is not None for node in gone)
-    return FailoverMode.TAKEOVER if situation.wanted.takeover and fenced else None
+    return FailoverMode.TAKEOVER if situation.wanted.accept_data_loss and fenced else None
 
 
 def _uncertain(situation: Situation, node: NodeId) -> str:
@@ -97,5 +97,6 @@ def _no_majority(situation: Situation) -> str:
     return (
         f"only {len(situation.voters)} of {len(situation.claims)} slot owners answer, "
         f"{situation.quorum} are needed to elect a primary; "
-        "it is taken over only when the spec allows it and every lost primary is fenced"
+        "the lost ones may come back; if they will not, set spec.update.allowDataLoss, and "
+        "replicas take over with what they have once every lost primary is known to be dead"
     )
