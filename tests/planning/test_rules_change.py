@@ -489,6 +489,8 @@ def test_primaries_crowded_in_one_zone_are_spread_slowly() -> None:
         assert place.pod is not None
         zone = "a" if ordinal == 0 else "bc"[shard % 2]
         place.pod = replace(place.pod, zone=zone)
+    assert not steps_of(database, Failover), "it has only just been created"
+    database.advance(61.0)
     (step,) = steps_of(database, Failover)
     list(database.execute(step))
     database.advance(2.0)

@@ -54,7 +54,7 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         ordinal=place.ordinal,
         ip=pod.status.pod_ip,
         phase=_phase(pod),
-        ready=_condition(pod, "Ready"),
+        ready=_is_ready(pod),
         revision=pod.metadata.label(_REVISION),
         node=pod.spec.node_name,
         zone=node.metadata.label(_ZONE) if node is not None else "",
@@ -79,6 +79,12 @@ def _phase(pod: Pod) -> seen.PodPhase:
         return seen.PodPhase(pod.status.phase or "Pending")
     except ValueError:
         return seen.PodPhase.UNKNOWN
+
+
+def _is_ready(pod: Pod) -> bool:
+    """Tell whether the server is ready: what else runs in the pod must not hold the database up."""
+    server = _server_status(pod)
+    return server.ready if server is not None else _condition(pod, "Ready")
 
 
 def _condition(pod: Pod, kind: str) -> bool:

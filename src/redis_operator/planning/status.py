@@ -75,6 +75,8 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     progressing = _progressing(plan)
     applied = _config_applied(plan, context)
     ready = _ready(available, degraded, progressing, plan)
+    if ready.status == "True":
+        ready = _with_companions(situation, ready)
     was = {c.type: c for c in context.previous.conditions}
     conditions = (ready, available, progressing, degraded, applied)
     used = sum(node.used_memory for node in observed.seen if node.slots)
@@ -274,6 +276,18 @@ def _ready(
     return Condition(type="Ready", status="True", reason="AsWanted", message="")
 
 
+def _with_companions(situation: Situation, ready: Condition) -> Condition:
+    """Name containers beside a server that do not run: they hold nothing up. IN-25"""
+    broken = [
+        f"{node.pod.name} serves, but beside it: {node.pod.waiting}"
+        for node in situation.seen
+        if node.pod.ready and node.pod.waiting
+    ]
+    if not broken:
+        return ready
+    return replace(ready, reason="SidecarBroken", message="; ".join(broken))
+
+
 def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> Phase:
     if wanted.hibernate and not observed.nodes:
         return Phase.HIBERNATED
@@ -291,7 +305,7 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
 
 def _message(plan: Plan, context: Context, ready: Condition) -> str:
     if ready.status == "True":
-        return ""
+        return ready.message
     return plan.why or next(iter((*plan.blocked, *context.failures)), "") or ready.message
 
 

@@ -67,10 +67,14 @@ def drain(situation: Situation) -> Plan | None:
 
 
 def spread(situation: Situation) -> Plan | None:
-    """Even out primaries over zones once all is calm, one a minute at most."""
+    """Even out primaries over zones once all is calm, one a minute at most.
+
+    Calm is a minute without an election and without a server that has only just come up.
+    """
     if not situation.wanted.spread_primaries or unrest(situation):
         return None
-    last = max((election.at for election in situation.observed.elections), default=0.0)
+    moments = [election.at for election in situation.observed.elections]
+    last = max((*moments, *(node.started_at for node in situation.seen)), default=0.0)
     if situation.now - last < SPREAD_SECONDS:
         return None
     zones = Counter({node.pod.zone: 0 for node in situation.seen if node.pod.zone})
