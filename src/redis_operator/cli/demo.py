@@ -115,8 +115,7 @@ async def _scenes(console: Console, client: Client) -> list[_Act]:
     async def kill() -> None:
         pod = await _kill_primary(client)
         console.print(f"   killed the server in {pod}")
-        await asyncio.sleep(0.5)
-        await _until(client, console, _is_ready)
+        await _until(client, console, lambda status: _is_ready(status) and not _leads(status, pod))
         console.print("   Ready again, with a new replica where the primary was")
 
     acts.append(_Act("primary killed -9", await _under_load(client, kill), planned=False))
@@ -162,6 +161,10 @@ async def _until(client: Client, console: Console, met: Callable[[Manifest], boo
 
 def _is_ready(status: Manifest) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ()))
+
+
+def _leads(status: Manifest, pod: str) -> bool:
+    return any(shard.get("primary") == pod for shard in status.get("shards", ()))
 
 
 def _owners(status: Manifest) -> int:
