@@ -126,7 +126,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
     """What the patch changes must appear in the order asked for, and in that order."""
 
     def identity(item: Any) -> str:
-        return go_value(item.get(key) if isinstance(item, dict) else item)
+        return _named(item.get(key) if isinstance(item, dict) else item)
 
     rest = iter([identity(item) for item in order])
     for item in patch:
@@ -139,21 +139,26 @@ def _is_directive(item: Any) -> bool:
     return isinstance(item, dict) and _PATCH in item
 
 
+def _named(value: Any) -> str:
+    """Return what tells a value from all others that differ from it."""
+    return f'"{value}"' if isinstance(value, str) else go_value(value)
+
+
 def _merge_primitives(before: list[Any], patch: list[Any], order: list[Any] | None) -> list[Any]:
-    seen = {go_value(item) for item in before}
+    seen = {_named(item) for item in before}
     result = list(before)
     for item in patch:
-        if go_value(item) not in seen:
-            seen.add(go_value(item))
+        if _named(item) not in seen:
+            seen.add(_named(item))
             result.append(copy.deepcopy(item))
-    return _ordered(result, before, [go_value(item) for item in order or patch], go_value)
+    return _ordered(result, before, [_named(item) for item in order or patch], _named)
 
 
 def _delete_primitives(result: dict[str, Any], name: str, doomed: Any) -> None:
     if not isinstance(result.get(name), list) or not isinstance(doomed, list):
         return
-    gone = {go_value(item) for item in doomed}
-    result[name] = [item for item in result[name] if go_value(item) not in gone]
+    gone = {_named(item) for item in doomed}
+    result[name] = [item for item in result[name] if _named(item) not in gone]
 
 
 def _merge_items(
@@ -171,7 +176,7 @@ def _merge_items(
         _merge_item(items, key, result, item)
 
     def identity(item: Any) -> str:
-        return go_value(item.get(key)) if isinstance(item, dict) else go_value(item)
+        return _named(item.get(key) if isinstance(item, dict) else item)
 
     return _ordered(result, before, [identity(item) for item in order or patch], identity)
 
