@@ -71,6 +71,36 @@ def test_the_end_is_the_same_after_a_strike_at_some_effects(name: str) -> None:
     assert problems(found, blows) == []
 
 
+def blows_at(found: Reference, kind: str, *strikes: Strike) -> list[Blow]:
+    return [(e.number, s) for e in found.effects if e.kind == kind for s in strikes]
+
+
+def test_an_operator_that_dies_between_two_secrets_makes_the_others_and_changes_none() -> None:
+    """K-06: servers log in to each other with what the Secrets say, so a changed one would show."""
+    found = known("create")
+    blows = blows_at(found, "api PATCH secrets", Strike.CRASH_BEFORE, Strike.CRASH_AFTER)
+    assert len(blows) == 6
+    assert problems(found, blows) == []
+
+
+def test_an_operator_that_dies_between_claim_and_pod_leaves_neither_behind() -> None:
+    """K-05."""
+    found = known("fewer replicas")
+    blows = blows_at(found, "api DELETE persistentvolumeclaims", Strike.CRASH_AFTER)
+    blows += blows_at(found, "api PATCH statefulsets", Strike.CRASH_AFTER)[:2]
+    assert len(blows) == 5
+    assert problems(found, blows) == []
+
+
+def test_a_write_that_was_carried_out_and_never_answered_is_not_done_twice() -> None:
+    """K-03: one write of each kind that there is when a database is made."""
+    found = known("create")
+    first = {e.kind: e.number for e in reversed(found.effects) if e.kind.startswith("api ")}
+    blows = [(number, Strike.LOST_REPLY) for number in sorted(first.values())]
+    assert len(blows) > 8
+    assert problems(found, blows[::2]) == []
+
+
 @pytest.mark.campaign
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("number", range(PIECES), ids="piece-{}".format)

@@ -1,19 +1,23 @@
 """Two operators at once, caches that lie, an API that stumbles, an operator that was away.
 
-The end is the same as without any of it, and nothing acknowledged is lost. K-07, K-09, K-10, K-17
+The end is the same as without any of it, and nothing acknowledged is lost. K-07, K-09, K-10, K-17,
+K-26, CL-23
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from redis_operator.kube.errors import NotFound
+from redis_operator.kube.request import Request
 from redis_operator.kube.transport import Transport
 from redis_operator.operator.world import REDISES
-from redis_operator.testing.faults import Fault, FaultyTransport, Seeded, StreamFault
+from redis_operator.testing.cluster import verbs
+from redis_operator.testing.faults import Fault, FaultyTransport, NoFaults, Seeded, StreamFault
 from redis_operator.testing.simulation.catalog import SCENARIOS
 from redis_operator.testing.simulation.crashes import reference
 from redis_operator.testing.simulation.scenarios import formed, play
@@ -26,6 +30,7 @@ from redis_operator.testing.simulation.system import (
     simulate,
 )
 
+SWITCH_ANNOTATION = "redisoperator.dev/switch-primary-to"
 GIVEN_UP = 45.0
 STUMBLES = {
     Fault.CONFLICT: 0.02,
@@ -64,7 +69,7 @@ def a_second_operator(simulation: Simulation) -> None:
 def stumbling(simulation: Simulation) -> None:
     """Every operator process gets a bounded number of faults, each its own."""
     simulation.quiet_seconds = GIVEN_UP
-    simulation.patience = 5.0  # a dropped event is made good only when later ones come
+    simulation.patience = 2.0
 
     def wrap(transport: Transport) -> Transport:
         seed = simulation.seed * 1000 + len(simulation.processes)
@@ -73,9 +78,95 @@ def stumbling(simulation: Simulation) -> None:
     simulation.wrap = wrap
 
 
+class PodsUnseen(NoFaults):
+    """Every watch of pods and claims loses changes again and again."""
+
+    def stream(self, request: Request, number: int) -> StreamFault | None:
+        del number
+        lossy = request.path.endswith(("/pods", "/persistentvolumeclaims"))
+        return StreamFault.DROPPED if lossy else None
+
+
+def never_seeing_pods_go(simulation: Simulation) -> None:
+    simulation.wrap = lambda transport: FaultyTransport(transport, PodsUnseen())
+
+
+def with_a_clock_that_jumps(simulation: Simulation) -> None:
+    """An hour ahead, an hour behind, and back again, every few seconds."""
+
+    async def jump() -> None:
+        for skew in (3600.0, -3600.0, 0.0) * 40:
+            await asyncio.sleep(3.7)
+            simulation.skew = skew
+
+    simulation.spawn(jump())
+
+
+def the_same(name: str, prepare: Any, *, seed: int) -> None:
+    """Compare the end with that of a run in which nothing went wrong."""
+    assert played(name, prepare, seed=seed) == reference(BY_NAME[name], seed=seed).end
+
+
+@pytest.mark.parametrize("name", ["fewer replicas", "out and back"])
+def test_volumes_go_although_nobody_sees_the_pods_go(name: str) -> None:
+    """K-09: the deletions are among the changes that are lost."""
+    the_same(name, never_seeing_pods_go, seed=8)
+
+
+@pytest.mark.parametrize("name", ["create", "primary killed", "fewer replicas"])
+def test_a_clock_that_jumps_by_hours_changes_nothing(name: str) -> None:
+    """K-26."""
+    the_same(name, with_a_clock_that_jumps, seed=9)
+
+
+def test_a_clock_that_jumps_makes_nobody_act_on_a_database_at_rest() -> None:
+    """K-26."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(20.0)
+        for skew in (3600.0, -3600.0, 86400.0, 0.0):
+            simulation.skew = skew
+            await asyncio.sleep(15.0)
+        assert simulation.journal.effects == []
+
+    simulate(run, seed=10, snapshot=formed(database()))
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_of_two_who_ask_for_a_failover_one_wins_and_nothing_is_lost(seed: int) -> None:
+    """CL-23: somebody else asks another replica while the operator asks one. No FORCE race."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        writing = simulation.write_on()
+        await asyncio.sleep(2.0)
+        shard = [simulation.world.servers[f"{DATABASE}-0-{n}"] for n in range(3)]
+        old = next(s for s in shard if s.is_primary)
+        others = [s for s in shard if s is not old]
+        if seed % 2:
+            simulation.kill(old.name)
+            await asyncio.sleep(0.002 * (seed - 20))
+        else:
+            await simulation.annotate(**{SWITCH_ANNOTATION: others[0].name})
+            await asyncio.sleep(0.01)
+        with suppress(verbs.RefusalError):
+            verbs.failover(simulation.world, others[1], "FORCE" if seed % 2 else "")
+        await asyncio.sleep(5.0)
+        await simulation.until_ready()
+        writing.cancel()
+        await asyncio.sleep(15.0)
+        assert [s.is_primary for s in shard].count(True) == 1
+        assert len({s.me.epoch for s in simulation.world.servers.values() if s.is_primary}) == 3
+        simulation.check_end()
+
+    simulate(run, seed=seed, snapshot=formed(database(replicas=2)))
+
+
 @pytest.mark.parametrize("name", BRIEFLY)
 def test_two_operators_at_once_come_to_the_same_end(name: str) -> None:
-    assert played(name, a_second_operator, seed=3) == reference(BY_NAME[name], seed=3).end
+    the_same(name, a_second_operator, seed=3)
 
 
 @pytest.mark.campaign
@@ -86,7 +177,7 @@ def test_every_scenario_comes_to_the_same_end_in_company_and_in_confusion(
     name: str, prepare: Any
 ) -> None:
     for seed in range(3, 8):
-        assert played(name, prepare, seed=seed) == reference(BY_NAME[name], seed=seed).end
+        the_same(name, prepare, seed=seed)
 
 
 def test_an_operator_that_was_away_adopts_the_primary_it_finds() -> None:

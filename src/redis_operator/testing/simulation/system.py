@@ -127,6 +127,7 @@ class Simulation:
         self.failures: list[BaseException] = []
         self.restarts = True
         self.quiet_seconds = _QUIET_SECONDS
+        self.skew = 0.0  # how far the clock of the operator's host is ahead
         self.patience = 1.0  # how much longer than usual things may take
         self.history: list[str] = []  # what was done to it, for the report of a failure
         self._checked_at = -1.0
@@ -141,8 +142,8 @@ class Simulation:
         return _EPOCH + timedelta(seconds=self._loop.time())
 
     def wall(self) -> float:
-        """Return the time of day in seconds since the epoch."""
-        return self.now().timestamp()
+        """Return the time of day as the operator's host tells it, in seconds since the epoch."""
+        return self.now().timestamp() + self.skew
 
     # Starting and ending
 
@@ -158,9 +159,9 @@ class Simulation:
             clock=self.now,
             forwarder=NoForwarding(),
         )
-        self._spawn(loops.run())
-        self._spawn(self.kubelet.run())
-        self._spawn(self._tick())
+        self.spawn(loops.run())
+        self.spawn(self.kubelet.run())
+        self.spawn(self._tick())
 
     async def stop(self) -> None:
         """End everything."""
@@ -172,7 +173,8 @@ class Simulation:
         ends = [p.ended for p in self.processes if p.ended is not None]
         await asyncio.gather(*self._tasks, *ends, return_exceptions=True)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Let something go on beside, until the end; what it raises breaks the simulation."""
         task = self._loop.create_task(work)
         self._tasks.append(task)
         task.add_done_callback(self._note_failure)
@@ -268,7 +270,7 @@ class Simulation:
 
     def write_on(self) -> asyncio.Task[None]:
         """Let clients write until the end, or until the task is cancelled."""
-        return self._spawn(self.writer.run())
+        return self.spawn(self.writer.run())
 
     # Looking
 
