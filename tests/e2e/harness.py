@@ -370,6 +370,17 @@ class Database:
         shards = (await self.status())["shards"]
         return str(next(s["primary"] for s in shards if s["name"] == f"shard-{shard}"))
 
+    async def wait_new_primary(self, shard: int, old: str, *, seconds: float = 30.0) -> str:
+        """Wait until another pod leads a shard, and the status says so."""
+
+        async def other() -> str:
+            shards = (await self.status()).get("shards") or ()
+            leads = next((s.get("primary") for s in shards if s["name"] == f"shard-{shard}"), "")
+            return str(leads) if leads and leads != old else ""
+
+        found: str = await until(other, seconds=seconds, what=f"another primary than {old}")
+        return found
+
     async def secret(self, name: str, key: str) -> str:
         found = await self.client.get(SECRETS, (self.namespace, name))
         return (found.data or {})[key].decode()

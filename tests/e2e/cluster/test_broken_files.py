@@ -50,7 +50,7 @@ async def test_a_replica_with_broken_files_copies_its_primary_anew(database: Any
     pods = await cache.uids()
     assert [name for name in uids if pods[name] != uids[name]] == [replica]
     await cache.crash(primary)  # what it copied is all there is now
-    await until(lambda: _leads(cache, replica), seconds=30, what=f"{replica} to lead")
+    assert await cache.wait_new_primary(0, primary) == replica
     assert await cache.check(application) == []
 
 
@@ -90,7 +90,3 @@ async def test_the_last_copy_is_kept_though_it_cannot_be_loaded_and_the_status_s
 
 async def _is_new(cache: Any, pod: str, old: dict[str, str]) -> bool:
     return bool((await cache.uids()).get(pod, old[pod]) != old[pod])
-
-
-async def _leads(cache: Any, pod: str) -> bool:
-    return bool(await cache.primary_of(0) == pod)

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import until
 from redis_operator.kube.meta import Manifest
 from redis_operator.kube.objects import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from redis_operator.kube.scheme import Kind
@@ -109,12 +108,8 @@ async def test_five_thousand_foreign_objects_cost_nothing_and_are_not_touched(
     assert resident_mebibytes(again) - memory < 10
     primary = await cache.primary_of(0)
     await cache.crash(primary)
-    await until(lambda: _moved(cache, primary), seconds=30, what="a new primary")
+    await cache.wait_new_primary(0, primary)
     await cache.wait_ready()
     assert await versions(cache.client, cache.namespace) == theirs
     assert await cache.uids() == uids
     assert await cache.check(application) == []
-
-
-async def _moved(cache: Any, old: str) -> bool:
-    return bool(await cache.primary_of(0) != old)

@@ -56,7 +56,7 @@ async def test_a_primary_that_dies_in_a_full_namespace_is_replaced_and_comes_bac
     await limit(cache.cluster, cache.namespace, pods="6", configmaps="0", services="0")
     primary = await cache.primary_of(0)
     await cache.delete_pods(primary, grace_seconds=0)
-    await until(lambda: _moved(cache, primary), seconds=30, what="a new primary")
+    await cache.wait_new_primary(0, primary)
     await cache.wait_ready(seconds=90)
     assert await cache.check(application) == []
 
@@ -74,7 +74,3 @@ async def test_a_new_database_in_a_full_namespace_says_why_it_is_not_formed(
 
 async def _count(cache: Any, pods: int) -> bool:
     return len(await cache.pods()) == pods
-
-
-async def _moved(cache: Any, old: str) -> bool:
-    return bool(await cache.primary_of(0) != old)

@@ -140,7 +140,7 @@ async def test_a_revoked_right_is_told_while_healing_goes_on_and_is_used_again_w
         for one in (cache, other):
             primary = await one.primary_of(0)
             await one.crash(primary)
-            await until(lambda o=one, p=primary: _moved(o, p), seconds=30, what="a new primary")
+            await one.wait_new_primary(0, primary)
         assert (await cache.condition("Degraded"))["reason"] == "ChildRefused"
         await other.wait_ready()
         await rights.change()
@@ -164,13 +164,9 @@ async def test_an_operator_that_may_not_write_the_status_tells_so_in_an_event_an
         found = await until(lambda: _event(cache, "Forbidden"), seconds=60, what="an event")
         assert "status" in found
         await rights.change()
-        await until(lambda: _moved(cache, primary, 1), seconds=60, what="the status to be told")
+        assert await cache.wait_new_primary(1, primary, seconds=60) == replica
         await cache.wait_ready()
         assert operator.poll() is None, "it needed no restart"
-
-
-async def _moved(cache: Any, old: str, shard: int = 0) -> bool:
-    return bool(await cache.primary_of(shard) != old)
 
 
 async def _leads(cache: Any, pod: str) -> bool:
