@@ -42,15 +42,15 @@ class Writer:
         return answer
 
     async def write(self, tag: str, mebibytes: int) -> int:
-        """Return how many quarters of a mebibyte were taken."""
-        for number in range(mebibytes * 4):
+        """Return how many sixteenths of a mebibyte were taken."""
+        for number in range(mebibytes * 16):
             try:
-                answer = await self.ask("SET", f"{{{tag}}}{number}", "x" * (_MIB // 4))
+                answer = await self.ask("SET", f"{{{tag}}}{number}", "x" * (_MIB // 16))
             except OSError:
                 return number
             if isinstance(answer, Exception):
                 return number
-        return mebibytes * 4
+        return mebibytes * 16
 
     def close(self) -> None:
         self._writer.close()
@@ -71,17 +71,18 @@ async def test_memory_that_is_full_is_told_and_nobody_is_moved_or_restarted(data
     tag = await tag_of(cache, 0)
     async with cache.server(primary) as connection:
         used = (await connection.run(commands.info(), timeout=5)).memory.used_bytes
-    await cache.patch(config={"maxmemory": str(used + 8 * _MIB)})
+    await cache.patch(config={"maxmemory": str(used + 32 * _MIB)})
     await cache.wait_ready()
     writer = await Writer.of(cache, primary)
     try:
-        assert 1 < await writer.write(tag, 20) < 80
+        taken = await writer.write(tag, 40)
+        assert 100 < taken < 40 * 16
         told = await cache.wait_condition("Degraded", "True", reason="MemoryFull", seconds=30)
         for part in (primary, "maxmemory", "add shards"):
             assert part in told["message"]
         assert await cache.uids() == uids
         assert await cache.primary_of(0) == primary
-        for number in range(80):
+        for number in range(taken):
             await writer.ask("DEL", f"{{{tag}}}{number}")
     finally:
         writer.close()
@@ -103,7 +104,7 @@ async def test_servers_killed_for_memory_are_told_with_numbers_and_more_memory_h
     writer = await Writer.of(cache, primary)
     written = await writer.write(tag, 120)
     writer.close()
-    assert written < 480, "the limit is not enforced here"
+    assert written < 120 * 16, "the limit is not enforced here"
     told = await cache.wait_condition("Degraded", "True", reason="OutOfMemory", seconds=60)
     for part in ("cache-0-", "limit of 96", "spec.resources.limits.memory"):
         assert part in told["message"]
