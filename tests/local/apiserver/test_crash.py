@@ -42,7 +42,9 @@ def write(server: ApiServer, seed: int, acknowledged: int) -> None:
     for number in range(1_000_000):
         name = chance.choice(NAMES)
         value = f"{seed}-{number}"
-        body = {"metadata": {"name": name}, "data": {"v": value, "again": value * 50}}
+        times = chance.choice((50, 1500))  # large objects are kept packed
+        data = {"v": value, "times": str(times), "again": value * times}
+        body = {"metadata": {"name": name}, "data": data}
         answer = ask(server, "PUT", f"{MAPS}/{name}", body)
         if answer.status == 404:
             answer = ask(server, "POST", MAPS, body)
@@ -84,7 +86,7 @@ def read_all(path: Path) -> dict[str, str]:
     found = {}
     for item in listed["items"]:
         data = item["data"]
-        assert data["again"] == data["v"] * 50
+        assert data["again"] == data["v"] * int(data["times"])
         assert int(item["metadata"]["resourceVersion"]) <= int(
             listed["metadata"]["resourceVersion"]
         )

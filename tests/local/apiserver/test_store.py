@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,24 @@ def test_a_large_object_is_kept_small_and_answered_whole():
     kept = store.collection("c").entries["n/a"]
     assert kept.body == text.encode()
     assert len(kept.kept) < len(text) / 10
+
+
+def test_file_keeps_large_objects_packed_and_reads_those_that_are_not(tmp_path):
+    metadata = '"metadata":{"namespace":"n","name":"a","resourceVersion":"2","labels":{"x":"y"}}'
+    large = "{" + metadata + ',"data":{"k":"' + "same words again and again " * 1000 + '"}}'
+    journal = SqliteJournal(tmp_path / "db")
+    store = open_store(journal, FieldIndex().read)
+    store.commit("c", entry(store, "a", large))
+    journal.close()
+    raw = sqlite3.connect(tmp_path / "db")
+    ((size,),) = raw.execute("SELECT length(body) FROM objects").fetchall()
+    assert size < len(large) / 10
+    raw.execute("INSERT INTO objects VALUES ('d', 'n/a', 7, ?)", (large.encode(),))
+    raw.commit()
+    raw.close()
+    journal = SqliteJournal(tmp_path / "db")
+    again = open_store(journal, FieldIndex().read)
+    journal.close()
+    assert again.version == 7
+    for collection in ("c", "d"):
+        assert again.collection(collection).entries["n/a"].body == large.encode()
