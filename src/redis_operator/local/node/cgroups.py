@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 __all__ = ["Cgroups", "find_cgroups"]
 
 _ROOT = Path("/sys/fs/cgroup")
 
 
-@dataclass(frozen=True, slots=True)
-class Cgroups:
+class Cgroups(Struct, frozen=True):
     """The folders under which groups can be made: one for each controller that is ours."""
 
     memory: Path | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import NotFound, error_from_response
@@ -33,8 +33,7 @@ __all__ = ["VOLUMES", "Cluster", "Token"]
 VOLUMES: Kind[Manifest] = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A service account token and for how many seconds it is good."""
 
     text: str

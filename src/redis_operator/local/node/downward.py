@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from redis_operator.local.controllers.view import quantity
 
@@ -23,8 +24,7 @@ _SUBSCRIPT = re.compile(r"metadata\.(annotations|labels)\['(.*)'\]")
 _DIVISORS = {"cpu": "1", "memory": "1", "ephemeral-storage": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """What a pod may learn of the node it is on."""
 
     name: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from .downward import NodeFacts, field_text, resource_text
 from .errors import ConfigError
@@ -21,8 +22,7 @@ __all__ = ["Sources", "compose", "decoded_secret", "service_variables"]
 Object = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class Sources(Struct, frozen=True, kw_only=True):
     """What variables may be taken from: objects of the pod's namespace, by name."""
 
     node: NodeFacts

@@ -10,8 +10,9 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import KubeError, NotFound
@@ -26,16 +27,14 @@ _BURST = 25.0
 _REFILL = 1 / 300.0
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(Struct):
     name: str
     namespace: str
     count: int = 0
     created: bool = False
 
 
-@dataclass(slots=True)
-class _Allowance:
+class _Allowance(Struct):
     tokens: float
     at: float
 

@@ -12,8 +12,9 @@ import signal
 import struct
 import termios
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from .errors import KeeperError, StartError
 from .hooks import ExecExit, Output
@@ -27,8 +28,7 @@ _CHUNK = 65536
 _KILLED_WITHIN = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """What a command left behind: its exit code and the beginning of its output."""
 
     code: int

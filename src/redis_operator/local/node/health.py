@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct
 
 from .household import Household
 from .probes import Probe, Verdict, probe_of
@@ -20,8 +21,7 @@ from .states import Container, Role
 __all__ = ["Health", "Unhealthy"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unhealthy:
+class Unhealthy(Struct, frozen=True):
     """Why a container must be restarted, and the grace period its probe names, if any."""
 
     message: str

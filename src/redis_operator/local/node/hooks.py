@@ -8,10 +8,11 @@ A front end serves a websocket with `channels.serve(session, socket, protocol)`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 __all__ = [
     "ExecExit",
@@ -34,8 +35,7 @@ class HookError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     """The query of `GET .../pods/NAME/log`, decoded."""
 
     container: str | None = None
@@ -48,8 +48,7 @@ class LogOptions:
     since_time: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExecOptions:
+class ExecOptions(Struct, frozen=True):
     """The query of `.../pods/NAME/exec`, decoded."""
 
     command: tuple[str, ...]
@@ -67,8 +66,7 @@ class Output(Enum):
     STDERR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ExecExit:
+class ExecExit(Struct, frozen=True):
     """How an executed command ended: its exit code, or why it could not be run."""
 
     code: int

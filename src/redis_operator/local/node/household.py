@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from .cgroups import Cgroups
 from .environment import Sources
@@ -27,8 +28,7 @@ class Recorder(Protocol):
         """Note an event of a pod, or of one of its containers (`spec.containers{name}`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What all pods of the agent share."""
 
     processes: Processes

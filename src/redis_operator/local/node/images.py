@@ -15,8 +15,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from .errors import ImageError, StartError
 from .references import Reference, parse_reference, version_key, version_of_tag
@@ -28,8 +29,7 @@ _VERSION_LINE = re.compile(r"(?:v=|\s)v?(\d+\.\d+(?:\.\d+)?)")
 _PLAIN = ("busybox", "alpine", "debian", "ubuntu", "bash")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """One version of an engine on this machine, or why what was found cannot be used."""
 
     engine: str
@@ -39,8 +39,7 @@ class Program:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """What an image name stands for: programs to put on PATH, and what runs by default.
 
     `names` maps the names under which programs appear to the programs; `kind` tells what a private

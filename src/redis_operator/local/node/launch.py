@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from .environment import Sources, compose
 from .expansion import expand
@@ -25,8 +26,7 @@ _PROGRAMS = "/usr/local/lib/redis-operator"
 TERMINATION_LOG = "/dev/termination-log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """All that goes into the start of one instance of a container."""
 
     pod: Mapping[str, Any]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from .errors import ModeError, StartError
 from .mounts import Mode, Mount, tree_of
@@ -15,8 +16,7 @@ __all__ = ["ModeReport", "choose_mode"]
 _BEST_FIRST = (Mode.NAMESPACE, Mode.USER_NAMESPACE, Mode.MAPPING)
 
 
-@dataclass(frozen=True, slots=True)
-class ModeReport:
+class ModeReport(Struct, frozen=True):
     """The chosen mode, and why those before it are not possible."""
 
     mode: Mode

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from .errors import ConfigError
 from .expansion import expand
@@ -32,8 +33,7 @@ class Mode(StrEnum):
         return {"namespace": "mount", "user-namespace": "user", "mapping": "none"}[self.value]
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A folder or file of the machine, and the path under which a container sees it."""
 
     source: Path

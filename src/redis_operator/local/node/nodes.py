@@ -9,10 +9,11 @@ import platform
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -34,8 +35,7 @@ _STATUS_EVERY = 300.0
 _RETRY = 0.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSpec:
+class NodeSpec(Struct, frozen=True, kw_only=True):
     """A virtual node: its name, address, zone and size. Sizes default to the machine's own."""
 
     name: str

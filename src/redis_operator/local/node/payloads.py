@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from .downward import field_text, resource_text
 from .environment import Sources, decoded_secret
@@ -21,24 +22,21 @@ _KINDS = ("configMap", "secret", "downwardAPI", "projected")
 _DEFAULT_MODE = 0o644
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file of a volume."""
 
     content: bytes
     mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
+class TokenRequest(Struct, frozen=True):
     """A service account token that a volume asks for."""
 
     audience: str
     seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """The objects of the pod's namespace that a pod refers to."""
 
     config_maps: frozenset[str] = field(default_factory=frozenset)

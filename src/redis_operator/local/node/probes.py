@@ -6,8 +6,9 @@ Pure: counting successes and failures against the thresholds. `probing` does the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = [
     "ExecCheck",
@@ -21,23 +22,20 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ExecCheck:
+class ExecCheck(Struct, frozen=True):
     """Run a command in the container; exit code 0 is success."""
 
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TcpCheck:
+class TcpCheck(Struct, frozen=True):
     """Connect to a port."""
 
     host: str
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCheck:
+class HttpCheck(Struct, frozen=True):
     """Ask an HTTP server; 200 to 399 is success."""
 
     host: str
@@ -50,8 +48,7 @@ class HttpCheck:
 Check = ExecCheck | TcpCheck | HttpCheck
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """A probe with all its numbers, in seconds and counts."""
 
     check: Check
@@ -63,8 +60,7 @@ class Probe:
     grace: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """What came of asking once."""
 
     success: bool

@@ -15,11 +15,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from .errors import KeeperError, StartError
 
@@ -35,16 +35,14 @@ _KEEPER = (  # the first step detaches it, so that it has no parent that could o
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """A process that was started: its pid and start time tell it from any other."""
 
     pid: int
     started: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a process ended; `lost` when it was killed because its keeper died."""
 
     code: int
@@ -52,16 +50,14 @@ class Ended:
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(Struct, frozen=True):
     """What the keeper knows: what runs, and what ended and was not yet forgotten."""
 
     running: Mapping[str, Running]
     ended: Mapping[str, Ended]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Struct, frozen=True, kw_only=True):
     """Everything needed to start a process; kept on disk beside the container it is of.
 
     `isolation` is `none`, `mount` or `user`; `tree` is described in `keeper.namespaces`; `join_id`

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .errors import ImageError
 
@@ -17,8 +18,7 @@ _REFERENCE = re.compile(
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """An image reference: the last part of its path, its tag and its digest."""
 
     text: str

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = [
     "Container",
@@ -28,23 +29,20 @@ class Role(Enum):
     MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """Not started, and why."""
 
     reason: str
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """Started, and since when."""
 
     started: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Terminated:
+class Terminated(Struct, frozen=True):
     """Ended, and how."""
 
     code: int
@@ -58,8 +56,7 @@ class Terminated:
 ContainerState = Waiting | Running | Terminated
 
 
-@dataclass(slots=True)
-class Container:
+class Container(Struct):
     """What the node knows of one container of a pod. Changed only by its runner."""
 
     name: str

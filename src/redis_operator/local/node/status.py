@@ -7,9 +7,10 @@ others (readiness gates, `DisruptionTarget`) are read and never written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from .states import Container, Role, Running, Terminated, Waiting, instant
 
@@ -21,8 +22,7 @@ RUNTIME = "process"
 _COMPUTE = ("cpu", "memory")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodState:
+class PodState(Struct, frozen=True, kw_only=True):
     """What the node knows of a pod, beside its containers."""
 
     containers: Sequence[Container]
