@@ -18,8 +18,16 @@ from redis_operator.api.version import RedisVersion, RedisVersionSpec
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
-from redis_operator.planning.actions import Failover, ResizePod
-from redis_operator.planning.observed import Counted, Election, Moving, NodeId, Observed
+from redis_operator.planning.actions import Failover, Meet, ResizePod
+from redis_operator.planning.observed import (
+    Counted,
+    Election,
+    Introduction,
+    Moving,
+    NodeId,
+    Observed,
+    PeerFlag,
+)
 
 __all__ = ["Memories"]
 
@@ -37,6 +45,7 @@ class Memories:
         self._histories: dict[Key, dict[NodeId, str]] = {}
         self._counted: dict[Key, float] = {}
         self._stiff: dict[Key, frozenset[str]] = {}
+        self._introductions: dict[Key, tuple[Introduction, ...]] = {}
 
     def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
         """Return what is known of a database before looking."""
@@ -49,6 +58,7 @@ class Memories:
             histories=tuple(self._histories.get(key, {}).items()),
             counted_at=self._counted.get(key, 0.0),
             stiff=self._stiff.get(key, frozenset()),
+            introductions=self._introductions.get(key, ()),
         )
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
@@ -64,6 +74,7 @@ class Memories:
         self._elections[key] = (*kept, *fresh)
         if all(node.stranded == Counted() for node in observed.seen):
             self._counted[key] = now
+        self._introductions[key] = _introductions(observed, outcomes, now)
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
             self._stiff[key] = self._stiff.get(key, frozenset()) | refused
@@ -89,6 +100,7 @@ class Memories:
     def forget(self, key: Key) -> None:
         """Forget a database that is gone."""
         self._followed.pop(key, None)
+        self._introductions.pop(key, None)
         for memory in (self._elections, self._histories, self._counted, self._stiff):
             memory.pop(key, None)
 
@@ -118,3 +130,36 @@ def _moment(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return 0.0
+
+
+def _introductions(
+    observed: Observed, outcomes: tuple[Outcome, ...], now: float
+) -> tuple[Introduction, ...]:
+    """Return the pairs that were introduced, now and before, and still do not know each other."""
+    known = {
+        frozenset((node.id, peer.id))
+        for node in observed.seen
+        for peer in node.peers
+        if peer.connected and PeerFlag.HANDSHAKE not in peer.flags
+    }
+    met = {
+        frozenset((o.action.node.id, o.action.peer.id)): o.action
+        for o in outcomes
+        if o.done and isinstance(o.action, Meet)
+    }
+    alive = {node.id for node in observed.seen}
+    before = {
+        frozenset((i.node, i.peer)): i
+        for i in observed.introductions
+        if {i.node, i.peer} <= alive and frozenset((i.node, i.peer)) not in known
+    }
+    again = {
+        pair: Introduction(
+            node=action.node.id,
+            peer=action.peer.id,
+            times=before[pair].times + 1 if pair in before else 1,
+            at=now,
+        )
+        for pair, action in met.items()
+    }
+    return tuple((before | again).values())

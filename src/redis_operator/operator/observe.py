@@ -23,6 +23,7 @@ from redis_operator.operator.world import World
 from redis_operator.planning.observed import (
     Election,
     Evidence,
+    Introduction,
     Moving,
     Node,
     NodeId,
@@ -57,6 +58,7 @@ class Memory(Struct, frozen=True):
     histories: tuple[tuple[NodeId, str], ...] = ()
     counted_at: float = 0.0
     stiff: frozenset[str] = frozenset()
+    introductions: tuple[Introduction, ...] = ()
 
 
 class Request(Struct, frozen=True):
@@ -129,6 +131,7 @@ class Observer:
             counted_at=request.memory.counted_at,
             can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),
             stiff=request.memory.stiff,
+            introductions=request.memory.introductions,
             formed=request.memory.formed,
         )
 

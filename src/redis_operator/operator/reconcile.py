@@ -45,6 +45,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 from redis_operator.planning.rules.configure import accepted
+from redis_operator.planning.rules.connect import PATIENT_TIMES
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import Context, refused, status
 from redis_operator.redis.connection import Credentials
@@ -244,7 +245,8 @@ class Reconciler(Struct, frozen=True):
             spans.append(advice.again_after)
         if advice.stages or advice.blocked or observed.unreachable or outcomes:
             spans.append(_BUSY_SECONDS)
-        if any(not node.state_ok for node in observed.seen):
+        hears = all(tried.times < PATIENT_TIMES for tried in observed.introductions)
+        if hears and any(not node.state_ok for node in observed.seen):
             spans.append(0.1)
         return Again(min(spans))
 

@@ -212,7 +212,12 @@ class Servers:
         if found.offset < action.min_offset:
             raise Refused(f"{action.node.pod} is at {found.offset}, before {action.min_offset}")
         await self._check_fence(action)
-        await connection.run(commands.failover(_MODES[action.mode]), timeout=_TIMEOUT)
+        try:
+            await connection.run(commands.failover(_MODES[action.mode]), timeout=_TIMEOUT)
+        except ReplyError:
+            if (await _myself(connection)).is_primary:
+                return  # somebody else asked as well, and was faster. CL-23
+            raise
         await _promoted(connection, action.node.pod)
 
     async def _check_fence(self, action: Failover) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "Counted",
     "Election",
     "Evidence",
+    "Introduction",
     "Job",
     "Moving",
     "Node",
@@ -288,6 +289,15 @@ class Election(Struct, frozen=True):
     over: NodeId | None = None  # the primary it followed
 
 
+class Introduction(Struct, frozen=True):
+    """A pair of servers that was introduced and does not know each other yet."""
+
+    node: NodeId
+    peer: NodeId
+    times: int  # how often, in a row
+    at: float  # the last time
+
+
 class Moving(Struct, frozen=True):
     """A slot move this very process is carrying out now."""
 
@@ -304,6 +314,7 @@ class Observed(Struct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     elections: tuple[Election, ...] = ()
     moving: tuple[Moving, ...] = ()
+    introductions: tuple[Introduction, ...] = ()
     histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
     counted_at: float | None = None  # when a count last found every key at home; None: not kept
     can_resize: bool = False  # the cluster changes resources of pods that run

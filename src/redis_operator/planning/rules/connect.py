@@ -6,10 +6,13 @@ from itertools import combinations
 
 from ..actions import Action, Meet, at
 from ..advice import Phase, Plan
-from ..observed import Peer, PeerFlag, Seen
+from ..observed import Introduction, Peer, PeerFlag, Seen
 from ..situation import Situation
 
-__all__ = ["connect", "merge_limitation"]
+__all__ = ["PATIENT_TIMES", "connect", "deaf", "merge_limitation"]
+
+PATIENT_TIMES = 5
+_LONGEST_PAUSE = 60.0
 
 
 def connect(situation: Situation) -> Plan | None:
@@ -23,7 +26,8 @@ def connect(situation: Situation) -> Plan | None:
     steps: list[Action] = []
     blocked: dict[str, None] = {}
     greeted = {node.id: _greeted(node) for node in members}
-    meeting = 0
+    tried = {frozenset((i.node, i.peer)): i for i in situation.observed.introductions}
+    meeting, spans = 0, []
     for one, two in combinations(members, 2):
         if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:
             meeting += 1  # a second MEET would begin the handshake anew
@@ -31,9 +35,14 @@ def connect(situation: Situation) -> Plan | None:
         meets = _meets(situation, one, two)
         if not meets:
             continue
+        before = tried.get(frozenset((one.id, two.id)))
+        left = _pause(before) - (situation.now - before.at) if before is not None else 0.0
         reason = merge_limitation(one, two)
         if reason:
             blocked[reason] = None
+        elif left > 0:
+            blocked[deaf(one, two, before)] = None
+            spans.append(left)
         else:
             steps += meets
     if steps:
@@ -50,7 +59,7 @@ def connect(situation: Situation) -> Plan | None:
         blocked[f"{meeting} pairs of servers are being introduced"] = None
     if not blocked:
         return None
-    again = 0.05 if meeting else None
+    again = 0.05 if meeting else min(spans, default=None)
     return Plan(
         rule="connect",
         blocked=tuple(blocked),
@@ -76,6 +85,23 @@ def merge_limitation(one: Seen, two: Seen) -> str | None:
             "introducing them would delete the keys"
         )
     return None
+
+
+def deaf(one: Seen, two: Seen, tried: Introduction | None) -> str:
+    """Say that two servers answer us and not each other, and what that is likely to be. CL-26"""
+    times = tried.times if tried is not None else 0
+    return (
+        f"{one.pod.name} ({one.pod.ip}) and {two.pod.name} ({two.pod.ip}) were introduced {times} "
+        "times and do not hear each other: let their bus port 16379 through (NetworkPolicy, "
+        "firewall), and announce no other one"
+    )
+
+
+def _pause(tried: Introduction | None) -> float:
+    """How long to wait before the next introduction: the first ones may have been too early."""
+    if tried is None or tried.times < PATIENT_TIMES:
+        return 0.0
+    return min(_LONGEST_PAUSE, 2.0 ** (tried.times - PATIENT_TIMES + 1))
 
 
 def _belongs(situation: Situation, node: Seen) -> bool:
