@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
@@ -19,7 +21,9 @@ from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import Context, status
+from redis_operator.testing.cluster.breakages import BREAKAGES, Breakage, files_are_broken
 from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_operator.testing.cluster.trial import Trial
 
 MIB = 2**20
 NOW = 1_000_000.0
@@ -266,3 +270,27 @@ def test_the_guard_refuses_to_discard_what_may_be_needed() -> None:
     assert broken_by(good, with_node(observed, "db-0-0", keys=0))
     without = tuple(node for node in observed.nodes if node.pod.name != "db-2-0")
     assert broken_by(good, replace(observed, nodes=without))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    others=st.lists(st.sampled_from(BREAKAGES), max_size=2),
+    place=st.integers(0, 2),
+    replicas=st.sampled_from([1, 2]),
+    rivals=st.booleans(),
+)
+def test_broken_files_among_other_trouble_interrupted_anywhere_cost_no_key(
+    seed: int, others: list[Breakage], place: int, replicas: int, rivals: bool
+) -> None:
+    breakages = [*others[:place], files_are_broken, *others[place:]]
+    # A majority may be lost with them: then somebody has to say that replicas may take over.
+    wanted = replace(WANTED, replicas=replicas, accept_data_loss=True)
+    trial = Trial(seed=seed, wanted=wanted, breakages=breakages, rivals=rivals)
+    trial.run()
+    if trial.database.broken:
+        # Slots have no owner, or another's: the files may be needed, and a person must look.
+        assert trial.verdict.startswith("it never settled"), trial.explain()
+        assert any("keeps them" in r or "no owner" in r for r in trial.last.blocked)
+        return
+    assert not trial.verdict, trial.explain()

@@ -17,7 +17,7 @@ from .database import SimulatedDatabase
 from .state import Record, Server
 from .verbs import RefusalError
 
-__all__ = ["BREAKAGES", "Breakage", "fill"]
+__all__ = ["BREAKAGES", "Breakage", "files_are_broken", "fill"]
 
 Breakage = Callable[[SimulatedDatabase, Random], None]
 
@@ -268,6 +268,19 @@ def the_network_is_cut(database: SimulatedDatabase, random: Random) -> None:
     if len(servers) >= 2:
         one, two = random.sample(servers, 2)
         database.world.cut.add(frozenset((one.name, two.name)))
+
+
+def files_are_broken(database: SimulatedDatabase, random: Random) -> None:
+    """A server ends and cannot load its files again; somebody else has all that is in them."""
+    servers = [
+        s
+        for s in _alive(database)
+        if database.wanted.persistent and (s.link_up if s.me.replica_of else _has_copy(database, s))
+    ]
+    if servers:
+        name = random.choice(servers).name
+        shard, ordinal = next((p.shard, p.ordinal) for p in database.pods if p.name == name)
+        database.corrupt(shard, ordinal)
 
 
 def _try(verb: Callable[[], object]) -> None:

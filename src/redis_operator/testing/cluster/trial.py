@@ -91,7 +91,8 @@ class Trial:
             self._strangers_part_from_us()
         if turn in (6, _HEALED_BY_THEN, 20):
             for pod in self.database.pods:
-                if not self.world.servers[pod.name].alive and self.database.image_works:
+                startable = self.database.image_works and pod.name not in self.database.broken
+                if not self.world.servers[pod.name].alive and startable:
                     self.world.start(pod.name)
 
     def _strangers_part_from_us(self) -> None:
