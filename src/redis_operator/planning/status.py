@@ -279,7 +279,7 @@ def _ready(
 def _with_companions(situation: Situation, ready: Condition) -> Condition:
     """Name containers beside a server that do not run: they hold nothing up. IN-25"""
     broken = [
-        f"{node.pod.name} serves, but beside it: {node.pod.waiting}"
+        f"{node.pod.name} serves, but no Service leads to it while beside it: {node.pod.waiting}"
         for node in situation.seen
         if node.pod.ready and node.pod.waiting
     ]
