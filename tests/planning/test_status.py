@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, new_database, whole_database
 from redis_operator.api.redis import Phase, RedisStatus
+from redis_operator.planning import advice
+from redis_operator.planning.advice import Plan
 from redis_operator.planning.status import Context, announcements, refused, status
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
@@ -136,3 +138,15 @@ def test_a_spec_that_cannot_be_followed_keeps_what_was_told_of_the_rest() -> Non
     assert condition(after, "Ready") == ("False", "InvalidSpec")
     assert condition(after, "Available") == ("True", "Serving")
     assert after.message == "spec.shards: too few"
+
+
+def test_a_thousand_reasons_are_told_in_bounded_words() -> None:
+    database = whole_database()
+    reasons = tuple(f"db-{number}-0 does not answer" for number in range(1000))
+    trouble = Plan(rule="connect", blocked=reasons, phase=advice.Phase.HEALING)
+    context = Context(previous=RedisStatus(), generation=1, now="2030-01-01T00:00:00Z")
+    found = status(database.wanted, database.observe(), trouble, context)
+    assert condition(found, "Degraded") == ("True", "Blocked")
+    assert max(len(c.message) for c in found.conditions) in range(1000, 2100)
+    assert len(found.message) < 2100
+    assert len(found.plan) == 50

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +34,8 @@ from .situation import Situation
 __all__ = ["Announcement", "Context", "announcements", "refused", "status"]
 
 _MIB = 1024 * 1024
+_LONGEST = 2000  # characters of one sentence
+_MOST_LINES = 50
 _PHASES = {
     advice.Phase.READY: Phase.READY,
     advice.Phase.CREATING: Phase.CREATING,
@@ -85,9 +88,9 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     return RedisStatus(
         observed_generation=context.generation,
         phase=_phase(wanted, observed, plan, ready),
-        message=_message(plan, context, ready),
+        message=_bounded(_message(plan, context, ready)),
         conditions=tuple(_dated(c, was.get(c.type), context) for c in conditions),
-        plan=tuple(_plan_lines(plan)),
+        plan=tuple(_bounded(line) for line in islice(_plan_lines(plan), _MOST_LINES)),
         progress=context.progress,
         shards=shards,
         shard_count=len([shard for shard in shards if shard.slots]),
@@ -326,10 +329,15 @@ def _dated(condition: Condition, old: Condition | None, context: Context) -> Con
         type=condition.type,
         status=condition.status,
         reason=condition.reason,
-        message=condition.message,
+        message=_bounded(condition.message),
         last_transition_time=since,
         observed_generation=context.generation,
     )
+
+
+def _bounded(text: str) -> str:
+    """Return what a person reads of it: a thousand pods can have a thousand reasons."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … and more"
 
 
 def _memory(used: int, told: str) -> str:
