@@ -87,6 +87,7 @@ def server_context(authority: Authority, directory: Path, address: str) -> ssl.S
     context.load_cert_chain(directory / "server.crt", directory / "server.key")
     context.load_verify_locations(cadata=authority.certificate.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
+    context.num_tickets = 0  # no client of an API server resumes sessions
     return context
 
 

@@ -24,8 +24,8 @@ __all__ = ["HttpServer"]
 _IDLE = 120.0
 _SWEEP = 30.0
 _GOODBYE = 0.5
-asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
-# Each TLS connection keeps a read buffer of this size; a thousand watchers are normal here.
+asyncio.sslproto.SSLProtocol.max_size = 16 * 1024
+# Each TLS connection keeps a read buffer of this size (of one record); a thousand are normal here.
 
 
 class HttpServer:
