@@ -14,7 +14,7 @@ class Turn:
     """One task's turn: over after half a millisecond, or 256 steps where time stands still.
 
     Call `step` after each piece of work that may not have waited. A burst of ten thousand events
-    then delays a lease renewal, a probe or a worker by about a millisecond at most and not by all of it.
+    then delays a lease renewal, a probe or a worker by about a millisecond and not by all of it.
     """
 
     __slots__ = ("_since", "_steps")
