@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 import yaml
 
+from redis_operator.local.apiserver import connection
 from redis_operator.local.apiserver.daemon import Daemon
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -193,3 +194,23 @@ async def test_failure_of_ours_is_an_answer_and_is_reported(daemon, session, mon
     monkeypatch.undo()
     async with session.get(MAPS) as answer:
         assert answer.status == 200
+
+
+async def test_watcher_that_never_reads_is_cut_off(daemon, session, tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "_STALLED", 0.2)
+    home = daemon.server.core.store.collection("configmaps")
+    host, _, port = daemon.url.removeprefix("https://").rpartition(":")
+    reader, writer = await asyncio.open_connection(
+        host, int(port), ssl=admin(daemon, tmp_path), limit=1024
+    )
+    writer.write(f"GET {MAPS}?watch=true HTTP/1.1\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")  # the head, and nothing more from here on
+    assert len(home.wakers) == 1
+    for number in range(12):
+        big = {"metadata": {"name": f"big{number}"}, "data": {"k": "x" * 900_000}}
+        async with session.post(MAPS, json=big) as answer:
+            assert answer.status == 201
+    async with asyncio.timeout(20):
+        while home.wakers:  # noqa: ASYNC110 - the end of a stream tells nobody
+            await asyncio.sleep(0.01)
+    writer.transport.abort()
