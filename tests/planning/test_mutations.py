@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from planning import test_ailments as ailments
 from planning import test_rules_change as change
 from planning import test_rules_heal as heal
 from redis_operator.planning import election
@@ -110,8 +111,27 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
         change.test_a_second_failover_to_the_same_node_waits_on_redis,
     ),
     "memory is not reckoned with": (
-        [("rules.rebalance", "_too_big", lambda _s, _i: None)],
+        [("rules.rebalance", "_too_big", lambda *_: None)],
         change.test_a_scale_in_that_would_not_fit_is_refused_with_the_numbers,
+    ),
+    "broken files are thrown away whoever needs them": (
+        [
+            ("rules.mend", "_keeper", lambda s, _n: s.voters[0]),
+            ("plan", "breaches", lambda _s, _p: ()),
+        ],
+        ailments.test_files_that_may_be_the_last_copy_are_never_touched,
+    ),
+    "nobody guards what is thrown away": (
+        [("invariants", "_discard", lambda _s, _a: [])],
+        ailments.test_the_guard_refuses_to_discard_what_may_be_needed,
+    ),
+    "a roll goes on over kills for memory": (
+        [("rules.roll", "memory_kill", lambda _p, _n: None)],
+        ailments.test_a_roll_does_not_go_on_when_its_first_new_pod_is_killed_for_memory,
+    ),
+    "servers that lack memory lead in turn": (
+        [("election", "memory_kill", lambda _p, _n, within: None)],
+        ailments.test_servers_that_all_lack_memory_are_not_hurried_from_one_to_the_other,
     ),
 }
 
