@@ -246,6 +246,28 @@ async def test_a_move_interrupted_anywhere_is_finished_by_the_next(
         await check_moved(found, slots, expected)
 
 
+async def test_an_atomic_move_of_many_keys_is_made_of_jobs_that_each_pause_only_briefly(
+    binary: EngineBinary,
+) -> None:
+    if not can(binary.version, Ability.MIGRATESLOTS):
+        pytest.skip(f"{binary.name} has no CLUSTER MIGRATESLOTS")
+    slots, told = HALF, []
+    async with pair(binary) as found:
+        expected = await fill(found, 8_000)
+        await run(
+            found,
+            found.move(slots),
+            Method.VALKEY_ATOMIC,
+            pace=Pace(job_keys=20),
+            on_progress=told.append,
+        )
+        await check_moved(found, slots, expected)
+        jobs = await found.links["source"].run(commands.slot_migrations(), timeout=5)
+        assert len(jobs) >= 3, jobs
+        assert [len(p.slots_moved) for p in told] == sorted(len(p.slots_moved) for p in told)
+        assert told[-1].slots_moved == slots
+
+
 class _CrashedError(Exception):
     """The process that moved is gone."""
 

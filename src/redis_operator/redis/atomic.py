@@ -23,11 +23,11 @@ MAXIMUM_REDIS_CHUNK: Final = 1024
 """Redis retries by itself, from the start of the task: smaller tasks make that cheap."""
 _TIMEOUT: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
-_LONGEST_LOOK_SECONDS: Final = 0.2
+_LONGEST_LOOK_SECONDS: Final = 0.05
 
 
 async def migrate_with_valkey(source: Link, move: Move, slots: SlotSet) -> bool:
-    """Move slots by one job on the source (Valkey 9). Few big jobs: each costs one write pause.
+    """Move slots by one job on the source (Valkey 9); each job costs one write pause.
 
     False when all it did was to see a job to its end that an earlier attempt had started: what
     that one moved is for the caller to find out.

@@ -64,7 +64,8 @@ class Pace(Struct, frozen=True):
 
     `microseconds` bounds a script that carries several batches; a single batch is bounded by its
     keys and bytes. A key bigger than `bytes` travels alone, one bigger than `largest_key` not at
-    all: it would stop both servers for longer than their peers are patient.
+    all: it would stop both servers for longer than their peers are patient. `job_keys` bounds an
+    atomic job of Valkey, whose keys the source deletes in one go when they are gone.
     """
 
     slots: int = 256
@@ -74,6 +75,7 @@ class Pace(Struct, frozen=True):
     largest_key: int = 512 * 2**20
     window: int = 2
     migrate_milliseconds: int = 30_000
+    job_keys: int = 100_000
 
 
 class Progress(Struct, frozen=True):
