@@ -201,6 +201,8 @@ def _check_container(path: str, container: dict[str, Any], volumes: set[Any]) ->
             yield from _check_handler(f"{path}.lifecycle.{moment}", handler_value)
     yield from _check_ports(f"{path}.ports", container.get("ports") or [])
     for index, variable in enumerate(container.get("env") or ()):
+        if "valueFrom" not in variable and _VARIABLE.fullmatch(variable.get("name") or ""):
+            continue  # as nearly all are
         yield from _check_variable(f"{path}.env[{index}]", variable)
     yield from _check_mounts(f"{path}.volumeMounts", container.get("volumeMounts") or [], volumes)
     policies = ("Always", "IfNotPresent", "Never")
@@ -241,7 +243,8 @@ def _check_probe(path: str, probe: dict[str, Any] | None, threshold: int) -> Ite
         "successThreshold",
         "failureThreshold",
     ):
-        yield from at_least(f"{path}.{field}", probe.get(field))
+        if (probe.get(field) or 0) < 0:
+            yield from at_least(f"{path}.{field}", probe[field])
     if threshold and probe.get("successThreshold", 1) not in {threshold, -1}:
         yield invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
 

@@ -29,18 +29,29 @@ HISTORY = 10_000
 _LARGE = 4096  # below, packing costs more time than the room is worth
 _WINDOW, _MEMORY = 13, 5  # small: preparing a window takes longer than packing an object
 
+_RECENT, _REMEMBERED = 32, 64 * 1024
+_recent: dict[bytes, bytes] = {}
+"""What was packed last, since the writer and every watcher are about to ask for it."""
+
 
 def pack(body: bytes) -> bytes:
     """Return a body as it is kept: large ones small, since ten thousand pods are mostly names."""
     if len(body) <= _LARGE:
         return body
     packer = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, _MEMORY)
-    return packer.compress(body) + packer.flush()
+    kept = packer.compress(body) + packer.flush()
+    if len(body) <= _REMEMBERED:
+        if len(_recent) >= _RECENT:
+            del _recent[next(iter(_recent))]
+        _recent[kept] = body
+    return kept
 
 
 def unpack(kept: bytes) -> bytes:
     """Return the JSON of what is kept."""
-    return kept if kept.startswith(b"{") else zlib.decompress(kept, _WINDOW)
+    if kept.startswith(b"{"):
+        return kept
+    return _recent.get(kept) or zlib.decompress(kept, _WINDOW)
 
 
 class Entry(Struct, frozen=True, gc=False):
