@@ -11,6 +11,7 @@ from redis_operator.api.redis import Phase, RedisStatus
 from redis_operator.planning import advice
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.status import Context, announcements, refused, status
+from redis_operator.redis.slots import NO_SLOTS
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
 
@@ -150,3 +151,20 @@ def test_a_thousand_reasons_are_told_in_bounded_words() -> None:
     assert max(len(c.message) for c in found.conditions) in range(1000, 2100)
     assert len(found.message) < 2100
     assert len(found.plan) == 50
+
+
+def test_pods_that_have_no_place_any_more_are_not_told_of_while_they_end() -> None:
+    database = whole_database(replace(WANTED, shards=4, replicas=1))
+    observed = database.observe()
+    context = Context(previous=told(database), generation=4, now="2030-01-01T00:00:00Z")
+    three = replace(WANTED, shards=3, replicas=1)
+    last = [node for node in observed.seen if node.pod.shard == 3]
+    ending = {
+        node.id: replace(node, pod=replace(node.pod, deleting=True), slots=NO_SLOTS)
+        for node in last
+    }
+    gone = replace(observed, nodes=tuple(ending.get(n.id, n) for n in observed.seen))
+    found = status(three, gone, Plan(), context)
+    assert [s.name for s in found.shards] == ["shard-0", "shard-1", "shard-2"]
+    assert found.ready == "6/6"
+    assert len(status(three, observed, Plan(), context).shards) == 4

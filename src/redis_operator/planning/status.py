@@ -28,7 +28,7 @@ from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from . import advice
 from .advice import Plan, Wanted
 from .ailments import Ailment, ailments
-from .observed import Observed, Seen
+from .observed import Node, Observed, Seen
 from .situation import Situation
 
 __all__ = ["Announcement", "Context", "announcements", "refused", "status"]
@@ -95,7 +95,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         shards=shards,
         shard_count=len([shard for shard in shards if shard.slots]),
         selector=context.selector,
-        ready=f"{_ready_pods(observed)}/{wanted.shards * wanted.pods_per_shard}",
+        ready=f"{_ready_pods(situation)}/{wanted.shards * wanted.pods_per_shard}",
         primary=", ".join(primaries),
         slots=f"{len(covered)}/{len(ALL_SLOTS)}",
         memory=_memory(used, context.previous.memory),
@@ -146,7 +146,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
 
 def _shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
     before = {shard.name: shard for shard in context.previous.shards}
-    numbers = {node.pod.shard for node in situation.observed.nodes}
+    nodes = situation.observed.nodes
+    numbers = {node.pod.shard for node in nodes if not _is_going(situation, node)}
     for number in sorted(numbers):
         name = f"shard-{number}"
         leader = situation.leaders.get(number)
@@ -164,9 +165,17 @@ def _shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
         )
 
 
+def _is_going(situation: Situation, node: Node) -> bool:
+    """Whether a pod ends that has no place any more and owns nothing: it is not told of."""
+    owns = isinstance(node, Seen) and bool(node.slots)
+    return node.pod.deleting and situation.leaving(node.pod) and not owns
+
+
 def _replicas(situation: Situation, shard: int, primary: Seen | None) -> Iterator[ReplicaStatus]:
     for node in situation.pods_of(shard):
         if primary is not None and node.pod.name == primary.pod.name:
+            continue
+        if _is_going(situation, node):
             continue
         if not isinstance(node, Seen):
             yield ReplicaStatus(pod=node.pod.name, link="unreachable")
@@ -189,12 +198,13 @@ def _covered(seen: Iterable[Seen]) -> SlotSet:
     return covered
 
 
-def _ready_pods(observed: Observed) -> int:
+def _ready_pods(situation: Situation) -> int:
     """Count servers that do their part: primaries that serve, replicas whose link is up."""
     return sum(
         node.state_ok
         and (bool(node.slots) or (node.replica_of is not None and node.replication.link_up))
-        for node in observed.seen
+        for node in situation.observed.seen
+        if not _is_going(situation, node)
     )
 
 
