@@ -22,18 +22,23 @@ async def limit(cluster: Any, namespace: str, **hard: str) -> None:
     await client.close()
 
 
+@pytest.mark.parametrize(
+    ("limited", "spec"),
+    [("pods", {}), ("persistentvolumeclaims", {"storage": {"size": "64Mi"}})],
+    ids=["pods", "claims"],
+)
 async def test_a_full_namespace_is_told_with_the_numbers_and_nothing_that_runs_is_touched(
-    database: Any,
+    database: Any, limited: str, spec: dict[str, Any]
 ) -> None:
-    cache = await database()
+    cache = await database(**spec)
     await cache.wait_ready()
     uids = await cache.uids()
-    await limit(cache.cluster, cache.namespace, pods="6")
+    await limit(cache.cluster, cache.namespace, **{limited: "6"})
     async with cache.under_load() as application:
         await cache.patch(replicas=2)
         told = await cache.wait_condition("Degraded", "True", reason="PodsRefused", seconds=60)
         assert "exceeded quota: full" in told["message"]
-        assert "limited: pods=6" in told["message"]
+        assert f"limited: {limited}=6" in told["message"]
         assert (await cache.condition("Available"))["status"] == "True"
         await asyncio.sleep(3)  # time enough to do harm
         assert await cache.uids() == uids
