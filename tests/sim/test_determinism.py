@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+
 HISTORY = """
 import hashlib, sys
 from redis_operator.testing.simulation.scenarios import formed

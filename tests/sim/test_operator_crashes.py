@@ -25,6 +25,8 @@ from redis_operator.testing.simulation.crashes import (
 from redis_operator.testing.simulation.process import Strike
 from redis_operator.testing.simulation.scenarios import Scenario
 
+pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+
 PIECES = 8
 BRIEFLY = {
     "create": 4,

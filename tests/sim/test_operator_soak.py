@@ -8,6 +8,8 @@ from redis_operator.testing.simulation.scenarios import formed
 from redis_operator.testing.simulation.soak import soak
 from redis_operator.testing.simulation.system import database, simulate
 
+pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_minute_of_trouble_ends_well(seed: int) -> None:

@@ -30,6 +30,8 @@ from redis_operator.testing.simulation.system import (
     simulate,
 )
 
+pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+
 SWITCH_ANNOTATION = "redisoperator.dev/switch-primary-to"
 GIVEN_UP = 45.0
 STUMBLES = {

@@ -186,7 +186,8 @@ class Reconciler(Struct, frozen=True):
             if advice.is_announced:
                 context = self._context(key, redis, told, hindrance)
                 before = status(wanted, observed, advice, context)
-                told = await self.reporter.report(raw, told, before)
+                if before.plan != told.plan:  # else what failed last time would be untold and told
+                    told = await self.reporter.report(raw, told, before)
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             if not redis.spec.paused and refusal is None:
@@ -233,10 +234,17 @@ class Reconciler(Struct, frozen=True):
         return now is None or now["metadata"].get("generation") != redis.metadata.generation
 
     def _goes_on(self, advice: Plan, outcomes: tuple[Outcome, ...]) -> bool:
-        """Tell whether looking again at once may show something new to do."""
-        if advice.count_on or (advice.again_after is not None and advice.again_after < 0.5):
+        """Tell whether looking again at once may show something new to do.
+
+        What was refused now is refused again at once: counting keys over and over for it would only
+        burden the servers.
+        """
+        refused = any(not outcome.done for outcome in outcomes)
+        if advice.count_on and not refused:
             return True
-        return bool(outcomes) and all(outcome.done for outcome in outcomes)
+        if advice.again_after is not None and advice.again_after < 0.5:
+            return True
+        return bool(outcomes) and not refused
 
     def _rest(self, advice: Plan, observed: Observed, outcomes: tuple[Outcome, ...]) -> Result:
         """Say when to look again although nothing happens."""

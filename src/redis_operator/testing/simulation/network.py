@@ -41,6 +41,7 @@ class Network:
         self.sandboxes: set[str] = set()  # addresses that pods have now, whoever listens
         self.unreachable: set[tuple[str, str]] = set()  # process and server that cannot talk
         self.passwords: dict[str, dict[str, str]] = {}  # by server, then by user
+        self.refused: dict[str, str] = {}  # commands that every server refuses, and how
         self._wires: dict[Wire, None] = {}  # in order: sets differ from run to run
 
     async def open(self, protocol: asyncio.Protocol, host: str) -> Wire:
@@ -188,6 +189,8 @@ class Wire(asyncio.Transport):
             return hiredis.ReplyError("WRONGPASS invalid username-password pair")
         if [word.upper() for word in words[:2]] == ["ACL", "DRYRUN"]:
             return b"OK"
+        if words[0].upper() in self._network.refused:
+            return hiredis.ReplyError(self._network.refused[words[0].upper()])
         return answer(self._network.world, self.server, command)
 
 

@@ -1,0 +1,42 @@
+"""Slot moves that fail: told, tried again with growing pauses, and finished once they can be."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redis_operator.testing.simulation.scenarios import formed
+from redis_operator.testing.simulation.system import Simulation, database, simulate
+
+pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+
+REFUSAL = "NOPERM this user has no permissions to run the 'migrate' command"
+
+
+def test_a_move_that_servers_refuse_is_told_of_tried_again_with_pauses_and_then_finished() -> None:
+    """CL-09."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        simulation.write_on()
+        simulation.network.refused = {"MIGRATE": REFUSAL, "EVALSHA": REFUSAL}
+        await simulation.change(shards=4)
+        await asyncio.sleep(120.0)
+        simulation.check()
+        effects = simulation.journal.effects
+        tries = [e for e in effects if e.kind in ("redis MIGRATE", "redis EVALSHA")]
+        assert 1 <= len(tries) <= 60, "three sources, each tried after 1, 2, 4, ... seconds"
+        writes = [e for e in effects if e.kind == "api PATCH redis/status"]
+        assert len(writes) <= 300, "telling of it does not wake the operator to tell of it again"
+        status = (await simulation.redis())["status"]
+        told = [c["message"] for c in status["conditions"]]
+        assert any("NOPERM" in message for message in told), told
+        assert not simulation.is_ready(await simulation.redis())
+        simulation.network.refused = {}
+        await simulation.until_ready(within=300.0)
+        await asyncio.sleep(15.0)
+        simulation.check_end()
+
+    simulate(run, seed=11, snapshot=formed(database()))
