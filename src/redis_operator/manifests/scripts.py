@@ -130,16 +130,18 @@ exit 1
 
 STOP = (
     r"""#!/bin/sh
-# Runs before the server is told to stop. A primary that somebody follows goes on serving until a
-# replica has taken over: nothing that it acknowledged is lost. The operator sees to that, and knows
+# Runs before the server is told to stop. A primary with slots that somebody follows serves on until
+# a replica has taken over: nothing that it acknowledged is lost. The operator sees to that, and knows
 # when the last election was; if it is away, the replica is asked from here. CL-19, CL-23
 set -u
 """
     + _TALK
     + r"""
 leads() {
-    case $(ask "INFO replication") in *role:master*state=online*) return 0 ;; esac
-    return 1
+    case $(ask "INFO replication") in *role:master*state=online*) ;; *) return 1 ;; esac
+    ask "CLUSTER NODES" | while read -r _ _ flags _ _ _ _ _ slots; do
+        case ",$flags," in *,myself,*) [ -z "$slots" ] || printf yes ;; esac
+    done | { read -r owns || :; [ -n "$owns" ]; }
 }
 
 # Waits until this server leads nobody any more, for so many seconds.
