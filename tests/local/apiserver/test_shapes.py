@@ -59,6 +59,12 @@ def test_usual_objects_are_accepted_at_once():
     assert fits("", "v1", "Secret", secret)
 
 
+def test_null_metadata_is_left_to_the_thorough_check():
+    assert not fits("", "v1", "Pod", {**POD, "metadata": None})
+    assert not fits("", "v1", "Pod", {**POD, "metadata": {"labels": None}})
+    assert fits("", "v1", "Pod", {**POD, "status": None})
+
+
 @pytest.mark.parametrize("text", ["2026-02-29T00:00:00Z", "2026-04-31T00:00:00Z", "2026-01-01"])
 def test_days_that_do_not_exist_are_left_to_the_thorough_check(text):
     assert not fits("", "v1", "Pod", {"metadata": {"creationTimestamp": text}})

@@ -37,6 +37,9 @@ _SCALARS: dict[tuple[str, str], Any] = {
 }
 
 
+Schema = dict[str, Any]
+
+
 class _NoType(Exception):  # noqa: N818 - what there is of a schema
     """A schema that no msgspec type stands for, such as one that contains itself."""
 
@@ -61,7 +64,7 @@ def _type_of(group: str, version: str, kind: str) -> Any:
         return None
 
 
-def _type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str, ...]) -> Any:
+def _type(schema: Schema, known: dict[str, Any], above: tuple[str, ...]) -> Any:
     if schema.get("x-quantity"):
         return _QUANTITY | int | float
     if schema.get("format") == "int-or-string":
@@ -82,7 +85,7 @@ def _type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str, ...])
     return found
 
 
-def _object_type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str, ...]) -> Any:
+def _object_type(schema: Schema, known: dict[str, Any], above: tuple[str, ...]) -> Any:
     rest = schema.get("additionalProperties")
     if isinstance(rest, dict) and "properties" not in schema:
         return dict[str, _type(rest, known, above)]  # type: ignore[misc]  # made at run time
@@ -91,7 +94,7 @@ def _object_type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str
         raise _NoType
     if name not in known:
         fields = [
-            (f"field{number}", _field(name, _type(sub, known, (*above, name))), _optional(field))
+            (f"field{number}", _field(name, sub, known, above), _optional(field))
             for number, (field, sub) in enumerate(schema.get("properties", {}).items())
         ]
         made = msgspec.defstruct("Shape", fields, forbid_unknown_fields=True, gc=False)
@@ -101,9 +104,11 @@ def _object_type(schema: dict[str, Any], known: dict[str, Any], above: tuple[str
     return known[name]
 
 
-def _field(owner: str, kind: Any) -> Any:
-    """Let a field be null, as it is where Go writes nothing; in metadata nulls are taken out."""
-    return kind if owner == OBJECT_META else kind | None
+def _field(owner: str, schema: Schema, known: dict[str, Any], above: tuple[str, ...]) -> Any:
+    """Let a field be null, as it is where Go writes nothing; but no metadata, nor what is in it."""
+    kind = _type(schema, known, (*above, owner))
+    is_metadata = OBJECT_META in (owner, schema.get("x-definition"))
+    return kind if is_metadata else kind | None
 
 
 def _optional(field: str) -> Any:
