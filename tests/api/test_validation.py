@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redis_operator.api.redis import Mode, Persistence, Redis
+from redis_operator.api.redis import Mode, Persistence, Redis, RedisStatus
 from redis_operator.api.rules import RULES
 from redis_operator.api.unbuilt import UNBUILT
-from redis_operator.api.validation import change_problems, load
+from redis_operator.api.validation import change_problems, load, load_status
 from redis_operator.api.version import CATALOG, RedisVersionSpec, find_version
 from redis_operator.redis.versions import parse_version, support_limitation
 
@@ -275,3 +275,17 @@ def test_the_clusters_own_entries_win_over_the_built_in_ones() -> None:
     assert isinstance(unknown, Redis)
     assert "use one of 9.1" in str(find_version(unknown.spec))
     assert redis.spec.mode is Mode.CLUSTER
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"shards": -1}, {"config": {"port": "1"}}])
+def test_the_status_is_read_whatever_the_spec_is_like(spec: Any) -> None:
+    """That it was whole once stands there: forgotten, lost data would look like a new database."""
+    raw = {"metadata": {"name": "a"}, "spec": spec, "status": {"binding": {"name": "a-conn"}}}
+    found = load_status(raw)
+    assert found.binding is not None
+    assert found.binding.name == "a-conn"
+
+
+@pytest.mark.parametrize("status", [None, 5, {"binding": 5}, {"shards": "x"}])
+def test_a_status_that_cannot_be_read_is_blank(status: Any) -> None:
+    assert load_status({"status": status}) == RedisStatus()

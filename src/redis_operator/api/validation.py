@@ -20,12 +20,12 @@ from redis_operator.redis.versions import parse_version, support_limitation
 from .describe import RESERVED_ENDING
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
-from .redis import Mode, Persistence, Redis, RedisSpec
+from .redis import Mode, Persistence, Redis, RedisSpec, RedisStatus
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
 from .unbuilt import unbuilt_in
 
-__all__ = ["MINIMUM_MEMORY", "Problem", "change_problems", "load", "problems"]
+__all__ = ["MINIMUM_MEMORY", "Problem", "change_problems", "load", "load_status", "problems"]
 
 MINIMUM_MEMORY = 96 * 2**20
 """A server needs this much before it holds any data; less and it could only be killed."""
@@ -72,13 +72,29 @@ def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
     spec = _without_null(raw["spec"])
     if spec.get("mode") == Mode.STANDALONE.value:
         spec.setdefault("replicas", 0)
-    status = raw.get("status")
     kept = {"metadata": _without_null(raw.get("metadata") or {}), "spec": spec}
-    if isinstance(status, dict) and not any(
-        shape_problems(_schema()["properties"]["status"], status, "")
-    ):
-        kept["status"] = _without_null(status)
+    status = _readable_status(raw)
+    if status is not None:
+        kept["status"] = status
     return kept
+
+
+def _readable_status(raw: dict[str, Any]) -> dict[str, Any] | None:
+    status = raw.get("status")
+    if not isinstance(status, dict):
+        return None
+    if any(shape_problems(_schema()["properties"]["status"], status, "")):
+        return None
+    found: dict[str, Any] = _without_null(status)
+    return found
+
+
+def load_status(raw: dict[str, Any]) -> RedisStatus:
+    """The status that stands, whatever the spec is like; blank when it cannot be read."""
+    try:
+        return msgspec.convert(_readable_status(raw) or {}, RedisStatus)
+    except msgspec.ValidationError:
+        return RedisStatus()
 
 
 def _without_null(value: Any) -> Any:

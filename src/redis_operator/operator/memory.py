@@ -13,9 +13,10 @@ from datetime import datetime
 
 import msgspec
 
-from redis_operator.api.redis import RedisStatus
+from redis_operator.api.redis import Redis, RedisStatus
 from redis_operator.api.version import RedisVersion, RedisVersionSpec
 from redis_operator.kube.meta import Key, Manifest
+from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
 from redis_operator.planning.actions import Failover, Meet, ResizePod
@@ -46,6 +47,7 @@ class Memories:
         self._counted: dict[Key, float] = {}
         self._stiff: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
+        self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
 
     def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
         """Return what is known of a database before looking."""
@@ -60,6 +62,15 @@ class Memories:
             stiff=self._stiff.get(key, frozenset()),
             introductions=self._introductions.get(key, ()),
         )
+
+    def follow(self, key: Key, redis: Redis, facts: Facts) -> None:
+        """Remember a spec whose objects are in order."""
+        self._followed_specs[key] = (redis, facts)
+
+    def last_followed(self, key: Key, uid: str) -> tuple[Redis, Facts] | None:
+        """Return the last spec of this very object that could be followed, if one was seen."""
+        known = self._followed_specs.get(key)
+        return known if known is not None and known[0].metadata.uid == uid else None
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
         """Remember what this look and its steps taught."""
@@ -101,6 +112,7 @@ class Memories:
         """Forget a database that is gone."""
         self._followed.pop(key, None)
         self._introductions.pop(key, None)
+        self._followed_specs.pop(key, None)
         for memory in (self._elections, self._histories, self._counted, self._stiff):
             memory.pop(key, None)
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis, RedisStatus
-from redis_operator.api.validation import load
+from redis_operator.api.validation import load, load_status
 from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.kube.errors import Forbidden, KubeError
 from redis_operator.kube.meta import Key, Manifest
@@ -42,6 +42,7 @@ from redis_operator.operator.world import World
 from redis_operator.planning import gates
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.ailments import Ailment
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 from redis_operator.planning.rules.configure import accepted
@@ -106,24 +107,24 @@ class Reconciler(Struct, frozen=True):
         loaded = load(raw)
         if not isinstance(loaded, Redis):
             problems = [f"{p.path}: {p.message}" for p in loaded]
-            return await self._refuse(raw, RedisStatus(), "InvalidSpec", problems)
+            return await self._refuse(key, raw, "InvalidSpec", problems)
         entry = find_version(loaded.spec, self._catalog())
         if isinstance(entry, str):
-            return await self._refuse(raw, loaded.status, "UnknownVersion", [entry])
+            return await self._refuse(key, raw, "UnknownVersion", [entry])
         try:
             passwords = await self.children.passwords(loaded)
             facts = self.children.facts(loaded, entry, passwords)
             refusal = await self._refusal(key, loaded, facts)
-            hindrance = ""
+            hindrance = None
             if not loaded.spec.paused and refusal is None:
-                hindrance = await self._ensure(loaded, facts)
+                hindrance = await self._ensure(key, loaded, facts)
             return await self._bring(key, raw, loaded, facts, refusal=refusal, hindrance=hindrance)
         except PasswordError as error:
-            return await self._refuse(raw, loaded.status, "AuthSecret", [str(error)])
+            return await self._refuse(key, raw, "AuthSecret", [str(error)])
         except ChildError as error:
-            return await self._refuse(raw, loaded.status, "ChildRefused", [str(error)])
+            return await self._refuse(key, raw, "ChildRefused", [str(error)])
 
-    async def _ensure(self, redis: Redis, facts: Facts) -> str:
+    async def _ensure(self, key: Key, redis: Redis, facts: Facts) -> Ailment | None:
         """Bring the objects in order; return what is in the way, if what runs is cared for yet.
 
         A database that was whole once is healed whatever becomes of its objects. K-13, K-14
@@ -133,8 +134,9 @@ class Reconciler(Struct, frozen=True):
         except ChildError as error:
             if redis.status.binding is None:
                 raise
-            return str(error)
-        return ""
+            return Ailment("ChildRefused", str(error))
+        self.memories.follow(key, redis, facts)
+        return None
 
     async def _refusal(self, key: Key, redis: Redis, facts: Facts) -> str | None:
         """Say why what runs cannot become the wanted version or size: then no template may say so.
@@ -162,7 +164,7 @@ class Reconciler(Struct, frozen=True):
         facts: Facts,
         *,
         refusal: str | None,
-        hindrance: str,
+        hindrance: Ailment | None,
     ) -> Result:
         """Look, plan and act until there is nothing to do at once."""
         wanted = wanted_of(redis, facts)
@@ -190,7 +192,7 @@ class Reconciler(Struct, frozen=True):
                     told = await self.reporter.report(raw, told, before)
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
-            if not redis.spec.paused and refusal is None:
+            if not redis.spec.paused and refusal is None and hindrance is None:
                 facts = await self.children.accept(redis, facts, accepted(wanted, observed))
             if is_met(wanted, observed):
                 await close_switchover(self.client, raw)
@@ -258,12 +260,20 @@ class Reconciler(Struct, frozen=True):
             spans.append(0.1)
         return Again(min(spans))
 
-    async def _refuse(
-        self, raw: Manifest, before: RedisStatus, reason: str, messages: list[str]
-    ) -> Result:
-        meta = raw["metadata"]
-        context = Context(previous=before, generation=meta.get("generation", 0), now=self._now())
+    async def _refuse(self, key: Key, raw: Manifest, reason: str, messages: list[str]) -> Result:
+        """Tell why a spec cannot be followed; what runs is cared for by the last that could be."""
+        meta, before = raw["metadata"], load_status(raw)
+        generation = meta.get("generation", 0)
         _LOG.info("the spec cannot be followed", extra=fields(reason=reason, problems=messages))
+        known = self.memories.last_followed(key, meta.get("uid", ""))
+        if known is not None and before.binding is not None:
+            redis, facts = known
+            redis = replace(
+                redis, status=before, metadata=replace(redis.metadata, generation=generation)
+            )
+            hindrance = Ailment(reason, "; ".join(messages))
+            return await self._bring(key, raw, redis, facts, refusal=None, hindrance=hindrance)
+        context = Context(previous=before, generation=generation, now=self._now())
         await self.reporter.report(raw, before, refused(context, reason, messages))
         return Again(self.interval)
 
@@ -272,7 +282,7 @@ class Reconciler(Struct, frozen=True):
         key: Key,
         redis: Redis,
         told: RedisStatus,
-        hindrance: str,
+        hindrance: Ailment | None,
         failures: Iterable[str] = (),
     ) -> Context:
         meta = redis.metadata

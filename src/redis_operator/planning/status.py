@@ -54,7 +54,7 @@ class Context(Struct, frozen=True):
     generation: int
     now: str
     failures: tuple[str, ...] = ()
-    hindrance: str = ""  # objects that could not be brought in order, and why
+    hindrance: Ailment | None = None  # why the spec is not followed: a last good one is
     binding: str = ""
     selector: str = ""
     progress: Progress | None = None
@@ -232,9 +232,9 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
     found = ailments(situation, _told_reason(context))
-    if context.hindrance:
-        found = (Ailment("ChildRefused", context.hindrance), *found)
-    if found and plan.phase is not advice.Phase.PAUSED:
+    if context.hindrance is not None:
+        found = (context.hindrance, *found)
+    if found and (context.hindrance or plan.phase is not advice.Phase.PAUSED):
         text = "; ".join(dict.fromkeys([*(ailment.message for ailment in found), *reasons]))
         return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
     if reasons and formed and plan.phase is not advice.Phase.PAUSED:

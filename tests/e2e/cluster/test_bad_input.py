@@ -52,3 +52,26 @@ async def test_a_missing_auth_secret_is_told_and_what_runs_keeps_running(databas
     await cache.patch(auth=None)
     await cache.wait_ready()
     assert await cache.uids() == uids
+
+
+async def test_a_running_database_whose_spec_becomes_wrong_is_healed_by_the_last_good_one(
+    database: Any,
+) -> None:
+    cache = await database()
+    before = await cache.wait_ready()
+    uids = await cache.uids()
+    application = await cache.fill(100)
+    await cache.patch(config={"port": "1"})
+    found = await cache.wait_condition("Ready", "False", reason="InvalidSpec", seconds=30)
+    assert "spec.config" in found["message"]
+    status = await cache.status()
+    assert status["binding"] == before["binding"]
+    assert status["slots"] == "16384/16384"
+    primary = await cache.primary_of(0)
+    await cache.crash(primary)
+    await cache.wait_new_primary(0, primary, seconds=10)
+    assert (await cache.condition("Available"))["status"] == "True"
+    await cache.patch(config={"port": None})
+    await cache.wait_ready()
+    assert await cache.uids() == uids
+    assert await cache.check(application) == []
