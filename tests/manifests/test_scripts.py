@@ -47,6 +47,7 @@ class Pod:
         self.persistence = persistence
         self.name = "db-0-0"
         self.identity = "uid-1"
+        self.failover_seconds = 2
         for part in ("data", "config", "users", "bin"):
             (directory / part).mkdir(parents=True)
         self._write_files()
@@ -77,7 +78,7 @@ class Pod:
             "PORT": "6379",
             "IDENTITY": self.identity,
             "PERSISTENCE": self.persistence.value,
-            "FAILOVER_SECONDS": "2",
+            "FAILOVER_SECONDS": str(self.failover_seconds),
             "HANDOVER_SECONDS": "1",
             "SERVER": str(self.directory / "bin" / "server"),
             "DATA": str(self.directory / "data"),
@@ -352,6 +353,21 @@ async def test_a_killed_primary_lets_its_replica_go_first(
         primary.start()
         (await primary.answers()).close()
         assert time.monotonic() - started < 2, "a clean end needs no grace"
+
+
+async def test_a_killed_primary_waits_no_longer_than_until_its_replica_leads(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    async with pods(tmp_path, binary, 2, Persistence.NONE) as [primary, replica]:
+        await form_shard(primary, replica)
+        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+        await printed(primary.data / "nodes.conf", " slave ")
+        primary.end(kill=True)
+        primary.failover_seconds = 600
+        primary.start()
+        await printed(primary.directory / "log", "600 s to take over")
+        await ask(replica, commands.failover(commands.FailoverMode.TAKEOVER))
+        (await primary.answers()).close()
 
 
 async def test_waiting_for_the_replica_ends_when_the_pod_is_deleted(

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from redis_operator.operator.errors import Failed
+from redis_operator.operator.servers import Servers as Acting
+from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
 from redis_operator.planning.observed import Role
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 from redis_operator.testing.application import Application, Seeds
@@ -65,3 +68,26 @@ async def test_a_killed_primary_is_replaced_at_once_and_nothing_replicated_is_lo
         assert took < 15.0, database.log  # the engine alone would wait for its node timeout of 30 s
         assert len(report.lost) <= 3, report  # asynchronous: what the replica had not yet got
         assert report.acknowledged > 100
+
+
+async def test_a_promotion_that_does_not_come_is_an_outcome_and_no_accident(
+    engine: EngineBinary, database_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redis_operator.operator.servers._PROMOTION_SECONDS", 0.3)
+    async with Servers(engine) as servers:
+        members = await servers.start(6, options={"cluster-node-timeout": "30000"})
+        database = database_of(members, shards=3, replicas=1)
+        observed = await database.settle()
+        for node in observed.seen:
+            if node.role is Role.PRIMARY:  # nobody is left who could vote
+                await next(s for s in members if s.address.host == node.pod.ip).kill()
+        replica = next(n for n in observed.seen if n.replica_of is not None)
+        asked = Failover(
+            node=at(replica),
+            primary=replica.replica_of,
+            mode=FailoverMode.FORCE,
+            fence=Fence.HANDSHAKE,
+        )
+        acting = Acting(database.links, database.targets())
+        with pytest.raises(Failed, match="was asked to take over and did not"):
+            await acting.fail_over(asked)

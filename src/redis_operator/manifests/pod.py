@@ -157,7 +157,8 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
         "IDENTITY": facts.identity or redis.metadata.uid,
         "PERSISTENCE": spec.persistence.value,
         "HANDOVER_SECONDS": str(NODE_TIMEOUT_MS * 5 // 1000),
-        "FAILOVER_SECONDS": str(NODE_TIMEOUT_MS * 8 // 5000 + 1),
+        # An election that was lost is not tried again for four node timeouts.
+        "FAILOVER_SECONDS": str(NODE_TIMEOUT_MS * 6 // 1000 + 1),
     }
     if can(facts.version, Ability.ANNOUNCE_HOSTNAME):
         values["ANNOUNCE_HOSTNAME"] = f"$(POD_NAME).{nodes_service(name)}.{namespace}.svc"

@@ -8,7 +8,34 @@ from __future__ import annotations
 
 __all__ = ["BOOT", "READY", "STOP"]
 
-BOOT = r"""#!/bin/sh
+_TALK = r"""
+# Says what it is given to the server at an address, and prints the answers. Uses the command line
+# client of the image, or bash where there is none; fails where there is neither.
+talk() {
+    for client in valkey-cli redis-cli; do
+        if command -v "$client" >/dev/null 2>&1; then
+            "$client" -h "$1" -p "$PORT"
+            return
+        fi
+    done
+    HOST=$1 bash -c 'exec 3<>"/dev/tcp/$HOST/$PORT" && cat >&3 && cat <&3'
+}
+
+# What the server at an address answers to each of the given questions.
+ask_at() {
+    host=$1
+    shift
+    {
+        printf 'AUTH exporter %s\r\n' "$(cat "$USERS/exporter")"
+        printf '%s\r\n' "$@" QUIT
+    } | talk "$host" 2>&1
+}
+
+ask() { ask_at "$POD_IP" "$@"; }
+"""
+
+BOOT = (
+    r"""#!/bin/sh
 # Starts the server. Never lets it be who it cannot be: an identity without its data would make
 # replicas drop theirs, and somebody else's identity would confuse the whole cluster.
 set -eu
@@ -19,22 +46,36 @@ umask 077
 cd "$DATA"
 
 say() { printf 'boot: %s\n' "$1"; }
-
-# What nodes.conf says of this server: sets me, owns (a primary with slots) and has_replica.
+"""
+    + _TALK
+    + r"""
+# What nodes.conf says of this server: sets me, owns (a primary with slots) and its replicas.
 read_identity() {
-    me= owns= has_replica=
+    me= owns= replicas=
     while read -r id _ flags _ _ _ _ _ slots; do
         case ",$flags," in *,myself,*)
             me=$id
             case ",$flags," in *,master,*) [ -z "$slots" ] || owns=yes ;; esac ;;
         esac
     done <nodes.conf
-    while read -r _ _ flags primary _; do
+    while read -r _ address flags primary _; do
         case ",$flags," in
             *,noaddr,*|*,fail,*) ;;
-            *,slave,*) [ "$primary" != "$me" ] || has_replica=yes ;;
+            *,slave,*) [ "$primary" != "$me" ] || replicas="$replicas ${address%:*}" ;;
         esac
     done <nodes.conf
+}
+
+# Ends the waiting process once a replica says that it leads. Its end is not waited for: an address
+# that does not answer must not hold anybody up.
+watch_replicas() {
+    while sleep 1; do
+        for address in $replicas; do
+            case $(ask_at "$address" "INFO replication") in
+                *role:master*) kill "$1"; return ;;
+            esac
+        done
+    done
 }
 
 has_dataset() {
@@ -61,13 +102,16 @@ if [ -e nodes.conf ]; then
     read_identity
     gone=
     [ -z "$owns" ] || has_dataset || gone=yes
-    if [ -n "$owns" ] && [ -n "$has_replica" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
+    if [ -n "$owns" ] && [ -n "$replicas" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
         # A server that listens here at once, whoever it says it is, would be copied by the replica.
         say "this primary ended unsaved; its replica has ${FAILOVER_SECONDS} s to take over"
         sleep "$FAILOVER_SECONDS" &
         waiting=$!
-        trap 'kill "$waiting" 2>/dev/null || :; exit 0' TERM INT
-        wait "$waiting" || :
+        watch_replicas "$waiting" 2>/dev/null &
+        watching=$!
+        trap 'kill "$waiting" "$watching" 2>/dev/null || :; exit 0' TERM INT
+        wait "$waiting" 2>/dev/null || :
+        kill "$watching" 2>/dev/null || :
         trap 'exit 0' TERM INT
     fi
     if [ -n "$gone" ]; then
@@ -85,28 +129,7 @@ fi
 [ -z "${ANNOUNCE_NAME:-}" ] || set -- "$@" --cluster-announce-human-nodename "$ANNOUNCE_NAME"
 exec "$SERVER" "$@"
 """
-
-_TALK = r"""
-# Says what it is given to the server at an address, and prints the answers. Uses the command line
-# client of the image, or bash where there is none; fails where there is neither.
-talk() {
-    for client in valkey-cli redis-cli; do
-        if command -v "$client" >/dev/null 2>&1; then
-            "$client" -h "$1" -p "$PORT"
-            return
-        fi
-    done
-    HOST=$1 bash -c 'exec 3<>"/dev/tcp/$HOST/$PORT" && cat >&3 && cat <&3'
-}
-
-# What this server answers to each of the given questions.
-ask() {
-    {
-        printf 'AUTH exporter %s\r\n' "$(cat "$USERS/exporter")"
-        printf '%s\r\n' "$@" QUIT
-    } | talk "$POD_IP" 2>&1
-}
-"""
+)
 
 READY = (
     r"""#!/bin/sh
@@ -131,8 +154,8 @@ exit 1
 STOP = (
     r"""#!/bin/sh
 # Runs before the server is told to stop. A primary with slots that somebody follows serves on until
-# a replica has taken over: nothing that it acknowledged is lost. The operator sees to that, and knows
-# when the last election was; if it is away, the replica is asked from here. CL-19, CL-23
+# a replica has taken over: nothing that it acknowledged is lost. The operator sees to that, and
+# knows when the last election was; if it is away, the replica is asked from here. CL-19, CL-23
 set -u
 """
     + _TALK

@@ -267,17 +267,18 @@ class Servers:
 async def _promoted(connection: Connection, pod: str) -> None:
     """Wait until a server says that it is a primary. OK to the request meant only `started`."""
     pause = 0.002
-    async with asyncio.timeout(_PROMOTION_SECONDS) as deadline:
-        try:
+    deadline = asyncio.timeout(_PROMOTION_SECONDS)
+    try:
+        async with deadline:
             while True:
                 role = await connection.run(commands.role(), timeout=_TIMEOUT)
                 if isinstance(role, PrimaryRole):
                     return
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 0.05)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
+    except TimeoutError:
+        if not deadline.expired():
+            raise
     raise Failed(f"{pod} was asked to take over and did not within {_PROMOTION_SECONDS:g} s")
 
 
