@@ -18,8 +18,9 @@ help: ## list the verbs
 $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
 	@uv=$$(sh tools/get-uv) && \
 	if [ ! -x $(PYTHON) ]; then "$$uv" venv --quiet --python 3.11 .venv || "$$uv" venv --quiet .venv; fi && \
-	"$$uv" pip sync --quiet --python $(PYTHON) --require-hashes requirements/dev.txt && \
+	"$$uv" pip sync --quiet --compile-bytecode --python $(PYTHON) --require-hashes requirements/dev.txt && \
 	"$$uv" pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation -e . && \
+	$(PYTHON) -m compileall -q src && \
 	touch $(STAMP)
 
 setup: $(STAMP) ## build .venv (gets uv itself when it is missing)
