@@ -210,6 +210,20 @@ def _reads(slots: SlotSet) -> list[tuple[bytes | str | int, ...]]:
     ]
 
 
+@pytest.mark.parametrize("way", [Method.SCRIPT, Method.PLAIN], ids=lambda m: m.name.lower())
+async def test_a_server_without_slots_gets_one_before_it_gets_many(
+    binary: EngineBinary, way: Method
+) -> None:
+    """From then on a replica takes over when it dies, with the keys of slots still under way."""
+    async with pair(binary, **{"cluster-require-full-coverage": "no"}) as found:
+        expected = await fill(found, 2000)
+        await speak(found.target, ("CLUSTER", "DELSLOTS", 0))
+        told: list[Progress] = []
+        await run(found, found.move(HALF), way, on_progress=told.append)
+        await check_moved(found, HALF, expected)
+        assert [len(progress.slots_moved) for progress in told] == [1, len(HALF)]
+
+
 async def test_a_move_that_was_done_may_be_done_again(binary: EngineBinary, method: Method) -> None:
     async with pair(binary) as found:
         expected = await fill(found, 2000)

@@ -230,8 +230,11 @@ class _Hands:
             keys, size = keys + more_keys, size + more_bytes
 
         moved, left = progress.slots_moved, slots
+        newcomer = not await _owned_by(self._target)
         while left:
-            group = left.lowest(self._pace.slots)
+            # Nobody takes over from a server without slots: what it was given would end with it.
+            group = left.lowest(1 if newcomer else self._pace.slots)
+            newcomer = False
             await self._open(group)
             await self._empty(group, carrier, carried)
             await self._wait_replicas()
