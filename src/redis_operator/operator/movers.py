@@ -55,6 +55,7 @@ class _Failure(Struct, frozen=True):
 
     why: str
     times: int
+    wait: float
     until: float
 
 
@@ -86,10 +87,10 @@ class SlotMovers:
     def limitation(self, key: Key, source: NodeId, target: NodeId) -> str | None:
         """Return why a move may not begin yet: one that fails again and again is held back."""
         failed = self._failures.get((key, source, target))
-        left = failed.until - asyncio.get_running_loop().time() if failed is not None else 0.0
-        if failed is None or left <= 0:
+        if failed is None or failed.until <= asyncio.get_running_loop().time():
             return None
-        return f"the last try ended early, the next is in {left:.0f} s: {failed.why}"
+        # Not the seconds that are left: the status would be written anew each second.
+        return f"the last try ended early, the next is {failed.wait:g} s after it: {failed.why}"
 
     def turn(self, key: Key, target: NodeId) -> asyncio.Lock:
         """Return what a move holds while its target takes slots in.
@@ -150,7 +151,7 @@ class SlotMovers:
         times = before.times + 1 if before is not None else 1
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(times - 1, 10))
         now = asyncio.get_running_loop().time()
-        self._failures[place] = _Failure(why=why, times=times, until=now + wait)
+        self._failures[place] = _Failure(why=why, times=times, wait=wait, until=now + wait)
 
     async def stop(self, key: Key, source: NodeId, target: NodeId) -> None:
         """End a move and wait until it has ended."""
