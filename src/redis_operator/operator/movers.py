@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
@@ -66,7 +65,6 @@ class SlotMovers:
         self._on_end = on_end
         self._journeys: dict[_Place, _Journey] = {}
         self._failures: dict[_Place, _Failure] = {}
-        self._turns: WeakValueDictionary[tuple[Key, NodeId], asyncio.Lock] = WeakValueDictionary()
 
     def of(self, key: Key, login: Credentials) -> DatabaseMovers:
         """Return the moves of one database; servers log in to each other with `login`."""
@@ -91,14 +89,6 @@ class SlotMovers:
             return None
         # Not the seconds that are left: the status would be written anew each second.
         return f"the last try ended early, the next is {failed.wait:g} s after it: {failed.why}"
-
-    def turn(self, key: Key, target: NodeId) -> asyncio.Lock:
-        """Return what a move holds while its target takes slots in.
-
-        Valkey would let several sources fill one target at once. That is quicker by a third, but
-        clients of what the target already has, and of sources that wait for it, wait twice as long.
-        """
-        return self._turns.setdefault((key, target), asyncio.Lock())
 
     def forget(self, key: Key) -> None:
         """Forget the failures of a database that is gone."""
@@ -201,8 +191,6 @@ class DatabaseMovers:
             others = [n.ip for n in nodes if n.is_primary and not n.is_failed and n.id not in ends]
             replicas = [n.ip for n in nodes if n.primary == action.target.id and not n.is_failed]
             move = await self._move(source, target, action.source, action.target, action.slots)
-            if _is_atomic(move):
-                await stack.enter_async_context(self._movers.turn(self._key, action.target.id))
             await move_slots(
                 source,
                 target,
@@ -239,17 +227,11 @@ class DatabaseMovers:
         await self._movers.stop(self._key, action.source, action.target)
 
 
-def _is_atomic(move: Move) -> bool:
-    method = choose_method(move.source.version, move.target.version)
-    return method in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC)
-
-
 async def _crowd(stack: AsyncExitStack, servers: Servers, action: MoveSlots, move: Move) -> Crowd:
     """Open more links to both ends of a move where one would wait for replicas slot by slot."""
     versions = (move.source.version, move.target.version)
-    if _is_atomic(move) or not any(
-        can(version, Ability.REPLICATED_SETSLOT) for version in versions
-    ):
+    atomic = choose_method(*versions) in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC)
+    if atomic or not any(can(version, Ability.REPLICATED_SETSLOT) for version in versions):
         return Crowd()
 
     async def more(end: At) -> tuple[Connection, ...]:
