@@ -122,6 +122,15 @@ class LocalCluster(Cluster):
     def start(self) -> None:
         self.kubeconfig = self.folder / "e2e" / "kubeconfig"
         self._run("up", "--name", "e2e", "--nodes", "3", "--zones", "3", "--detach")
+        self._wait_for_nodes(3)
+
+    def _wait_for_nodes(self, count: int) -> None:
+        """Wait for all nodes: both copies of a shard would go to the first if it were alone."""
+        ready = '{.items[*].status.conditions[?(@.type=="Ready")].status}'
+        deadline = time.monotonic() + 30 * PATIENCE
+        while self.kubectl("get", "nodes", "-o", f"jsonpath={ready}").split() != ["True"] * count:
+            assert time.monotonic() < deadline, self.kubectl("get", "nodes")
+            time.sleep(0.1)
 
     def stop(self) -> None:
         self._run("down", "--name", "e2e", "--purge")

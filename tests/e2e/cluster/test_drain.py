@@ -57,7 +57,11 @@ async def test_a_cordoned_node_gives_its_primaries_away_before_it_is_drained(
         async def given_away() -> bool:
             return not await _primaries_on(cache, node)
 
-        await until(given_away, seconds=60, what=f"primaries to leave {node}")
+        try:
+            await until(given_away, seconds=60, what=f"primaries to leave {node}")
+        except AssertionError as error:
+            places = {name: pod.spec.node_name for name, pod in (await cache.pods()).items()}
+            raise AssertionError(f"{error}; {places}; {await cache.status()}") from error
         await _drain(cache, node)
         await cache.wait_ready(seconds=90)
     report = await application.verify()
