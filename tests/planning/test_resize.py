@@ -1,4 +1,4 @@
-"""Resources changed in a running database: in place where the cluster can, else rolled. IN-04"""
+"""Resources changed in a running database: in place where the cluster can, else rolled."""
 
 from __future__ import annotations
 

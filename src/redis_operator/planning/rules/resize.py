@@ -14,7 +14,7 @@ _INFEASIBLE = "Infeasible"
 
 
 def resize(situation: Situation) -> Plan | None:
-    """Resize pods without a restart where the cluster can, replicas first, one at a time. IN-04
+    """Resize pods without a restart where the cluster can, replicas first, one at a time.
 
     More memory is given before maxmemory goes up, and taken after it went down. A pod that
     cannot have it where it is, or whose API server refuses, is rolled like any other.
