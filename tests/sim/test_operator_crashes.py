@@ -29,19 +29,19 @@ pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
 PIECES = 8
 BRIEFLY = {
-    "create": 4,
+    "create": 3,
     "primary killed": 2,
     "primary's pod deleted": 1,
     "all pods deleted": 1,
     "replica reset": 1,
-    "slots left open": 3,
+    "slots left open": 2,
     "ghost node": 1,
     "StatefulSet orphaned its pods": 1,
     "scale out": 1,
-    "fewer replicas": 2,
+    "fewer replicas": 1,
     "live setting": 1,
     "switchover": 2,
-    "deletion": 3,
+    "deletion": 2,
     "hibernate and wake": 1,
 }
 
@@ -80,17 +80,17 @@ def blows_at(found: Reference, kind: str, *strikes: Strike) -> list[Blow]:
 def test_an_operator_that_dies_between_two_secrets_makes_the_others_and_changes_none() -> None:
     """K-06: servers log in to each other with what the Secrets say, so a changed one would show."""
     found = known("create")
-    blows = blows_at(found, "api PATCH secrets", Strike.CRASH_BEFORE, Strike.CRASH_AFTER)
-    assert len(blows) == 6
+    blows = blows_at(found, "api PATCH secrets", Strike.CRASH_AFTER)
+    assert len(blows) == 3
     assert problems(found, blows) == []
 
 
 def test_an_operator_that_dies_between_claim_and_pod_leaves_neither_behind() -> None:
     """K-05."""
     found = known("fewer replicas")
-    blows = blows_at(found, "api DELETE persistentvolumeclaims", Strike.CRASH_AFTER)
-    blows += blows_at(found, "api PATCH statefulsets", Strike.CRASH_AFTER)[:2]
-    assert len(blows) == 5
+    blows = blows_at(found, "api DELETE persistentvolumeclaims", Strike.CRASH_AFTER)[:2]
+    blows += blows_at(found, "api PATCH statefulsets", Strike.CRASH_AFTER)[:1]
+    assert len(blows) == 3
     assert problems(found, blows) == []
 
 
@@ -100,7 +100,7 @@ def test_a_write_that_was_carried_out_and_never_answered_is_not_done_twice() -> 
     first = {e.kind: e.number for e in reversed(found.effects) if e.kind.startswith("api ")}
     blows = [(number, Strike.LOST_REPLY) for number in sorted(first.values())]
     assert len(blows) > 8
-    assert problems(found, blows[::2]) == []
+    assert problems(found, blows[::3]) == []  # all of them in the campaign
 
 
 @pytest.mark.campaign

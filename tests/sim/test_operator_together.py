@@ -104,18 +104,21 @@ def with_a_clock_that_jumps(simulation: Simulation) -> None:
     simulation.spawn(jump())
 
 
+TROUBLES = (a_second_operator, stumbling, never_seeing_pods_go, with_a_clock_that_jumps)
+
+
 def the_same(name: str, prepare: Any, *, seed: int) -> None:
     """Compare the end with that of a run in which nothing went wrong."""
     assert played(name, prepare, seed=seed) == reference(BY_NAME[name], seed=seed).end
 
 
-@pytest.mark.parametrize("name", ["fewer replicas", "out and back"])
+@pytest.mark.parametrize("name", ["fewer replicas"])
 def test_volumes_go_although_nobody_sees_the_pods_go(name: str) -> None:
     """K-09: the deletions are among the changes that are lost."""
     the_same(name, never_seeing_pods_go, seed=8)
 
 
-@pytest.mark.parametrize("name", ["create", "primary killed", "fewer replicas"])
+@pytest.mark.parametrize("name", ["create", "primary killed"])
 def test_a_clock_that_jumps_by_hours_changes_nothing(name: str) -> None:
     """K-26."""
     the_same(name, with_a_clock_that_jumps, seed=9)
@@ -135,7 +138,7 @@ def test_a_clock_that_jumps_makes_nobody_act_on_a_database_at_rest() -> None:
     simulate(run, seed=10, snapshot=formed(database()))
 
 
-@pytest.mark.parametrize("seed", range(20, 24))
+@pytest.mark.parametrize("seed", [20, 21])
 def test_of_two_who_ask_for_a_failover_one_wins_and_nothing_is_lost(seed: int) -> None:
     """CL-23: somebody else asks another replica while the operator asks one. No FORCE race."""
 
@@ -172,8 +175,15 @@ def test_two_operators_at_once_come_to_the_same_end(name: str) -> None:
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(7200)
+def test_a_creation_ends_well_however_its_caches_lie() -> None:
+    for seed in range(200):
+        the_same("create", stumbling, seed=seed)
+
+
+@pytest.mark.campaign
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("prepare", [a_second_operator, stumbling], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("prepare", TROUBLES, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_scenario_comes_to_the_same_end_in_company_and_in_confusion(
     name: str, prepare: Any
