@@ -222,6 +222,7 @@ async def test_a_server_without_slots_gets_one_before_it_gets_many(
         await run(found, found.move(HALF), way, on_progress=told.append)
         await check_moved(found, HALF, expected)
         assert [len(progress.slots_moved) for progress in told] == [1, len(HALF)]
+        assert not HALF - await found.owned("replica", "target")  # heard before the source gave up
 
 
 async def test_a_move_that_was_done_may_be_done_again(binary: EngineBinary, method: Method) -> None:

@@ -15,6 +15,7 @@ Errors: `MoveError` says what is in the way; other `RedisError`s that a server c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
@@ -48,6 +49,7 @@ _SETSLOT_TIMEOUT: Final = 30.0
 _SYNC_SECONDS: Final = 30.0
 _AGREE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.01
+_HEARD_SECONDS: Final = 2.0
 _OnProgress = Callable[[Progress], None]
 
 
@@ -293,12 +295,24 @@ class _Hands:
                 f"a replica of the target has not reached offset {wanted} in {_SYNC_SECONDS:g} s"
             ) from error
 
+    async def _wait_heard(self, slots: SlotSet) -> None:
+        """Wait a moment until the target's replicas have heard what it owns.
+
+        One that takes over before would not claim these slots, and the source has given them up.
+        """
+        with contextlib.suppress(TimeoutError, RedisError):
+            async with asyncio.timeout(_HEARD_SECONDS):
+                for link in self._replicas:
+                    while slots - await _known_of(link, self._move.target.id):  # noqa: ASYNC110
+                        await asyncio.sleep(_LOOK_SECONDS)
+
     async def close(self, slots: SlotSet) -> None:
         """Give the slots their new owner: target first, then source, then everybody else. I4"""
         if not slots:
             return
         owner = [commands.set_slot_node(slot, self._move.target.id) for slot in slots]
         await self._at_target(owner)
+        await self._wait_heard(slots)
         await self._at_source(owner)
         await asyncio.gather(*(_tell(link, owner) for link in self._others))
 
@@ -386,6 +400,12 @@ async def rescue_keys(
 async def _owned_by(link: Link) -> SlotSet:
     nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
     return next((node.slots for node in nodes if node.is_myself), NO_SLOTS)
+
+
+async def _known_of(link: Link, owner: str) -> SlotSet:
+    """What a server believes another one owns."""
+    nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+    return next((node.slots for node in nodes if node.id == owner), NO_SLOTS)
 
 
 async def _rescue_slot(holder: Link, move: Move, slot: int, pace: Pace) -> tuple[int, int]:
