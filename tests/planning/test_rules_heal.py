@@ -2,67 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
-
-import pytest
 from msgspec.structs import replace
 
+from planning.situations import WANTED, assert_serves_all, new_database, whole_database
 from redis_operator.planning.actions import (
     AssignSlots,
-    At,
     Failover,
     FailoverMode,
     Fence,
     Forget,
     Meet,
-    MoveSlots,
     Replicate,
-    ResetEmptyNode,
-    at,
 )
-from redis_operator.planning.advice import Phase, Wanted
-from redis_operator.planning.observed import Observed
-from redis_operator.planning.plan import plan
-from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, even_shares
-from redis_operator.testing.cluster import Record, SimulatedCluster, verbs
+from redis_operator.planning.advice import Phase
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares
+from redis_operator.testing.cluster import SimulatedCluster, verbs
 from redis_operator.testing.cluster.breakages import fill
 from redis_operator.testing.cluster.database import SimulatedDatabase
-
-WANTED = Wanted(
-    name="db",
-    shards=3,
-    replicas=1,
-    node_timeout_ms=2000,
-    config=(("cluster-node-timeout", "2000"),),
-)
-
-
-def new_database(wanted: Wanted = WANTED) -> SimulatedDatabase:
-    database = SimulatedDatabase(world=SimulatedCluster(), wanted=wanted)
-    database.apply_spec(wanted)
-    database.run_controllers()
-    return database
-
-
-def whole_database(wanted: Wanted = WANTED) -> SimulatedDatabase:
-    database = SimulatedDatabase.formed_already(SimulatedCluster(), wanted)
-    fill(database)
-    database.reconcile(patience=3)
-    assert database.plan().settled
-    return database
-
-
-def assert_serves_all(database: SimulatedDatabase) -> None:
-    world, name = database.world, database.wanted.name
-    missing = [k for (d, k) in world.acknowledged if d == name and world.read(d, k) is None]
-    assert not missing
-    owned = NO_SLOTS
-    for server in database.servers:
-        if server.is_primary and server.alive:
-            assert not owned & server.slots
-            owned |= server.slots
-    assert owned == ALL_SLOTS
-
 
 # Creating
 
@@ -415,189 +371,3 @@ def test_one_primary_with_two_ranges_gives_one_away() -> None:
     sizes = sorted(len(s.slots) for s in database.servers if s.is_primary)
     assert sizes == [5461, 5461, 5462]
     assert_serves_all(database)
-
-
-# Slots
-
-
-@pytest.mark.parametrize("finished", [0, 1, 2, 3, 4, 5, 6])
-def test_a_move_that_stopped_anywhere_is_finished_or_taken_back(finished: int) -> None:
-    """CL-06"""
-    database = whole_database()
-    source, target = database.server(0, 0), database.server(1, 0)
-    slot = next(iter(source.keys))
-    action = MoveSlots(
-        source=_at(database, 0, 0), target=_at(database, 1, 0), slots=SlotSet([slot])
-    )
-    for step, _ in enumerate(database.execute(action)):
-        if step == finished:
-            break
-    assert database.reconcile().settled
-    assert not source.migrating
-    assert not target.importing
-    assert_serves_all(database)
-
-
-def _at(database: SimulatedDatabase, shard: int, ordinal: int) -> At:
-    return next(
-        at(n) for n in database.observe().seen if (n.pod.shard, n.pod.ordinal) == (shard, ordinal)
-    )
-
-
-def test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys() -> None:
-    """CL-06: all keys are present, the state is ok, and clients cannot see them"""
-    database = whole_database()
-    source, target = database.server(0, 0), database.server(1, 0)
-    slot = next(s for s, keys in source.keys.items() if keys)
-    verbs.set_slot(target, slot, "IMPORTING", source.id)
-    verbs.set_slot(source, slot, "MIGRATING", target.id)
-    verbs.migrate(database.world, source, target.ip, list(source.keys[slot]))
-    database.advance(0.5)
-    database.world.kill(target.name)
-    database.remove_pod(1, 0, comes_back_after=2.0)
-    assert database.reconcile(patience=60).settled
-    assert_serves_all(database)
-
-
-def test_stray_keys_on_a_server_that_owns_other_slots_are_brought_home() -> None:
-    database = whole_database()
-    database.server(0, 0).keys.setdefault(16000, {})["{x}stray"] = "v"
-    database.counted_at -= 300
-    assert set(database.plan().count_on) == {"db-0-0", "db-1-0", "db-2-0"}
-    advice = database.plan()
-    assert advice.rule == "rescue"
-    database.counted_at -= 300
-    assert database.reconcile().settled
-    assert database.server(2, 0).keys[16000] == {"{x}stray": "v"}
-
-
-def test_deleted_slots_go_back_to_whoever_holds_their_keys() -> None:
-    """CL-30"""
-    database = whole_database()
-    owner = database.server(0, 0)
-    slot = next(s for s, keys in owner.keys.items() if keys)
-    for server in database.servers:
-        for record in server.table.values():
-            record.slots &= ~(1 << slot)
-    assert database.plan().count_on
-    (step,) = [s for s in database.plan().steps if isinstance(s, AssignSlots)]
-    assert step.slots == SlotSet([slot])
-    assert step.node.id == owner.id
-    assert database.reconcile().settled
-    assert_serves_all(database)
-
-
-def test_deleted_slots_without_keys_are_reported_and_left() -> None:
-    database = whole_database()
-    free = next(s for s in even_shares(3)[0] if not database.server(0, 0).keys.get(s))
-    for server in database.servers:
-        for record in server.table.values():
-            record.slots &= ~(1 << free)
-    assert database.plan().count_on
-    advice = database.plan()
-    assert [loss.slots for loss in advice.losses] == [SlotSet([free])]
-    assert not any(isinstance(step, AssignSlots) for step in advice.steps)
-
-
-def test_no_slot_changes_hands_while_two_owners_share_an_epoch() -> None:
-    """CL-29, I14"""
-    database = whole_database()
-    source, target = database.server(0, 0), database.server(1, 0)
-    slot = next(iter(source.keys))
-    verbs.set_slot(target, slot, "IMPORTING", source.id)
-    verbs.set_slot(source, slot, "MIGRATING", target.id)
-    source.me.epoch = target.me.epoch
-    advice = database.plan()
-    assert not any(isinstance(step, MoveSlots) for step in advice.steps)
-    assert any("share epoch 2" in reason for reason in advice.blocked)
-    assert database.reconcile().settled
-
-
-# Ghosts and twins
-
-
-def test_a_dead_owner_is_forgotten_only_after_its_replica_took_over() -> None:
-    """CL-10, CL-11"""
-    database = whole_database(replace(WANTED, persistent=False))
-    database.remove_pod(0, 0, comes_back_after=0.0)
-    database.run_controllers()
-    forgotten_at = promoted_at = None
-    for turn in range(30):
-        advice = database.plan()
-        if any(isinstance(step, Forget) for step in advice.steps) and forgotten_at is None:
-            forgotten_at = turn
-        for stage in advice.stages:
-            for action in stage:
-                list(database.execute(action))
-        if database.server(0, 1).slots and promoted_at is None:
-            promoted_at = turn
-        database.advance(0.5)
-    assert database.plan().settled
-    assert promoted_at is not None
-    assert forgotten_at is not None
-    assert promoted_at < forgotten_at
-    assert all(len(server.table) == 6 for server in database.servers)
-
-
-def test_an_empty_twin_gets_a_name_of_its_own() -> None:
-    """CL-25"""
-    database = whole_database()
-    original, copy = database.server(0, 1), database.server(1, 1)
-    copy.keys, copy.offset = {}, 0
-    copy.id = original.id
-    copy.table = {k: replace_record(v) for k, v in original.table.items()}
-    copy.table[original.id].ip = copy.ip
-    copy.replication_id, copy.link_up = "cloned", False
-    (step,) = [s for s in database.plan().steps if isinstance(s, ResetEmptyNode)]
-    assert step.node.pod == "db-1-1"
-    list(database.execute(step))
-    assert database.reconcile(patience=40).settled
-    assert_serves_all(database)
-
-
-def replace_record(record: Record) -> Record:
-    return changed(record, reports={})
-
-
-def test_twins_that_both_hold_data_are_named_and_touched_by_nobody() -> None:
-    """CL-25"""
-    database = whole_database()
-    copy = database.server(1, 1)
-    copy.id = database.server(0, 1).id
-    copy.table = {k: replace_record(v) for k, v in database.server(0, 1).table.items()}
-    advice = database.plan()
-    assert any("db-0-1 and db-1-1 both say they are node" in reason for reason in advice.blocked)
-    touched = {step.node.pod for step in advice.steps if hasattr(step, "node")}
-    assert not touched & {"db-0-1", "db-1-1"}
-
-
-def test_servers_whose_meeting_would_delete_keys_are_not_introduced() -> None:
-    """I3: the winner of the epochs never had the data"""
-    database = whole_database()
-    full, empty = database.server(0, 0), database.server(0, 1)
-    verbs.reset(database.world, empty, hard=True)
-    for server in database.servers:
-        if server is not empty:
-            server.table.pop(empty.id, None)
-    empty.me.slots, empty.me.epoch = full.me.slots, 50
-    empty.current_epoch = 50
-    advice = database.plan()
-    pairs = {(s.node.pod, s.peer.pod) for s in advice.steps if isinstance(s, Meet)}
-    assert ("db-0-0", "db-0-1") not in pairs
-    assert ("db-0-1", "db-0-0") not in pairs
-    assert any("would delete the keys" in reason for reason in advice.blocked)
-
-
-def test_a_paused_database_is_looked_at_and_not_touched() -> None:
-    database = whole_database()
-    database.world.kill("db-0-0")
-    database.wanted = replace(WANTED, paused=True)
-    advice = database.plan()
-    assert not advice.steps
-    assert advice.phase is Phase.PAUSED
-
-
-def test_planning_is_total_over_nothing_at_all() -> None:
-    advice = plan(WANTED, Observed(), 0.0)
-    assert not advice.steps
-    assert advice.blocked

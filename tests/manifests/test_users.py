@@ -1,0 +1,98 @@
+"""What the users of a database may do, asked of real servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from manifests.pods import (
+    EARLY,
+    PASSWORDS,
+    ask,
+    form_shard,
+    pods,
+    talk,
+    until,
+    write,
+)
+from redis_operator.api.redis import Persistence
+from redis_operator.redis import commands
+from redis_operator.redis.mover import move_slots
+from redis_operator.redis.moving import Move, Side
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet
+from redis_operator.testing.servers import EngineBinary
+
+
+async def test_applications_may_work_and_may_not_administrate(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
+        await ask(pod, commands.add_slots(ALL_SLOTS))
+        await until(pod, commands.cluster_info(), lambda info: info.is_ok)
+        say = await talk(pod)
+        assert "NOAUTH" in await say("GET a")
+        assert await say(f"AUTH default {PASSWORDS.default}") == "b'OK'"
+        for allowed in ("SET a b", "EVAL return(1) 0", "CLIENT SETNAME x", "CLUSTER KEYSLOT a"):
+            assert "NOPERM" not in await say(allowed), allowed
+        for refused in (
+            *("CONFIG GET masterauth", "DEBUG SLEEP 0", "SHUTDOWN", "REPLICAOF a 1", "FLUSHALL"),
+            *("CLUSTER RESET", "CLUSTER FAILOVER", "ACL LIST", "KEYS *", "CLIENT KILL ID 1"),
+            *("MIGRATE a 1 b 0 1", "BGSAVE", "SLAVEOF NO ONE", "MONITOR", "CLUSTER MEET a 1"),
+        ):
+            answer = await say(refused)
+            assert "NOPERM" in answer or "DEBUG command not allowed" in answer, refused
+
+
+async def test_the_operators_user_has_what_is_on_the_allow_list_and_can_not_flush(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
+        (await pod.answers()).close()
+        say = await talk(pod)
+        assert await say("AUTH operator operator-pw") == "b'OK'"
+        for allowed in (
+            *("CLUSTER FORGET x", "CLUSTER SETSLOT 1 STABLE", "CLUSTER FAILOVER", "WAIT 0 1"),
+            *("CLIENT PAUSE 1 WRITE", "SCRIPT LOAD return(1)", "EVALSHA x 0", "ACL SETUSER x off"),
+            *("CONFIG SET hz 10", "CLUSTER ADDSLOTS 99999", "CLUSTER GETKEYSINSLOT x 1"),
+        ):
+            assert "NOPERM" not in await say(allowed), allowed
+        for refused in (
+            *("FLUSHALL", "FLUSHDB", "CLUSTER FLUSHSLOTS", "CLUSTER SAVECONFIG", "DEBUG SLEEP 0"),
+            *("SET a b", "DEL a", "GET a", "KEYS *", "CONFIG REWRITE", "MONITOR", "SLAVEOF NO ONE"),
+            *("EVAL return(1) 0",),
+        ):
+            answer = await say(refused)
+            assert "NOPERM" in answer or "DEBUG command not allowed" in answer, refused
+
+
+async def test_the_users_have_the_rights_that_moving_slots_needs(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    """X-07, CL-09: a right that is missing shows only when slots move for the first time."""
+    async with pods(tmp_path, binary, 3, Persistence.AOF) as [source, target, replica]:
+        await ask(source, commands.set_config_epoch(1), commands.add_slots(EARLY))
+        [target_id, _] = await ask(target, commands.my_id(), commands.set_config_epoch(2))
+        await form_shard(target, replica, SlotSet([16383]))
+        await ask(source, commands.meet(target.host, 6379, 16379))
+        await until(source, commands.cluster_info(), lambda info: info.known_nodes == 3)
+        await until(target, commands.cluster_info(), lambda info: info.is_ok)
+        await until(source, commands.cluster_info(), lambda info: info.is_ok)
+        # A target that has not heard yet whose the slots are refuses to take them.
+        await until(target, commands.cluster_info(), lambda info: info.slots_assigned == 16384)
+        written = await write(source, 5000, EARLY)
+        [source_id] = await ask(source, commands.my_id())
+        slots = SlotSet.span(0, 127)
+        move = Move(
+            source=Side(str(source_id), source.host, 6379, binary.version),
+            target=Side(str(target_id), target.host, 6379, binary.version),
+            slots=slots,
+            username="replication",
+            password=PASSWORDS.replication,
+        )
+        links = [await pod.answers() for pod in (source, target, replica)]
+        done = await move_slots(links[0], links[1], move, replicas=[links[2]])
+        assert done.slots_moved == slots
+        [here, there] = [await link.run(commands.dbsize(), timeout=5) for link in links[:2]]
+        assert here + there == written
+        assert there > 0
+        for link in links:
+            link.close()

@@ -1,0 +1,44 @@
+"""Databases of the simulated cluster, for tests of one situation each."""
+
+from __future__ import annotations
+
+from redis_operator.planning.advice import Wanted
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
+from redis_operator.testing.cluster import SimulatedCluster
+from redis_operator.testing.cluster.breakages import fill
+from redis_operator.testing.cluster.database import SimulatedDatabase
+
+WANTED = Wanted(
+    name="db",
+    shards=3,
+    replicas=1,
+    node_timeout_ms=2000,
+    config=(("cluster-node-timeout", "2000"),),
+)
+
+
+def new_database(wanted: Wanted = WANTED) -> SimulatedDatabase:
+    database = SimulatedDatabase(world=SimulatedCluster(), wanted=wanted)
+    database.apply_spec(wanted)
+    database.run_controllers()
+    return database
+
+
+def whole_database(wanted: Wanted = WANTED) -> SimulatedDatabase:
+    database = SimulatedDatabase.formed_already(SimulatedCluster(), wanted)
+    fill(database)
+    database.reconcile(patience=3)
+    assert database.plan().settled
+    return database
+
+
+def assert_serves_all(database: SimulatedDatabase) -> None:
+    world, name = database.world, database.wanted.name
+    missing = [k for (d, k) in world.acknowledged if d == name and world.read(d, k) is None]
+    assert not missing
+    owned = NO_SLOTS
+    for server in database.servers:
+        if server.is_primary and server.alive:
+            assert not owned & server.slots
+            owned |= server.slots
+    assert owned == ALL_SLOTS
