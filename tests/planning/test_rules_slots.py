@@ -18,6 +18,7 @@ from redis_operator.planning.actions import (
     at,
 )
 from redis_operator.planning.advice import Phase
+from redis_operator.planning.counting import Census
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, even_shares
@@ -69,11 +70,11 @@ def test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys() -> None:
 def test_stray_keys_on_a_server_that_owns_other_slots_are_brought_home() -> None:
     database = whole_database()
     database.server(0, 0).keys.setdefault(16000, {})["{x}stray"] = "v"
-    database.counted_at -= 300
+    database.census = Census(database.census.at - 300)
     assert set(database.plan().count_on) == {"db-0-0", "db-1-0", "db-2-0"}
     advice = database.plan()
     assert advice.rule == "rescue"
-    database.counted_at -= 300
+    database.census = Census(database.census.at - 300)
     assert database.reconcile().settled
     assert database.server(2, 0).keys[16000] == {"{x}stray": "v"}
 

@@ -20,8 +20,8 @@ from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
 from redis_operator.planning.actions import Failover, Meet, ResizePod
+from redis_operator.planning.counting import Census, after_look
 from redis_operator.planning.observed import (
-    Counted,
     Election,
     Introduction,
     Moving,
@@ -44,7 +44,7 @@ class Memories:
         self._elections: dict[Key, tuple[Election, ...]] = {}
         self._followed: dict[Key, dict[NodeId, NodeId]] = {}
         self._histories: dict[Key, dict[NodeId, str]] = {}
-        self._counted: dict[Key, float] = {}
+        self._censuses: dict[Key, Census] = {}
         self._stiff: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
@@ -58,7 +58,7 @@ class Memories:
             told=_told(told) if known is None else (),
             moving=moving,
             histories=tuple(self._histories.get(key, {}).items()),
-            counted_at=self._counted.get(key, 0.0),
+            counted_at=self._censuses.get(key, Census()).at,
             stiff=self._stiff.get(key, frozenset()),
             introductions=self._introductions.get(key, ()),
         )
@@ -83,8 +83,7 @@ class Memories:
         fresh += self._by_the_engine(key, observed, now)
         kept = [e for e in observed.elections if now - e.at < _KEEP_SECONDS]
         self._elections[key] = (*kept, *fresh)
-        if all(node.stranded == Counted() for node in observed.seen):
-            self._counted[key] = now
+        self._censuses[key] = after_look(self._censuses.get(key, Census()), observed, now)
         self._introductions[key] = _introductions(observed, outcomes, now)
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
@@ -113,7 +112,7 @@ class Memories:
         self._followed.pop(key, None)
         self._introductions.pop(key, None)
         self._followed_specs.pop(key, None)
-        for memory in (self._elections, self._histories, self._counted, self._stiff):
+        for memory in (self._elections, self._histories, self._censuses, self._stiff):
             memory.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:

@@ -24,8 +24,8 @@ from ...planning.actions import (
     ScaleWorkload,
 )
 from ...planning.advice import Plan, Wanted
+from ...planning.counting import Census, after_look
 from ...planning.observed import (
-    Counted,
     Election,
     NodeId,
     Observed,
@@ -67,7 +67,7 @@ class SimulatedDatabase:
     elections: list[Election] = field(default_factory=list)
     last_ids: dict[str, NodeId] = field(default_factory=dict)
     count_on: frozenset[str] = frozenset()
-    counted_at: float = -1e9
+    census: Census = field(default_factory=Census)
     formed: bool = False
     revision: str = "1"
     frozen: bool = False  # nobody makes pods: as when nodes are full
@@ -276,7 +276,7 @@ class SimulatedDatabase:
             elections=self.elections,
             last_ids=self.last_ids,
             count_on=self.count_on,
-            counted_at=self.counted_at,
+            counted_at=self.census.at,
             formed=self.formed,
         )
         for node in seen.seen:
@@ -296,8 +296,7 @@ class SimulatedDatabase:
     def plan(self) -> Plan:
         """What to do now."""
         seen = self.observe()
-        if all(node.stranded == Counted() for node in seen.seen):
-            self.counted_at = self.world.now
+        self.census = after_look(self.census, seen, self.world.now)
         advice = plan(self.wanted, seen, self.world.now)
         self.count_on = frozenset(advice.count_on)
         return advice

@@ -13,6 +13,7 @@ from random import Random
 
 from ...planning.actions import Action
 from ...planning.advice import Plan, Wanted
+from ...planning.counting import Census
 from .breakages import Breakage, fill
 from .changes import Change
 from .database import SimulatedDatabase
@@ -126,7 +127,7 @@ class Trial:
                 outcome, budget = self._do(action, budget)
                 outcomes.append(outcome)
             if budget <= 0:
-                self.database.counted_at = -1e9  # the operator died, and its memory with it
+                self.database.census = Census()  # the operator died, and its memory with it
                 self.database.count_on = frozenset()
             if self.verdict or budget <= 0 or any(outcomes):
                 break

@@ -1,0 +1,30 @@
+"""When all keys were last found at home, and whether every server had been asked."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .observed import Counted, Observed
+
+__all__ = ["Census", "after_look"]
+
+
+class Census(Struct, frozen=True):
+    """The last count of stray keys that found none; `whole` if no server was silent then."""
+
+    at: float = float("-inf")
+    whole: bool = True
+
+
+def after_look(before: Census, observed: Observed, now: float) -> Census:
+    """Return what is known of the last count after one more look.
+
+    A count without a silent server is worth something, so that it is not made over and over while
+    that one is away; when all answer again, it is made anew at once. I14
+    """
+    answered = len(observed.seen) == len(observed.nodes)
+    if all(node.stranded == Counted() for node in observed.seen):
+        return Census(now, answered)
+    if answered and not before.whole:
+        return Census()
+    return before

@@ -1,0 +1,36 @@
+"""Stray keys are looked for again when a server answers that was silent at the last count."""
+
+from __future__ import annotations
+
+from planning.situations import whole_database
+from redis_operator.planning.counting import Census
+from redis_operator.redis.slots import SlotSet
+
+
+def test_a_count_without_a_silent_server_is_made_anew_when_it_answers() -> None:
+    """CL-07: the stray key of a server that was frozen at the count is not left for minutes."""
+    database = whole_database()
+    holder, slot = database.server(2, 0), 5
+    holder.stopped = True
+    database.census = Census()
+    for _ in range(3):
+        database.plan()
+        database.advance(0.5)
+    assert not database.census.whole, database.census
+    holder.stopped = False
+    holder.keys.setdefault(slot, {})["stray"] = "value"
+    database.reconcile()
+    assert "stray" not in holder.keys.get(slot, {})
+    owner = next(s for s in database.servers if s.is_primary and SlotSet([slot]) <= s.slots)
+    assert owner.keys[slot]["stray"] == "value"
+
+
+def test_a_silent_server_does_not_make_the_count_be_made_over_and_over() -> None:
+    database = whole_database()
+    database.server(2, 0).stopped = True
+    database.census = Census()
+    asked = 0
+    for _ in range(20):
+        asked += bool(database.plan().count_on)
+        database.advance(0.2)
+    assert asked <= 2
