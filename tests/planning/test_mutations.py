@@ -11,6 +11,7 @@ import pytest
 from planning import test_ailments as ailments
 from planning import test_rules_change as change
 from planning import test_rules_heal as heal
+from planning import test_rules_slots as slots
 from redis_operator.planning import election
 from redis_operator.planning.actions import Action, AssignSlots, Fence, at
 from redis_operator.planning.rules import RULES
@@ -52,23 +53,23 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
             without("assist"),
             ("plan", "breaches", lambda _s, _p: ()),
         ],
-        heal.test_a_dead_owner_is_forgotten_only_after_its_replica_took_over,
+        slots.test_a_dead_owner_is_forgotten_only_after_its_replica_took_over,
     ),
     "stray keys are nobody's business": (
         [without("rescue")],
-        heal.test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys,
+        slots.test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys,
     ),
     "epochs are not looked at": (
         [("situation", "Situation.unsettled_epochs", None)],
-        heal.test_no_slot_changes_hands_while_two_owners_share_an_epoch,
+        slots.test_no_slot_changes_hands_while_two_owners_share_an_epoch,
     ),
     "everybody is introduced to everybody": (
         [("rules.connect", "merge_limitation", lambda _one, _two: None)],
-        heal.test_servers_whose_meeting_would_delete_keys_are_not_introduced,
+        slots.test_servers_whose_meeting_would_delete_keys_are_not_introduced,
     ),
     "lost slots are given out": (
         [("rules.cover", "_to_their_holders", give_out)],
-        heal.test_deleted_slots_without_keys_are_reported_and_left,
+        slots.test_deleted_slots_without_keys_are_reported_and_left,
     ),
     "new addresses are not noticed": (
         [("rules.connect", "_is_wrong", lambda _view, _other: False)],
