@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from planning.situations import whole_database
-from redis_operator.planning.counting import Census
+from redis_operator.planning.actions import RescueKeys
+from redis_operator.planning.counting import Census, after_look
+from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet
 
 
@@ -34,3 +38,18 @@ def test_a_silent_server_does_not_make_the_count_be_made_over_and_over() -> None
         asked += bool(database.plan().count_on)
         database.advance(0.2)
     assert asked <= 2
+
+
+def test_keys_that_their_owner_has_as_well_are_not_rescued_over_and_over() -> None:
+    """CL-07: both servers hold them since a move was cut off; the owner's are what clients see."""
+    database = whole_database()
+    holder, slot = database.server(2, 0), 5
+    holder.keys.setdefault(slot, {})["twice"] = "older"
+    database.census = Census()
+    database.plan()
+    seen = database.observe()
+    assert plan(database.wanted, seen, database.world.now).rule == "rescue"
+    known = replace(seen, shadows=((holder.id, SlotSet([slot])),))
+    after = plan(database.wanted, known, database.world.now)
+    assert not any(isinstance(step, RescueKeys) for step in after.steps)
+    assert after_look(database.census, known, database.world.now).at == database.world.now

@@ -106,6 +106,26 @@ def test_a_dead_primary_is_replaced_by_force_without_waiting() -> None:
     assert_serves_all(database)
 
 
+def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> None:
+    """CL-01: the owners refuse its old epoch for ever, and the dead tell nobody of the new one."""
+    database = whole_database()
+    dead, heir = database.server(0, 0), database.server(0, 1)
+    database.world.kill(dead.name)
+    for server in database.servers:
+        if server is not dead:
+            server.current_epoch = 9
+            if server is not heir:
+                server.table[dead.id].epoch = 9
+    (step,) = [s for s in database.plan().steps if isinstance(s, Failover)]
+    assert step.mode is FailoverMode.TAKEOVER
+    assert step.fence is Fence.PROCESS_GONE
+    list(database.execute(step))
+    database.world.start(dead.name)
+    assert database.reconcile().settled
+    assert heir.slots == even_shares(3)[0]
+    assert_serves_all(database)
+
+
 def test_a_silent_primary_is_left_to_the_engine() -> None:
     """CL-13: unknown is not dead"""
     database = whole_database()

@@ -29,6 +29,7 @@ from redis_operator.planning.observed import (
     Observed,
     PeerFlag,
 )
+from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memories"]
 
@@ -49,7 +50,13 @@ class Memories:
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
 
-    def of(self, key: Key, told: RedisStatus, moving: tuple[Moving, ...]) -> Memory:
+    def of(
+        self,
+        key: Key,
+        told: RedisStatus,
+        moving: tuple[Moving, ...],
+        shadows: tuple[tuple[NodeId, SlotSet], ...] = (),
+    ) -> Memory:
         """Return what is known of a database before looking."""
         known = self._elections.get(key)
         return Memory(
@@ -57,6 +64,7 @@ class Memories:
             elections=known or (),
             told=_told(told) if known is None else (),
             moving=moving,
+            shadows=shadows,
             histories=tuple(self._histories.get(key, {}).items()),
             counted_at=self._censuses.get(key, Census()).at,
             stiff=self._stiff.get(key, frozenset()),

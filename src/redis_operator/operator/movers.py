@@ -26,7 +26,7 @@ from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.mover import Crowd, move_slots, rescue_keys
 from redis_operator.redis.moving import Method, Move, Progress, Side, choose_method
-from redis_operator.redis.slots import SlotSet
+from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.redis.versions import Ability, can
 from redis_operator.runtime.logs import fields
 
@@ -37,6 +37,7 @@ _TIMEOUT = 5.0
 _MORE_LINKS = 15  # where each SETSLOT waits for replicas, one at a time on each link
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _MINDED_SECONDS = 10.0  # a move that is not tried again by then is not wanted any more
+_SHADOW_SECONDS = 300.0  # then it is tried again: more strays may have come to the same slots
 _Place = tuple[Key, NodeId, NodeId]
 
 
@@ -47,6 +48,13 @@ class _Journey(Struct):
     begun: float
     task: asyncio.Task[None] | None = None
     progress: Progress | None = None
+
+
+class _Shadow(Struct, frozen=True):
+    """Slots whose stray keys their owner has as well, and until when that is believed."""
+
+    slots: SlotSet
+    until: float
 
 
 class _Failure(Struct, frozen=True):
@@ -65,6 +73,7 @@ class SlotMovers:
         self._on_end = on_end
         self._journeys: dict[_Place, _Journey] = {}
         self._failures: dict[_Place, _Failure] = {}
+        self._shadows: dict[_Place, _Shadow] = {}
 
     def of(self, key: Key, login: Credentials) -> DatabaseMovers:
         """Return the moves of one database; servers log in to each other with `login`."""
@@ -73,6 +82,20 @@ class SlotMovers:
     def moving(self, key: Key) -> tuple[Moving, ...]:
         """Return the moves of a database that are under way."""
         return tuple(j.moving for place, j in self._journeys.items() if place[0] == key)
+
+    def shadows(self, key: Key) -> tuple[tuple[NodeId, SlotSet], ...]:
+        """Return where stray keys were left lately because their owners have them as well."""
+        now = asyncio.get_running_loop().time()
+        found: dict[NodeId, SlotSet] = {}
+        for place, shadow in self._shadows.items():
+            if place[0] == key and now < shadow.until:
+                found[place[1]] = found.get(place[1], NO_SLOTS) | shadow.slots
+        return tuple(sorted(found.items()))
+
+    def leave(self, key: Key, action: RescueKeys) -> None:
+        """Note that all stray keys of these slots are with their owner too; look again later."""
+        until = asyncio.get_running_loop().time() + _SHADOW_SECONDS
+        self._shadows[key, action.holder.id, action.owner.id] = _Shadow(action.slots, until)
 
     def failure(self, key: Key) -> str:
         """Return why the last move of a database ended early; empty when nobody minds any more."""
@@ -92,8 +115,9 @@ class SlotMovers:
 
     def forget(self, key: Key) -> None:
         """Forget the failures of a database that is gone."""
-        for place in [place for place in self._failures if place[0] == key]:
-            del self._failures[place]
+        for known in (self._failures, self._shadows):
+            for place in [place for place in known if place[0] == key]:
+                del known[place]
 
     def progress(self, key: Key) -> ToldProgress | None:
         """Return how far the moves of a database have come, all together."""
@@ -209,6 +233,13 @@ class DatabaseMovers:
             move = await self._move(holder, owner, action.holder, action.owner, action.slots)
             brought, kept = await rescue_keys(holder, owner, move)
         _LOG.info("keys brought home", extra=fields(keys=brought, kept_by_owner=kept))
+        if kept and not brought:
+            self._movers.leave(self._key, action)
+            _LOG.warning(
+                "keys are on two servers since a move was cut off; clients see the owner's, the "
+                "others are left",
+                extra=fields(keys=kept, on=action.holder.pod, owner=action.owner.pod),
+            )
 
     async def _move(
         self, source: Connection, target: Connection, origin: At, end: At, slots: SlotSet

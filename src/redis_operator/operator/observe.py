@@ -33,6 +33,7 @@ from redis_operator.planning.observed import (
 )
 from redis_operator.planning.observed import Pod as SeenPod
 from redis_operator.redis.connection import Address, Credentials
+from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memory", "Observer", "Request", "Told", "elections"]
 
@@ -55,6 +56,7 @@ class Memory(Struct, frozen=True):
     elections: tuple[Election, ...] = ()
     told: tuple[Told, ...] = ()  # stands in for elections when this process has seen none yet
     moving: tuple[Moving, ...] = ()
+    shadows: tuple[tuple[NodeId, SlotSet], ...] = ()
     histories: tuple[tuple[NodeId, str], ...] = ()
     counted_at: float = 0.0
     stiff: frozenset[str] = frozenset()
@@ -127,6 +129,7 @@ class Observer:
             volumes=tuple(v for v in volumes if v),
             elections=elections(request.memory, answers, self._clock()),
             moving=request.memory.moving,
+            shadows=request.memory.shadows,
             histories=request.memory.histories,
             counted_at=request.memory.counted_at,
             can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),

@@ -177,7 +177,9 @@ class Reconciler(Struct, frozen=True):
                 credentials=Credentials(OPERATOR, facts.passwords.operator),
                 directives=directives(wanted),
                 count_on=count_on,
-                memory=self.memories.of(key, told, self.movers.moving(key)),
+                memory=self.memories.of(
+                    key, told, self.movers.moving(key), self.movers.shadows(key)
+                ),
             )
             observed = await self.observer.observe(request)
             advice = plan(wanted, observed, self.clock())

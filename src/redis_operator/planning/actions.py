@@ -111,7 +111,7 @@ class FailoverMode(Enum):
 
     PLAIN = "plain"  # primary pauses writes, replica catches up, majority votes: nothing is lost
     FORCE = "force"  # the primary is dead; the majority still votes
-    TAKEOVER = "takeover"  # no majority is left to ask
+    TAKEOVER = "takeover"  # no majority is left to ask, or none of it would vote
 
 
 class Fence(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .observed import Counted, Observed
+from .observed import Counted, Observed, Seen
 
 __all__ = ["Census", "after_look"]
 
@@ -23,8 +23,13 @@ def after_look(before: Census, observed: Observed, now: float) -> Census:
     that one is away; when all answer again, it is made anew at once. I14
     """
     answered = len(observed.seen) == len(observed.nodes)
-    if all(node.stranded == Counted() for node in observed.seen):
+    if all(_is_home(observed, node) for node in observed.seen):
         return Census(now, answered)
     if answered and not before.whole:
         return Census()
     return before
+
+
+def _is_home(observed: Observed, node: Seen) -> bool:
+    """Whether every key of a server was found where its slot is, or is there as well."""
+    return isinstance(node.stranded, Counted) and node.stranded.slots <= observed.shadowed(node.id)

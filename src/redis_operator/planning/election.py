@@ -12,7 +12,7 @@ from .ailments import memory_kill
 from .observed import Election, NodeId, Seen, Unreachable
 from .situation import Situation
 
-__all__ = ["LAG_BYTES", "best", "limitation", "ranked", "synced", "unsynced"]
+__all__ = ["LAG_BYTES", "best", "can_be_elected", "limitation", "ranked", "synced", "unsynced"]
 
 LAG_BYTES = 64 * 1024
 _OOM_REST_SECONDS = (
@@ -170,3 +170,18 @@ def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]
         if follows or (not ids and node.pod.shard in home):
             suspects.append(node)
     return suspects
+
+
+def can_be_elected(situation: Situation, replica: Seen, primary: NodeId) -> bool:
+    """Whether enough owners would vote for a replica of a dead primary.
+
+    A primary that died soon after its epoch rose may have told the others and not its replica.
+    They refuse whoever asks with the old one, and nobody tells the replica any more: only a
+    takeover gets out of that.
+    """
+    own = situation.view(replica, primary)
+    if own is None:
+        return True
+    views = (situation.view(voter, primary) for voter in situation.voters)
+    willing = sum(1 for v in views if v is None or v.config_epoch <= own.config_epoch)
+    return willing >= situation.quorum

@@ -27,7 +27,7 @@ from .actions import (
     ScaleWorkload,
 )
 from .advice import Plan
-from .election import limitation, unsynced
+from .election import can_be_elected, limitation, unsynced
 from .gates import can_copy
 from .observed import Counted, Seen
 from .situation import Situation
@@ -182,7 +182,9 @@ def _unplanned(situation: Situation, step: Failover) -> list[str]:
         alive = [n.pod.name for n in suspects if not n.dead]
         if alive:
             found.append(f"I7: {alive[0]} may be the primary and alive")
-    if step.mode is FailoverMode.TAKEOVER and situation.has_majority:
+    replica = situation.by_id.get(step.node.id)
+    electable = replica is None or can_be_elected(situation, replica, step.primary)
+    if step.mode is FailoverMode.TAKEOVER and situation.has_majority and electable:
         found.append("I7: a majority can vote, so nobody takes over alone")
     return found
 

@@ -315,6 +315,7 @@ class Observed(Struct, frozen=True):
     elections: tuple[Election, ...] = ()
     moving: tuple[Moving, ...] = ()
     introductions: tuple[Introduction, ...] = ()
+    shadows: tuple[tuple[NodeId, SlotSet], ...] = ()  # stray keys whose owner has its own copy
     histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
     counted_at: float | None = None  # when a count last found every key at home; None: not kept
     can_resize: bool = False  # the cluster changes resources of pods that run
@@ -330,6 +331,10 @@ class Observed(Struct, frozen=True):
     def unreachable(self) -> tuple[Unreachable, ...]:
         """The servers that did not answer."""
         return tuple(node for node in self.nodes if isinstance(node, Unreachable))
+
+    def shadowed(self, node: NodeId) -> SlotSet:
+        """Slots of which a server holds stray keys that their owner has as well."""
+        return next((slots for holder, slots in self.shadows if holder == node), NO_SLOTS)
 
     def workload(self, shard: int) -> Workload | None:
         """The shard's StatefulSet, or None when there is none yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import Failover, FailoverMode, Fence, at
 from ..advice import Phase, Plan
-from ..election import best
+from ..election import best, can_be_elected
 from ..observed import Evidence, NodeId
 from ..situation import Situation
 
@@ -22,8 +22,9 @@ def assist(situation: Situation) -> Plan | None:
 
     With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
     operator with old news, cannot make two primaries. Without it TAKEOVER asks nobody: only when
-    a person accepted loss and every slot owner that does not answer is fenced. Silence is never
-    death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
+    a person accepted loss and every slot owner that does not answer is fenced; or when the owners
+    would refuse every vote, because the replica never heard of its primary's last epoch. Silence is
+    never death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
     """
     gone = [claim.id for claim in situation.claims if claim.id not in situation.by_id]
     gone = [node for node in gone if node not in situation.twins]
@@ -42,11 +43,13 @@ def assist(situation: Situation) -> Plan | None:
         ready.append((candidate, node, fence))
     if not ready:
         return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
+    candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
     mode = _mode(situation, gone)
     if mode is None:
         reasons.append(_no_majority(situation))
         return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
-    candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
+    if not can_be_elected(situation, candidate, node):
+        mode = FailoverMode.TAKEOVER
     pod = situation.pod_of(node)
     step = Failover(
         node=at(candidate),

@@ -17,14 +17,17 @@ def rescue(situation: Situation) -> Plan | None:
     """Bring stray keys home to the owner of their slot, also from a server that owns others.
 
     Who both gives and takes waits a turn, since moves in both directions freeze both ends. Rules
-    that act where keys may be left behind ask for a count; the shell counts now and then. I4, I14
+    that act where keys may be left behind ask for a count; the shell counts now and then. Keys that
+    the owner has as well, from a move that was cut off, are left: nobody can tell which is newer,
+    and clients see the owner's. I4, I14
     """
     homes: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
     blocked: list[str] = []
     for node in situation.by_id.values():
         if not node.is_primary or not isinstance(node.stranded, Counted):
             continue
-        for slot in node.stranded.slots - _moving(situation, node.id):
+        known = _moving(situation, node.id) | situation.observed.shadowed(node.id)
+        for slot in node.stranded.slots - known:
             owner = situation.owner_of(slot)
             if owner is None or owner not in situation.by_id:
                 blocked.append(f"{node.pod.name} holds keys of slot {slot}, whose owner is away")
