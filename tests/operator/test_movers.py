@@ -7,8 +7,10 @@ import asyncio
 from redis_operator.kube.meta import Key
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.movers import SlotMovers
+from redis_operator.planning.actions import At, RescueKeys
 from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.redis.slots import SlotSet
+from redis_operator.testing.loop import run
 
 KEY: Key = ("default", "db")
 HERE, THERE = NodeId("a" * 40), NodeId("b" * 40)
@@ -54,3 +56,22 @@ async def test_a_move_that_succeeds_or_whose_database_is_gone_leaves_no_grudge()
     await ended_early(movers, ended)
     movers.forget(KEY)
     assert movers.limitation(KEY, HERE, THERE) is None
+
+
+def test_keys_left_because_their_owner_has_them_too_are_left_for_a_while_and_no_longer() -> None:
+    async def main() -> None:
+        movers = SlotMovers(on_end=lambda _: None)
+        holder, owner = (
+            At("db-0-0", "u0", "127.0.0.2", HERE),
+            At("db-1-0", "u1", "127.0.0.3", THERE),
+        )
+        movers.leave(KEY, RescueKeys(holder=holder, owner=owner, slots=SlotSet([1, 2])))
+        assert movers.shadows(KEY) == ((HERE, SlotSet([1, 2])),)
+        assert movers.shadows(("default", "other")) == ()
+        await asyncio.sleep(301.0)
+        assert movers.shadows(KEY) == (), "more strays may have come to the same slots"
+        movers.leave(KEY, RescueKeys(holder=holder, owner=owner, slots=SlotSet([1])))
+        movers.forget(KEY)
+        assert movers.shadows(KEY) == ()
+
+    run(main())
