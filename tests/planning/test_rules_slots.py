@@ -12,6 +12,7 @@ from redis_operator.planning.actions import (
     AssignSlots,
     At,
     Forget,
+    InheritSlots,
     Meet,
     MoveSlots,
     ResetEmptyNode,
@@ -65,6 +66,61 @@ def test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys() -> None:
     database.remove_pod(1, 0, comes_back_after=2.0)
     assert database.reconcile(patience=60).settled
     assert_serves_all(database)
+
+
+def _told_everybody_but_its_replica(database: SimulatedDatabase) -> tuple[int, SimulatedDatabase]:
+    """A target of a move has died when all had heard of its last slot, but not its replica."""
+    source, target = database.server(0, 0), database.server(1, 0)
+    slot = next(s for s, keys in source.keys.items() if keys)
+    verbs.set_slot(target, slot, "IMPORTING", source.id)
+    verbs.set_slot(source, slot, "MIGRATING", target.id)
+    verbs.migrate(database.world, source, target.ip, list(source.keys[slot]))
+    database.advance(0.5)
+    deaf = database.server(1, 1).name
+    for server in database.servers:
+        if server.name == deaf:
+            continue
+        record, owner = server.table[target.id], server.table[source.id]
+        owner.slots &= ~(1 << slot)
+        record.slots |= 1 << slot
+        record.epoch = 9
+        server.current_epoch = 9
+    source.migrating.clear()
+    database.world.kill(target.name)
+    return slot, database
+
+
+def test_what_a_dead_owner_got_last_goes_to_the_replica_promoted_over_it() -> None:
+    """CL-06: it has the keys and has not heard of the slot; all others say that the dead has it."""
+    slot, database = _told_everybody_but_its_replica(
+        whole_database(replace(WANTED, persistent=False))
+    )
+    database.remove_pod(1, 0, comes_back_after=2.0)
+    assert "db-1-1 has not heard of epoch 9 yet" in database.plan().blocked
+    rules = []
+    for _ in range(40):
+        advice = database.plan()
+        rules += [advice.rule]
+        assert not advice.losses
+        database.reconcile(patience=1)
+    assert "inherit" in rules
+    assert database.plan().settled
+    assert SlotSet([slot]) <= database.server(1, 1).slots
+    assert_serves_all(database)
+
+
+def test_nobody_inherits_who_is_not_known_to_have_followed_the_dead_owner() -> None:
+    """I1: without memory of who was promoted over whom the slot is reported, and left."""
+    slot, database = _told_everybody_but_its_replica(
+        whole_database(replace(WANTED, persistent=False))
+    )
+    database.remove_pod(1, 0, comes_back_after=2.0)
+    while database.plan().rule != "inherit":
+        database.reconcile(patience=1)
+    observed = replace(database.observe(), elections=(), histories=())
+    advice = plan(database.wanted, observed, database.world.now)
+    assert [loss.slots for loss in advice.losses] == [SlotSet([slot])]
+    assert not any(isinstance(step, InheritSlots) for step in advice.steps)
 
 
 def test_stray_keys_on_a_server_that_owns_other_slots_are_brought_home() -> None:

@@ -26,6 +26,7 @@ from redis_operator.planning.actions import (
     Failover,
     Forget,
     GrowVolume,
+    InheritSlots,
     LabelRole,
     Meet,
     MoveSlots,
@@ -152,6 +153,8 @@ class Executor:
                 return servers.fail_over(action)
             case Forget():
                 return servers.forget(action)
+            case InheritSlots():
+                return servers.inherit(action)
             case CloseSlots():
                 return servers.close_slots(action)
             case CancelJob():

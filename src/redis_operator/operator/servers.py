@@ -22,6 +22,7 @@ from redis_operator.planning.actions import (
     FailoverMode,
     Fence,
     Forget,
+    InheritSlots,
     Meet,
     Replicate,
     ResetEmptyNode,
@@ -133,6 +134,24 @@ class Servers:
         ranged = can(version, Ability.ADDSLOTSRANGE)
         command = commands.add_slots_range(missing) if ranged else commands.add_slots(missing)
         await connection.run(command, timeout=_TIMEOUT)
+
+    async def inherit(self, action: InheritSlots) -> None:
+        """Let a promoted replica claim what its dead primary owned, in an epoch of its own. I3"""
+        connection = await self.reach(action.node)
+        nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+        myself = next(node for node in nodes if node.is_myself)
+        if not myself.is_primary:
+            raise Refused(f"{action.node.pod} is no primary by now")
+        if any(_alive(node, action.dead) for node in nodes):
+            raise Refused(f"node {action.dead[:8]} is alive in the eyes of {action.node.pod}")
+        # Only a slot that comes from somebody gets its owner a new epoch; from whom is no matter.
+        other = next(node.id for node in nodes if node.is_primary and not node.is_myself)
+        for slot in action.slots - myself.slots:
+            for command in (
+                commands.set_slot_importing(slot, other),
+                commands.set_slot_node(slot, action.node.id),
+            ):
+                await connection.run(command, timeout=_TIMEOUT)
 
     async def replicate(self, action: Replicate) -> None:
         """Make a server copy a primary; it must have nothing of its own. I1"""
@@ -299,6 +318,11 @@ async def _until_known(connection: Connection, command: Command[None], pod: str)
 async def _myself(connection: Connection) -> ClusterNode:
     nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
     return next(node for node in nodes if node.is_myself)
+
+
+def _alive(node: ClusterNode, wanted: str) -> bool:
+    """Whether a line of a server's book shows this node linked and well."""
+    return node.id == wanted and node.link_connected and not (node.is_failed or node.is_suspected)
 
 
 async def _keys(connection: Connection) -> int:

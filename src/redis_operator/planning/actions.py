@@ -30,6 +30,7 @@ __all__ = [
     "Fence",
     "Forget",
     "GrowVolume",
+    "InheritSlots",
     "LabelRole",
     "Meet",
     "MoveSlots",
@@ -148,6 +149,18 @@ class Forget(Struct, frozen=True):
 
     node: At
     id: NodeId
+
+
+class InheritSlots(Struct, frozen=True):
+    """`CLUSTER SETSLOT ... NODE` on the replica that was promoted over a dead owner. I3
+
+    It had their keys and had not heard of them when it took over; by now everybody else has. The
+    server must still be a primary, and must not see the dead one alive.
+    """
+
+    node: At
+    slots: SlotSet
+    dead: NodeId
 
 
 class CloseSlots(Struct, frozen=True):
@@ -284,6 +297,7 @@ Action: TypeAlias = (
     | Replicate
     | Failover
     | Forget
+    | InheritSlots
     | CloseSlots
     | MoveSlots
     | RescueKeys

@@ -12,7 +12,16 @@ from .ailments import memory_kill
 from .observed import Election, NodeId, Seen, Unreachable
 from .situation import Situation
 
-__all__ = ["LAG_BYTES", "best", "can_be_elected", "limitation", "ranked", "synced", "unsynced"]
+__all__ = [
+    "LAG_BYTES",
+    "best",
+    "can_be_elected",
+    "limitation",
+    "ranked",
+    "successor",
+    "synced",
+    "unsynced",
+]
 
 LAG_BYTES = 64 * 1024
 _OOM_REST_SECONDS = (
@@ -170,6 +179,18 @@ def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]
         if follows or (not ids and node.pod.shard in home):
             suspects.append(node)
     return suspects
+
+
+def successor(situation: Situation, dead: NodeId) -> Seen | None:
+    """The primary that was promoted over a dead one, as its history or our memory says."""
+    told = dict(situation.observed.histories).get(dead)
+    elected = {e.node for e in situation.observed.elections if e.over == dead}
+    found = [
+        node
+        for node in situation.by_id.values()
+        if node.is_primary and ((told and node.replication.id2 == told) or node.id in elected)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def can_be_elected(situation: Situation, replica: Seen, primary: NodeId) -> bool:

@@ -19,6 +19,7 @@ from .actions import (
     FailoverMode,
     Fence,
     Forget,
+    InheritSlots,
     Meet,
     MoveSlots,
     Replicate,
@@ -53,6 +54,8 @@ def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PL
             return _reset(situation, step)
         case AssignSlots():
             return _assign(situation, step)
+        case InheritSlots():
+            return _inherit(situation, step)
         case Forget():
             return _forget(situation, step)
         case Failover():
@@ -107,6 +110,25 @@ def _assign(situation: Situation, step: AssignSlots) -> list[str]:
             found.append(f"I3: keys on {node.pod.name} were not counted")
         elif node.stranded.slots & step.slots and not _holds(situation, step):
             found.append(f"I3: {node.pod.name} holds keys of slots {step.slots}")
+    return found
+
+
+def _inherit(situation: Situation, step: InheritSlots) -> list[str]:
+    found = []
+    claimed = [n.pod.name for n in situation.seen if n.is_primary and n.slots & step.slots]
+    if claimed:
+        found.append(f"I3: {claimed[0]} owns some of slots {step.slots}")
+    if situation.unreachable or situation.missing_pods or situation.replicas_of(step.dead):
+        found.append(f"I3: a pod that may have the data of {step.dead} is passed over")
+    if step.slots - situation.owned.get(step.dead, NO_SLOTS):
+        found.append(f"I3: {step.dead} did not own all of slots {step.slots}")
+    node = situation.by_id.get(step.node.id)
+    history = dict(situation.observed.histories).get(step.dead, "")
+    elected = any(
+        e.node == step.node.id and e.over == step.dead for e in situation.observed.elections
+    )
+    if node is None or not (elected or history == node.replication.id2 != ""):
+        found.append(f"I1: {step.node.pod} is not known to hold the data of {step.dead}")
     return found
 
 

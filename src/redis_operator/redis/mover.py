@@ -15,7 +15,6 @@ Errors: `MoveError` says what is in the way; other `RedisError`s that a server c
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
@@ -49,7 +48,7 @@ _SETSLOT_TIMEOUT: Final = 30.0
 _SYNC_SECONDS: Final = 30.0
 _AGREE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.01
-_HEARD_SECONDS: Final = 2.0
+_HEARD_SECONDS: Final = 10.0
 _OnProgress = Callable[[Progress], None]
 
 
@@ -296,15 +295,21 @@ class _Hands:
             ) from error
 
     async def _wait_heard(self, slots: SlotSet) -> None:
-        """Wait a moment until the target's replicas have heard what it owns.
+        """Wait until the target's replicas have heard what it owns. I4
 
-        One that takes over before would not claim these slots, and the source has given them up.
+        One that takes over before would not claim these slots. Nobody else is told until then: as
+        long as the source has not given them up, a target that dies takes nothing along.
         """
-        with contextlib.suppress(TimeoutError, RedisError):
+        try:
             async with asyncio.timeout(_HEARD_SECONDS):
                 for link in self._replicas:
-                    while slots - await _known_of(link, self._move.target.id):  # noqa: ASYNC110
+                    while slots - await _known_of(link, self._move.target.id):
+                        await self._target.run(commands.ping(), timeout=_TIMEOUT)
                         await asyncio.sleep(_LOOK_SECONDS)
+        except TimeoutError as error:
+            raise MoveError(
+                f"a replica of the target has not heard of slots {slots} in {_HEARD_SECONDS:g} s"
+            ) from error
 
     async def close(self, slots: SlotSet) -> None:
         """Give the slots their new owner: target first, then source, then everybody else. I4"""

@@ -24,6 +24,7 @@ from .found import found
 from .grow import grow
 from .hibernate import hibernate
 from .house import house
+from .inherit import inherit
 from .label import label
 from .leave import leave
 from .lost import lost
@@ -55,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     foreign,
     found,
     connect,
+    inherit,
     lost,
     cover,
     settle,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..actions import Failover, FailoverMode, Fence, at
 from ..advice import Phase, Plan
 from ..election import best, can_be_elected
-from ..observed import Evidence, NodeId
+from ..observed import Evidence, NodeId, Seen
 from ..situation import Situation
 
 __all__ = ["assist", "fence_of"]
 
+_HEARS_SOON = 0.1
 _BY_EVIDENCE = {
     Evidence.REFUSED: Fence.PROCESS_GONE,
     Evidence.TERMINATED: Fence.CONTAINER_ENDED,
@@ -50,6 +51,12 @@ def assist(situation: Situation) -> Plan | None:
         return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
     if not can_be_elected(situation, candidate, node):
         mode = FailoverMode.TAKEOVER
+        unheard = _unheard_epoch(situation, candidate)
+        if unheard:
+            reasons.append(unheard)
+            return Plan(
+                rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=_HEARS_SOON
+            )
     pod = situation.pod_of(node)
     step = Failover(
         node=at(candidate),
@@ -86,6 +93,19 @@ def _mode(situation: Situation, gone: list[NodeId]) -> FailoverMode | None:
         return FailoverMode.FORCE
     fenced = all(fence_of(situation, node) is not None for node in gone)
     return FailoverMode.TAKEOVER if situation.wanted.accept_data_loss and fenced else None
+
+
+def _unheard_epoch(situation: Situation, candidate: Seen) -> str | None:
+    """Why nobody would believe a server that takes over now: its epoch would not be the highest.
+
+    Who takes over alone takes the next epoch it knows of. Servers tell each other theirs every
+    second. I14
+    """
+    told = (peer.config_epoch for node in situation.seen for peer in node.peers)
+    highest = max(told, default=0)
+    if candidate.current_epoch < highest:
+        return f"{candidate.pod.name} has not heard of epoch {highest} yet"
+    return None
 
 
 def _uncertain(situation: Situation, node: NodeId) -> str:

@@ -5,27 +5,14 @@ from __future__ import annotations
 from ..actions import Action, Forget, at
 from ..advice import Loss, Phase, Plan
 from ..observed import NodeId
-from ..situation import Situation
+from ..situation import Claim, Situation
 
-__all__ = ["lost"]
+__all__ = ["gone_owners", "lost"]
 
 
 def lost(situation: Situation) -> Plan | None:
-    """Report slots whose owner left no copy; forget the owner only when a person accepted that.
-
-    Sure only when every pod exists, answers, and says who it is, and none of them follows the
-    owner. Until then the data may come back with a pod. I3, CL-21
-    """
-    if situation.strangers or situation.missing_pods or situation.twins:
-        return None
-    gone = [
-        claim
-        for claim in situation.claims
-        if situation.pod_of(claim.id) is None
-        and claim.id not in situation.twins
-        and not situation.replicas_of(claim.id)
-        and not _lives_elsewhere(situation, claim.id)
-    ]
+    """Report slots whose owner left no copy; forget the owner only when a person accepted that."""
+    gone = gone_owners(situation)
     if not gone:
         return None
     losses = tuple(
@@ -47,6 +34,23 @@ def lost(situation: Situation) -> Plan | None:
         losses=losses,
         phase=Phase.HEALING,
     )
+
+
+def gone_owners(situation: Situation) -> list[Claim]:
+    """Slot owners that no pod is, and that nobody follows any more.
+
+    Sure only when every pod exists, answers, and says who it is. Until then the data may come
+    back with a pod. I3, CL-21
+    """
+    if situation.strangers or situation.missing_pods or situation.twins:
+        return []
+    return [
+        claim
+        for claim in situation.claims
+        if situation.pod_of(claim.id) is None
+        and not situation.replicas_of(claim.id)
+        and not _lives_elsewhere(situation, claim.id)
+    ]
 
 
 def _lives_elsewhere(situation: Situation, node: NodeId) -> bool:

@@ -24,6 +24,7 @@ from ...planning.actions import (
     Fence,
     Forget,
     GrowVolume,
+    InheritSlots,
     LabelRole,
     Meet,
     MoveSlots,
@@ -61,6 +62,8 @@ def act(database: SimulatedDatabase, action: Action) -> Iterator[None]:
             yield from _join(database, action)
         case Failover():
             yield from _failover(database, action)
+        case InheritSlots():
+            yield from _inherit(database, action)
         case Forget() | CloseSlots() | ConfigSet() | ResetEmptyNode():
             yield from _tidy(database, action)
         case MoveSlots():
@@ -155,6 +158,17 @@ def _failover(database: SimulatedDatabase, action: Failover) -> Iterator[None]:
         election = Election(node=NodeId(server.id), at=world.now, over=action.primary)
         database.elections.append(election)
     yield
+
+
+def _inherit(database: SimulatedDatabase, action: InheritSlots) -> Iterator[None]:
+    server = _server(database, action.node)
+    _require(server.is_primary, "it is no primary by now")
+    other = next(node for node in server.table if node != server.id)
+    for slot in action.slots - server.slots:
+        verbs.set_slot(server, slot, "IMPORTING", other)
+        yield
+        verbs.set_slot(server, slot, "NODE", server.id)
+        yield
 
 
 def _tidy(
