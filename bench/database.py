@@ -179,8 +179,8 @@ class Database:
                 self.formed = True  # what was tuned for forming is put back by the next pass
                 continue
             self._stirred.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.02):
+            with suppress(TimeoutError):  # the end of a move tells itself
+                async with asyncio.timeout(1.0 if self.movers.moving(_KEY) else 0.02):
                     await self._stirred.wait()
         raise TimeoutError("does not settle:\n" + "\n".join(self.log[-20:]))
 

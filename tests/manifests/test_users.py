@@ -51,7 +51,13 @@ async def test_the_operators_user_has_what_is_on_the_allow_list_and_can_not_flus
         assert await say("AUTH operator operator-pw") == "b'OK'"
         for allowed in (
             *("CLUSTER FORGET x", "CLUSTER SETSLOT 1 STABLE", "CLUSTER FAILOVER", "WAIT 0 1"),
-            *("CLIENT PAUSE 1 WRITE", "SCRIPT LOAD return(1)", "EVALSHA x 0", "ACL SETUSER x off"),
+            *(
+                "CLIENT PAUSE 1 WRITE",
+                "SCRIPT LOAD return(1)",
+                "EVALSHA x 0",
+                "EVALSHA_RO x 0",
+                "ACL SETUSER x off",
+            ),
             *("CONFIG SET hz 10", "CLUSTER ADDSLOTS 99999", "CLUSTER GETKEYSINSLOT x 1"),
         ):
             assert "NOPERM" not in await say(allowed), allowed

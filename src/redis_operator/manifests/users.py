@@ -57,7 +57,7 @@ def _default_rules(version: Version) -> str:
 def _operator_rules(version: Version) -> str:
     if _is_old(version):
         return " ".join([_OPERATOR, *(f"+cluster|{w}" for w in _OPERATOR_CLUSTER_6.split())])
-    return f"{_OPERATOR} +cluster -cluster|flushslots -cluster|saveconfig"
+    return f"{_OPERATOR} +evalsha_ro +cluster -cluster|flushslots -cluster|saveconfig"
 
 
 def _replication_rules(version: Version) -> str:

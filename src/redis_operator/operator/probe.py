@@ -42,6 +42,7 @@ from redis_operator.redis.errors import (
 )
 from redis_operator.redis.replies import ClusterInfo, ClusterNode, Info, MigrationJob
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
+from redis_operator.redis.tally import count_keys
 from redis_operator.redis.versions import Ability, Version, can, parse_version
 
 __all__ = ["Question", "probe"]
@@ -200,12 +201,8 @@ async def _strays(
         return Counted()
     if not count:
         return NotCounted()
-    slots = list(ALL_SLOTS - SlotSet(myself.slots))
-    answers = await connection.run_all(
-        [commands.count_keys_in_slot(slot) for slot in slots], timeout=_COUNT_SECONDS
-    )
-    counts = zip(slots, (_must(answer) for answer in answers), strict=True)
-    return Counted(tuple((slot, keys) for slot, keys in counts if keys))
+    foreign = ALL_SLOTS - SlotSet(myself.slots)
+    return Counted(await count_keys(connection, foreign, timeout=_COUNT_SECONDS))
 
 
 async def _weights(
@@ -216,20 +213,27 @@ async def _weights(
         return Weighed()
     if not ask:
         return NotWeighed()
-    if version is not None and can(version, Ability.SLOT_STATS):
-        try:
-            stats = await connection.run(commands.slot_stats(), timeout=_COUNT_SECONDS)
-        except ReplyError:
-            return NotWeighed()  # it may be forbidden to us: slots are moved by number then
-        unit = "memory-bytes" if any("memory-bytes" in told for _, told in stats) else "key-count"
-        found = ((slot, told.get(unit, 0)) for slot, told in stats)
-        return Weighed(tuple(pair for pair in found if pair[1]), unit)
-    slots = list(myself.slots)
-    answers = await connection.run_all(
-        [commands.count_keys_in_slot(slot) for slot in slots], timeout=_COUNT_SECONDS
-    )
-    counts = zip(slots, (_must(answer) for answer in answers), strict=True)
-    return Weighed(tuple((slot, keys) for slot, keys in counts if keys), "key-count")
+    slots = SlotSet(myself.slots)
+    if slots and version is not None and can(version, Ability.SLOT_STATS):
+        by_bytes = await _slot_bytes(connection, slots)
+        if by_bytes:
+            return Weighed(by_bytes, "memory-bytes")
+    found = await count_keys(connection, slots, timeout=_COUNT_SECONDS)
+    return Weighed(found, "key-count")
+
+
+async def _slot_bytes(connection: Connection, slots: SlotSet) -> tuple[tuple[int, int], ...]:
+    """Ask for the bytes of each slot; none where the engine does not keep them, or not for us."""
+    first, last = slots.ranges()[0][0], slots.ranges()[-1][1]
+    try:
+        told = await connection.run(commands.slot_stats(first, first), timeout=_COUNT_SECONDS)
+        if not any("memory-bytes" in stats for _, stats in told):
+            return ()
+        told = await connection.run(commands.slot_stats(first, last), timeout=_COUNT_SECONDS)
+    except ReplyError:
+        return ()
+    found = ((slot, stats.get("memory-bytes", 0)) for slot, stats in told)
+    return tuple(pair for pair in found if pair[1])
 
 
 def _unreachable(links: Links, question: Question, error: RedisError, now: float) -> Unreachable:

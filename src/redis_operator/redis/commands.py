@@ -64,6 +64,7 @@ __all__ = [
     "dbsize",
     "delete_slots",
     "evalsha",
+    "evalsha_ro",
     "failover",
     "forget",
     "get_keys_in_slot",
@@ -243,9 +244,11 @@ def count_keys_in_slot(slot: int) -> Command[int]:
     return Command(("CLUSTER", "COUNTKEYSINSLOT", slot), as_integer)
 
 
-def slot_stats() -> Command[tuple[tuple[int, dict[str, int]], ...]]:
+def slot_stats(
+    first: int = 0, last: int = SLOTS - 1
+) -> Command[tuple[tuple[int, dict[str, int]], ...]]:
     """CLUSTER SLOT-STATS (Valkey 8, Redis 8.2): what is told of each slot the server owns."""
-    return Command(("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, SLOTS - 1), _slot_stats)
+    return Command(("CLUSTER", "SLOT-STATS", "SLOTSRANGE", first, last), _slot_stats)
 
 
 def _slot_stats(reply: Reply) -> tuple[tuple[int, dict[str, int]], ...]:
@@ -384,6 +387,11 @@ def script_load(source: str) -> Command[str]:
 def evalsha(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
     """EVALSHA of a script that takes no keys and answers a list."""
     return Command(("EVALSHA", digest, 0, *arguments), as_list)
+
+
+def evalsha_ro(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
+    """EVALSHA_RO (Redis 7) of a script that takes no keys, only reads, and answers a list."""
+    return Command(("EVALSHA_RO", digest, 0, *arguments), as_list)
 
 
 def migrate_slots(slots: SlotSet, target_id: str) -> Command[None]:

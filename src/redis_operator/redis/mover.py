@@ -28,6 +28,7 @@ from .command import Command, Link
 from .errors import RedisError, ReplyError
 from .moving import Method, Move, MoveError, Pace, Progress, choose_method
 from .slots import NO_SLOTS, SlotSet
+from .tally import count_keys
 from .versions import Ability, can
 
 __all__ = [
@@ -162,15 +163,12 @@ async def _portion(source: Link, slots: SlotSet, most: int) -> SlotSet:
     When a job has ended, Valkey deletes its keys from the source in one go, and nobody is served
     meanwhile: about a microsecond a key.
     """
-    numbers = list(slots)
-    counts = await source.run_all(
-        [commands.count_keys_in_slot(slot) for slot in numbers], timeout=_TIMEOUT
-    )
     held = 0
-    for taken, answer in enumerate(counts):
-        held += _count(answer)
-        if held > most and taken:
-            return slots.lowest(taken)
+    for slot, keys in await count_keys(source, slots, timeout=_TIMEOUT):
+        held += keys
+        below = slots & SlotSet.span(0, slot - 1) if slot else NO_SLOTS
+        if held > most and below:
+            return below
     return slots
 
 
@@ -263,16 +261,10 @@ class _Hands:
     ) -> None:
         """Carry until the source itself says that it holds no key of these slots. I4"""
         for _ in range(3):
-            numbers = list(slots)
-            counts = await self._source.run_all(
-                [commands.count_keys_in_slot(slot) for slot in numbers], timeout=_TIMEOUT
-            )
-            filled = [
-                slot for slot, count in zip(numbers, counts, strict=True) if _count(count) > 0
-            ]
+            filled = await count_keys(self._source, slots, timeout=_TIMEOUT)
             if not filled:
                 return
-            await _carry(carrier, filled, carried)
+            await _carry(carrier, [slot for slot, _ in filled], carried)
         raise MoveError(f"slots {slots} do not become empty on the source")
 
     async def _wait_replicas(self) -> None:
@@ -329,12 +321,6 @@ async def _carry(
         await carrier.carry(slots, carried)
     except ReplyError as error:
         raise MoveError(f"keys could not be carried: {error}") from error
-
-
-def _count(answer: object) -> int:
-    if isinstance(answer, int):
-        return answer
-    raise MoveError(f"keys of a slot could not be counted: {answer}")
 
 
 async def _wait_offset(replica: Link, wanted: int) -> None:

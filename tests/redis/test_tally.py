@@ -1,0 +1,31 @@
+"""Keys are counted slot by slot, in few commands where servers run scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pair_of_servers import fill, pair, speak
+from redis_operator.redis import commands
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+from redis_operator.redis.tally import count_keys
+from redis_operator.testing.servers import EngineBinary
+
+pytestmark = pytest.mark.servers
+SOME = SlotSet.span(8192, 9999)
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["by script", "slot by slot"])
+async def test_keys_are_counted_slot_by_slot_also_while_writes_are_paused(
+    binary: EngineBinary, *, scripts: bool
+) -> None:
+    async with pair(binary) as found:
+        expected = await fill(found, 3000)
+        link = found.links["source"]
+        if not scripts:
+            await speak(found.source, ("ACL", "SETUSER", "default", "-@scripting"))
+        await link.run(commands.client_pause_writes(60_000), timeout=5)
+        for slots in (ALL_SLOTS, SOME, SlotSet([min(expected)]), NO_SLOTS):
+            counted = await count_keys(link, slots, timeout=5)
+            assert dict(counted) == {s: n for s, n in expected.items() if s in slots}
+            assert list(counted) == sorted(counted)
+        await link.run(commands.client_unpause(), timeout=5)
