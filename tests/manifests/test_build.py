@@ -92,7 +92,10 @@ def stamps(redis: Redis, facts: Facts = FACTS) -> dict[str, str]:
 
 def test_only_what_changed_has_another_stamp() -> None:
     before, after = stamps(database()), stamps(database(service={"annotations": {"a": "b"}}))
-    assert {name for name in before if before[name] != after[name]} == {"Service/cache"}
+    assert {name for name in before if before[name] != after[name]} == {
+        "Service/cache",
+        "ConfigMap/cache-config",  # which keeps the spec
+    }
 
 
 def test_live_configuration_does_not_touch_the_pods() -> None:

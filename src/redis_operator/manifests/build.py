@@ -64,6 +64,7 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     once_set = facts.once_set | redis.spec.config.keys()
     marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
     accepted = proven(redis.spec, facts.version, facts.accepted)
+    marks[names.SPEC_ANNOTATION] = msgspec.json.encode(redis.spec, order="sorted").decode()
     marks[names.ACCEPTED_ANNOTATION] = msgspec.json.encode(accepted, order="sorted").decode()
     name = names.config_map(redis.metadata.name)
     return make(redis, "ConfigMap", name, {"data": files}, annotations=marks)

@@ -20,6 +20,7 @@ __all__ = [
     "SETTINGS_ANNOTATION",
     "SHAPE_ANNOTATION",
     "SHARD_LABEL",
+    "SPEC_ANNOTATION",
     "TEMPLATE_ANNOTATION",
     "Place",
     "auth_secret",
@@ -51,6 +52,7 @@ TEMPLATE_ANNOTATION: Final = "redisoperator.dev/template"
 SHAPE_ANNOTATION: Final = "redisoperator.dev/shape"
 IDENTITY_ANNOTATION: Final = "redisoperator.dev/identity"
 SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
+SPEC_ANNOTATION: Final = "redisoperator.dev/spec"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 _POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
 

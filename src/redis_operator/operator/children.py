@@ -133,15 +133,35 @@ class Children:
                 return marked
         return ""
 
+    def recorded(self, raw: Manifest) -> Manifest:
+        """Return a database as it was when its objects were last made from its spec.
+
+        The spec is what the ConfigMap of this very object is marked with; without such a mark there
+        is none.
+        """
+        meta = raw["metadata"]
+        found = self._config_map((meta["namespace"], meta["name"]))
+        owners = (found.metadata.owner_references or ()) if found is not None else ()
+        if found is None or all(owner.uid != meta.get("uid") for owner in owners):
+            return {**raw, "spec": None}
+        try:
+            spec = msgspec.json.decode(found.metadata.annotation(names.SPEC_ANNOTATION))
+        except msgspec.DecodeError:
+            spec = None  # somebody wrote on it
+        return {**raw, "spec": spec}
+
+    def _config_map(self, key: Key) -> Any:
+        return self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
+
     def _once_set(self, key: Key) -> frozenset[str]:
         """Return the directives that the spec has or had, as the ConfigMap is marked with them."""
-        found = self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
+        found = self._config_map(key)
         marked = found.metadata.annotation(names.SETTINGS_ANNOTATION) if found is not None else ""
         return frozenset(marked.split())
 
     def _accepted(self, key: Key) -> dict[str, str] | None:
         """Return the live values that servers took, as the ConfigMap is marked with them."""
-        found = self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))
+        found = self._config_map(key)
         marked = found.metadata.annotation(names.ACCEPTED_ANNOTATION) if found is not None else ""
         try:
             return msgspec.json.decode(marked, type=dict[str, str]) if marked else None

@@ -268,6 +268,7 @@ class Reconciler(Struct, frozen=True):
         generation = meta.get("generation", 0)
         _LOG.info("the spec cannot be followed", extra=fields(reason=reason, problems=messages))
         known = self.memories.last_followed(key, meta.get("uid", ""))
+        known = known or await self._recorded(raw)
         if known is not None and before.binding is not None:
             redis, facts = known
             redis = replace(
@@ -278,6 +279,20 @@ class Reconciler(Struct, frozen=True):
         context = Context(previous=before, generation=generation, now=self._now())
         await self.reporter.report(raw, before, refused(context, reason, messages))
         return Again(self.interval)
+
+    async def _recorded(self, raw: Manifest) -> tuple[Redis, Facts] | None:
+        """Return the last spec that was followed by whoever was operator before, if one was."""
+        loaded = load(self.children.recorded(raw))
+        if not isinstance(loaded, Redis):
+            return None
+        entry = find_version(loaded.spec, self._catalog())
+        if isinstance(entry, str):
+            return None
+        try:
+            passwords = await self.children.passwords(loaded)
+        except PasswordError:
+            return None
+        return loaded, self.children.facts(loaded, entry, passwords)
 
     def _context(
         self,

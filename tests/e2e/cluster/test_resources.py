@@ -39,7 +39,7 @@ async def _limits(cache: Any) -> set[str]:
 async def test_more_memory_reaches_every_pod_and_maxmemory_follows(database: Any) -> None:
     cache = await database(resources=_memory("128Mi"))
     await cache.wait_ready()
-    before = await _maxmemory(cache)
+    before, uids = await _maxmemory(cache), await cache.uids()
     async with cache.under_load() as application:
         await cache.patch(resources=_memory("192Mi"))
         await cache.wait_ready(seconds=150)
@@ -48,6 +48,12 @@ async def test_more_memory_reaches_every_pod_and_maxmemory_follows(database: Any
     assert await _limits(cache) == {"192Mi"}
     [after] = await _maxmemory(cache)
     assert after > max(before)
+    in_place = '"pods/resize"' in cache.cluster.kubectl("get", "--raw", "/api/v1")
+    assert (await cache.uids() == uids) == in_place, "resized where it can be, else made anew"
+    statuses = [
+        s for pod in (await cache.pods()).values() for s in pod.status.container_statuses or ()
+    ]
+    assert not any(status.restart_count for status in statuses)
 
 
 async def test_memory_that_the_data_need_is_not_taken_away(database: Any) -> None:
