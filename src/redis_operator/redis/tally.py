@@ -18,7 +18,7 @@ from .parsing import as_integer
 from .resp import Reply
 from .slots import SlotSet
 
-__all__ = ["count_keys"]
+__all__ = ["DIGEST", "count_keys"]
 
 _PIECE: Final = 1024  # slots
 _SCRIPT: Final = """
@@ -32,14 +32,14 @@ for slot = tonumber(ARGV[1]), tonumber(ARGV[2]) do
 end
 return found
 """
-_DIGEST: Final = hashlib.sha1(_SCRIPT.encode()).hexdigest()  # noqa: S324 - as servers name scripts
+DIGEST: Final = hashlib.sha1(_SCRIPT.encode()).hexdigest()  # noqa: S324 - as servers name scripts
 
 
 async def count_keys(
     server: Link, slots: SlotSet, *, timeout: float
 ) -> tuple[tuple[int, int], ...]:
     """Count the keys of these slots on a server: (slot, keys), empty ones left out."""
-    asked = [commands.evalsha_ro(_DIGEST, piece) for piece in _pieces(slots)]
+    asked = [commands.evalsha_ro(DIGEST, piece) for piece in _pieces(slots)]
     for load in (True, False):
         answers = await server.run_all(asked, timeout=timeout)
         refusal = next((answer for answer in answers if isinstance(answer, RedisError)), None)

@@ -154,10 +154,6 @@ class Wire(asyncio.Transport):
 
     def _carry_out(self, command: list[bytes], replies: list[bytes]) -> bool:
         """Do one command; False when nothing that follows will be read."""
-        if len(command) == 3 and command[1] == b"COUNTKEYSINSLOT" and not self._is_loading():
-            # Asked for every slot there is, whenever an operator starts: spare the long way.
-            replies.append(b":%d\r\n" % len(self.server.keys.get(int(command[2]), ())))
-            return True
         words = [word.decode("utf-8", "replace") for word in command]
         kind = _kind(words)
         if kind not in _CHANGING or self.process is None:
@@ -177,9 +173,6 @@ class Wire(asyncio.Transport):
         if strike is Strike.LOST_REPLY:
             self._mute = True
         return self._open
-
-    def _is_loading(self) -> bool:
-        return self._network.world.now < self.server.loading_until
 
     def _answer(self, command: list[bytes], words: list[str]) -> Reply:
         if words[0].upper() == "AUTH":
