@@ -55,6 +55,7 @@ class Servers:
     def __init__(self, links: Links, targets: Mapping[str, Target]) -> None:
         self._links = links
         self._targets = targets  # by pod name
+        self._reaching: dict[At, asyncio.Task[Connection]] = {}
 
     async def open(self, pod: str, uid: str) -> Connection:
         """Return a connection to the server of exactly this pod, whoever it says it is."""
@@ -96,8 +97,19 @@ class Servers:
 
     async def meet(self, action: Meet) -> None:
         """Introduce two servers that are both who we think they are."""
-        node, _ = await asyncio.gather(self.reach(action.node), self.reach(action.peer))
+        node, _ = await asyncio.gather(self._reach_once(action.node), self._reach_once(action.peer))
         await node.run(commands.meet(action.peer.ip, PORT, BUS_PORT), timeout=_TIMEOUT)
+
+    async def _reach_once(self, at: At) -> Connection:
+        """Reach a server together with whoever else is asking who it is in this moment.
+
+        A new database of 30 servers has 435 introductions, all at the same time.
+        """
+        task = self._reaching.get(at)
+        if task is None:
+            task = self._reaching[at] = asyncio.create_task(self.reach(at))
+            task.add_done_callback(lambda _: self._reaching.pop(at))
+        return await asyncio.shield(task)
 
     async def tune(self, action: TuneForBootstrap) -> None:
         """Shorten timeouts of a server that holds nothing."""
