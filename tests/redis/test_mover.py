@@ -331,6 +331,25 @@ async def test_slots_are_given_up_only_when_a_replica_of_their_new_owner_would_c
         assert claimed[0] | claimed[1] | kept >= HALF
 
 
+async def test_a_job_that_fails_inside_the_engine_is_told_of_leaves_all_and_can_be_repeated(
+    binary: EngineBinary,
+) -> None:
+    """CL-09: the target wants a password that the source does not know."""
+    if not can(binary.version, Ability.MIGRATESLOTS):
+        pytest.skip(f"{binary.name} has no jobs that move slots by themselves")
+    async with pair(binary) as found:
+        expected = await fill(found, 3000)
+        await speak(found.target, ("CONFIG", "SET", "requirepass", "secret"))
+        with pytest.raises(MoveError, match=r"slot migration failed: .*AUTH"):
+            await run(found, found.move(HALF), Method.VALKEY_ATOMIC)
+        assert await found.owned("source", "source") >= HALF
+        assert await found.keys("source") == sum(expected.values())
+        assert await found.keys("target") == 0
+        await speak(found.target, ("AUTH", "secret"), ("CONFIG", "SET", "requirepass", ""))
+        await run(found, found.move(HALF), Method.VALKEY_ATOMIC)
+        await check_moved(found, HALF, expected)
+
+
 async def test_a_big_key_travels_alone_and_one_too_big_not_at_all(binary: EngineBinary) -> None:
     key = "{key:1}big"
     slots = SlotSet([key_slot(key)])
