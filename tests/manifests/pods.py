@@ -45,6 +45,7 @@ class Pod:
         self.name = "db-0-0"
         self.identity = "uid-1"
         self.failover_seconds = 2
+        self.settings = ""
         for part in ("data", "config", "users", "bin"):
             (directory / part).mkdir(parents=True)
         self._write_files()
@@ -77,6 +78,7 @@ class Pod:
             "PERSISTENCE": self.persistence.value,
             "FAILOVER_SECONDS": str(self.failover_seconds),
             "HANDOVER_SECONDS": "1",
+            "SETTINGS": self.settings,
             "SERVER": str(self.directory / "bin" / "server"),
             "DATA": str(self.directory / "data"),
             "CONFIG": str(self.directory / "config"),

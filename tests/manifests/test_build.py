@@ -327,6 +327,18 @@ def test_what_is_live_and_what_is_not_adds_up() -> None:
     assert boot_digest(database(config={"hz": 5}).spec, V91) == boot_digest(database().spec, V91)
 
 
+def test_what_only_a_start_applies_is_part_of_the_pod_and_not_of_the_file_of_all_pods() -> None:
+    redis = database(config={"databases": 4, "hz": 20, "syslog-ident": "$(POD_NAME)"})
+    [files] = by_kind(redis, "ConfigMap")
+    found = {name for name, _ in parse(files["data"]["valkey-9.1.conf"])}
+    assert "hz" in found
+    assert not {"databases", "syslog-ident"} & found
+    for document in by_kind(redis, "StatefulSet"):
+        server = document["spec"]["template"]["spec"]["containers"][0]
+        [told] = [env["value"] for env in server["env"] if env["name"] == "SETTINGS"]
+        assert told == 'databases 4\nsyslog-ident "$$(POD_NAME)"\n'
+
+
 def test_a_directive_that_was_removed_goes_back_to_its_default() -> None:
     spec = database(config={"hz": 20}).spec
     once = frozenset({"hz", "slowlog-max-len", "databases"})

@@ -19,7 +19,8 @@ from manifests.pods import (
     until,
     write,
 )
-from redis_operator.api.redis import Persistence
+from redis_operator.api.redis import Mode, Persistence, RedisSpec
+from redis_operator.manifests.config import boot_settings
 from redis_operator.manifests.scripts import BOOT
 from redis_operator.redis import commands
 from redis_operator.redis.replies import PrimaryRole
@@ -36,6 +37,19 @@ async def test_a_server_starts_with_its_users_and_its_address(
         assert [node.ip for node in nodes] == [pod.host]  # type: ignore[attr-defined]
         assert (pod.data / "identity").read_text() == "uid-1 db-0-0\n"
         assert "-pw" not in pod.public()
+
+
+async def test_a_server_starts_with_the_settings_its_pod_was_made_with(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    config = {"tcp-backlog": "300", "syslog-ident": 'a "word" or $(two)'}
+    spec = RedisSpec(mode=Mode.CLUSTER, shards=3, config=config)
+    async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
+        pod.end(kill=False)
+        pod.settings = boot_settings(spec, binary.version)
+        pod.start()
+        for name, value in config.items():
+            assert await ask(pod, commands.config_get(name)) == [{name: value}]
 
 
 @pytest.mark.parametrize("kind", [Persistence.AOF, Persistence.RDB], ids=lambda k: k.value)

@@ -21,6 +21,7 @@ from .objects import digest
 __all__ = [
     "NODE_TIMEOUT_MS",
     "boot_digest",
+    "boot_settings",
     "config_file",
     "config_file_name",
     "directives",
@@ -52,6 +53,8 @@ def config_file(
 ) -> str:
     """The configuration file of servers of this version, with live values only as accepted."""
     found, usual = directives(spec, version), _without_words(spec, version)
+    for name in _chosen_for_boot(spec, version):
+        found.pop(name)
     taken = proven(spec, version, accepted)
     for name in proposed(spec, version):
         value = taken.get(name, usual.get(name))
@@ -95,6 +98,20 @@ def live_directives(
         for name, value in wanted.items()
         if name not in fixed and effect(name, version) is Effect.LIVE
     }
+
+
+def boot_settings(spec: RedisSpec, version: Version) -> str:
+    """What a person chose and only a start can apply: a pod starts as it was made.
+
+    It is part of the pod and not of the file that all pods read. A value that a server refuses
+    stops the first pod that is made with it, and no other one that happens to restart.
+    """
+    return render(sorted(_chosen_for_boot(spec, version).items()))
+
+
+def _chosen_for_boot(spec: RedisSpec, version: Version) -> dict[str, str]:
+    wanted, live = directives(spec, version), live_directives(spec, version)
+    return {name: wanted[name] for name in spec.config if name in wanted and name not in live}
 
 
 def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = frozenset()) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from redis_operator.api.redis import Redis, RedisSpec
 from redis_operator.redis.versions import Ability, can
 
-from .config import NODE_TIMEOUT_MS, boot_digest, config_file_name
+from .config import NODE_TIMEOUT_MS, boot_digest, boot_settings, config_file_name
 from .facts import Facts
 from .names import (
     BUS_PORT,
@@ -160,6 +160,9 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
         # An election that was lost is not tried again for four node timeouts.
         "FAILOVER_SECONDS": str(NODE_TIMEOUT_MS * 6 // 1000 + 1),
     }
+    settings = boot_settings(spec, facts.version)
+    if settings:
+        values["SETTINGS"] = settings.replace("$(", "$$(")  # else the name of a variable
     if can(facts.version, Ability.ANNOUNCE_HOSTNAME):
         values["ANNOUNCE_HOSTNAME"] = f"$(POD_NAME).{nodes_service(name)}.{namespace}.svc"
     if can(facts.version, Ability.HUMAN_NODENAME):

@@ -122,6 +122,11 @@ fi
 
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --dir "$DATA" --pidfile "$DATA/server.pid" --logfile "" --cluster-announce-ip "$POD_IP"
+# What only a start can apply comes with the pod: the file above is that of all pods.
+if [ -n "${SETTINGS:-}" ]; then
+    printf '%s\n' "$SETTINGS" >settings.conf
+    set -- "$@" --include "$DATA/settings.conf"
+fi
 # Servers before redis 7.0 drop every message of one that has a hostname.
 if [ -n "${ANNOUNCE_HOSTNAME:-}" ] && [ ! -e "$CONFIG/without-hostnames" ]; then
     set -- "$@" --cluster-announce-hostname "$ANNOUNCE_HOSTNAME"
