@@ -261,6 +261,22 @@ def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recove
     assert_serves_all(database)
 
 
+def test_an_old_pod_that_crashes_while_a_roll_has_stopped_is_not_made_anew() -> None:
+    """IN-07: it comes back as it was; made anew, it would be as broken as the first."""
+    database = whole_database()
+    database.image_works = False
+    database.apply_spec(WANTED, revision="2")
+    database.reconcile(patience=20)
+    database.world.kill("db-1-1")
+    database.advance(0.1)
+    assert "db-1-1" in {node.pod.name for node in database.observe().unreachable}
+    assert not any(isinstance(step, DeletePod) for step in database.plan().steps)
+    database.world.start("db-1-1")
+    database.reconcile(patience=20)
+    assert [pod.name for pod in database.pods if pod.revision == "2"] == ["db-0-1"]
+    assert_serves_all(database)
+
+
 def test_a_roll_waits_for_a_pod_that_nobody_has_made_anew_yet() -> None:
     """I8"""
     database = whole_database()

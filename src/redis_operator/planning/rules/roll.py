@@ -23,7 +23,8 @@ def roll(situation: Situation) -> Plan | None:
 
     One disruption per shard, so many shards at a time as the spec allows, each only when all its
     copies are in sync. Stops at the first new pod that does not come up: the spec is wrong, not
-    the pods. A later spec makes those pods the outdated, stuck ones. I8, I12, CL-18, IN-07, ST-05
+    the pods, and an old one that crashes meanwhile comes back as it was. A later spec makes those
+    pods the outdated, stuck ones. I8, I12, CL-18, IN-07, ST-05
     """
     old = [n for n in situation.observed.nodes if outdated(situation, n.pod)]
     if not old:
@@ -33,7 +34,7 @@ def roll(situation: Situation) -> Plan | None:
     if reason:
         return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING)
     stuck = [node for node in old if _is_stuck(situation, node)]
-    if stuck:
+    if stuck and not _unproven(situation):
         return _replace(situation, [stuck[0]], f"{count}; {stuck[0].pod.name} does not run")
     failing = _failing(situation)
     if failing:
@@ -65,6 +66,14 @@ def _is_stuck(situation: Situation, node: Node) -> bool:
     if isinstance(node, Unreachable):
         return node.dead
     return not node.pod.ready and node.id not in situation.owned and not situation.unfinished_moves
+
+
+def _unproven(situation: Situation) -> bool:
+    """Whether a pod of the new revision does not answer: it may be the revision that is wrong."""
+    return any(
+        not situation.leaving(node.pod) and not outdated(situation, node.pod)
+        for node in situation.unreachable
+    )
 
 
 def _refused(situation: Situation) -> str | None:
