@@ -393,7 +393,7 @@ async def test_servers_that_are_somebody_else_by_now_are_refused(binary: EngineB
             await move_slots(links["source"], links["target"], found.move(SlotSet([1])))
 
 
-async def test_stray_keys_are_brought_to_their_owner_and_his_own_are_left_alone(
+async def test_stray_keys_are_brought_to_their_owner_copies_removed_and_his_own_left_alone(
     binary: EngineBinary,
 ) -> None:
     slot = key_slot("{key:1}")
@@ -405,7 +405,7 @@ async def test_stray_keys_are_brought_to_their_owner_and_his_own_are_left_alone(
             found.other,
             *[line for n in range(5) for line in (("ASKING",), ("SET", f"{{key:1}}{n}", "stray"))],
         )
-        await speak(found.source, ("SET", "{key:1}0", "true"))
+        await speak(found.source, ("SET", "{key:1}0", "true"), ("SET", "{key:1}1", "stray"))
         await stray.run(commands.set_slot_stable(slot), timeout=5)
         move = Move(
             source=Side(found.ids["other"], found.other.address.host, 6379, found.version),
@@ -415,6 +415,9 @@ async def test_stray_keys_are_brought_to_their_owner_and_his_own_are_left_alone(
         assert await rescue_keys(stray, found.links["source"], move) == (4, 1)
         values = await speak(found.source, *[("GET", f"{{key:1}}{n}") for n in range(5)])
         assert values == [b"true"] + [b"stray"] * 4
+        left = await stray.run(commands.get_keys_in_slot(slot, 10), timeout=5)
+        trims = can(binary.version, Ability.MIGRATION_IMPORT)  # what it does not own, by itself
+        assert left == (() if trims else (b"{key:1}0",))
         assert await found.open_slots() == 0
         with pytest.raises(MoveError, match="nothing to rescue"):
             await rescue_keys(found.links["source"], stray, found.move(SlotSet([slot])))

@@ -30,8 +30,8 @@ _DEFAULT = "~* &* +@all -@admin -@dangerous +info +sort"
 _DEFAULT_CLIENT_6 = ("setname", "getname", "id", "info", "tracking", "caching", "reply", "list")
 _OPERATOR = (
     "~* &* -@all +ping +info +role +wait +dbsize +multi +exec +discard +asking +acl +client "
-    "+command +select +time +evalsha +memory +migrate +type +bgsave +lastsave +shutdown +latency "
-    "+readonly +readwrite +config|get +config|set +script|load +script|exists"
+    "+command +select +time +evalsha +memory +migrate +type +dump +unlink +bgsave +lastsave "
+    "+shutdown +latency +readonly +readwrite +config|get +config|set +script|load +script|exists"
 )
 _OPERATOR_CLUSTER_6 = (
     "addslots bumpepoch count-failure-reports countkeysinslot delslots failover forget "

@@ -236,8 +236,8 @@ class DatabaseMovers:
         if kept and not brought:
             self._movers.leave(self._key, action)
             _LOG.warning(
-                "keys are on two servers since a move was cut off; clients see the owner's, the "
-                "others are left",
+                "keys have two values on two servers since a move was cut off; clients see the "
+                "owner's, the others are left",
                 extra=fields(keys=kept, on=action.holder.pod, owner=action.owner.pod),
             )
 

@@ -17,6 +17,7 @@ from .parsing import (
     as_list,
     as_mapping,
     as_ok,
+    as_optional_bytes,
     as_text,
     parse_cluster_info,
     parse_cluster_links,
@@ -47,6 +48,7 @@ __all__ = [
     "acl_whoami",
     "add_slots",
     "add_slots_range",
+    "asking",
     "bgsave",
     "bump_epoch",
     "cancel_migration",
@@ -63,6 +65,7 @@ __all__ = [
     "count_keys_in_slot",
     "dbsize",
     "delete_slots",
+    "dump",
     "evalsha",
     "evalsha_ro",
     "failover",
@@ -90,6 +93,7 @@ __all__ = [
     "shutdown",
     "slot_migrations",
     "transaction",
+    "unlink",
     "wait_for_replicas",
 ]
 
@@ -387,6 +391,21 @@ def script_load(source: str) -> Command[str]:
 def evalsha(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
     """EVALSHA of a script that takes no keys and answers a list."""
     return Command(("EVALSHA", digest, 0, *arguments), as_list)
+
+
+def asking() -> Command[None]:
+    """ASKING: the next command may touch a slot that is being imported."""
+    return Command(("ASKING",), as_ok)
+
+
+def dump(key: bytes) -> Command[bytes | None]:
+    """DUMP: a key's value as other servers would restore it; None when there is no such key."""
+    return Command(("DUMP", key), as_optional_bytes)
+
+
+def unlink(key: bytes) -> Command[int]:
+    """UNLINK: remove a key; it tells whether there was one."""
+    return Command(("UNLINK", key), as_integer)
 
 
 def evalsha_ro(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -369,8 +369,9 @@ async def rescue_keys(
 ) -> tuple[int, int]:
     """Bring keys of slots that `holder` (the source) does not own to their owner (the target).
 
-    Returns how many keys were brought and how many stay because the owner has them already: there
-    the owner's are the true ones. The slots are closed again, whatever happens.
+    Returns how many keys were brought and how many stay because the owner has another value of
+    them: nobody can tell which is newer. A mere copy of what the owner has is removed, and counts
+    as brought. The slots are closed again, whatever happens.
     """
     speed = pace or Pace()
     mine, theirs = await _owned_by(holder), await _owned_by(owner)
@@ -381,8 +382,8 @@ async def rescue_keys(
     brought = kept = 0
     try:
         for slot in move.slots:
-            more, same = await _rescue_slot(holder, move, slot, speed)
-            brought, kept = brought + more, kept + same
+            more, left = await _rescue_slot(holder, owner, move, slot, speed)
+            brought, kept = brought + more, kept + left
     finally:
         await _all((holder,), [commands.set_slot_stable(slot) for slot in move.slots])
     return brought, kept
@@ -399,7 +400,9 @@ async def _known_of(link: Link, owner: str) -> SlotSet:
     return next((node.slots for node in nodes if node.id == owner), NO_SLOTS)
 
 
-async def _rescue_slot(holder: Link, move: Move, slot: int, pace: Pace) -> tuple[int, int]:
+async def _rescue_slot(
+    holder: Link, owner: Link, move: Move, slot: int, pace: Pace
+) -> tuple[int, int]:
     """One key at a time: a batch would stop at the first key that exists on both sides."""
     total = await holder.run(commands.count_keys_in_slot(slot), timeout=_TIMEOUT)
     keys = (
@@ -421,5 +424,20 @@ async def _rescue_slot(holder: Link, move: Move, slot: int, pace: Pace) -> tuple
         except ReplyError as error:
             if "BUSYKEY" not in error.message:
                 raise MoveError(f"MIGRATE failed: {error.message}") from error
-            kept += 1
+            kept += not await _drop_copy(holder, owner, key)
     return len(keys) - kept, kept
+
+
+async def _drop_copy(holder: Link, owner: Link, key: bytes) -> bool:
+    """Remove a stray key if its owner has the very same; tell whether it is gone. I1"""
+    theirs = await owner.run(commands.dump(key), timeout=_TIMEOUT)
+    _, mine = await _asking(holder, commands.dump(key))
+    if theirs is None or theirs != mine:
+        return False
+    _, gone = await _asking(holder, commands.unlink(key))
+    return bool(gone == 1)
+
+
+async def _asking(importing: Link, command: Command[Any]) -> list[Any]:
+    """Run a command that touches a slot which the server imports."""
+    return await importing.run_all([commands.asking(), command], timeout=_TIMEOUT)

@@ -47,6 +47,13 @@ def as_text(reply: Reply) -> str:
     raise MalformedReplyError("expected a string", reply=reply)
 
 
+def as_optional_bytes(reply: Reply) -> bytes | None:
+    """Bytes, or nothing."""
+    if reply is None or isinstance(reply, bytes):
+        return reply
+    raise MalformedReplyError("expected bytes or nothing", reply=reply)
+
+
 def as_integer(reply: Reply) -> int:
     """A whole number, as an integer or written as a string."""
     if isinstance(reply, bool):

@@ -17,9 +17,9 @@ def rescue(situation: Situation) -> Plan | None:
     """Bring stray keys home to the owner of their slot, also from a server that owns others.
 
     Who both gives and takes waits a turn, since moves in both directions freeze both ends. Rules
-    that act where keys may be left behind ask for a count; the shell counts now and then. Keys that
-    the owner has as well, from a move that was cut off, are left: nobody can tell which is newer,
-    and clients see the owner's. I4, I14
+    that act where keys may be left behind ask for a count; the shell counts now and then. Keys of
+    which the owner has another value, from a move that was cut off, are left: nobody can tell which
+    is newer, and clients see the owner's. I4, I14
     """
     homes: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
     blocked: list[str] = []

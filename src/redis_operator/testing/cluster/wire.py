@@ -192,6 +192,22 @@ def _get(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     return value.encode() if value is not None else None
 
 
+def _asking(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world, server, words
+    return _OK
+
+
+def _dump(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world
+    value = server.keys.get(key_slot(words[0]), {}).get(words[0])
+    return value.encode() if value is not None else None
+
+
+def _unlink(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world
+    return int(server.keys.get(key_slot(words[0]), {}).pop(words[0], None) is not None)
+
+
 def _migrate(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     options = [word.upper() for word in words[5:]]
     keys = words[5 + options.index("KEYS") + 1 :] if "KEYS" in options else [words[2]]
@@ -363,6 +379,9 @@ _PLAIN: dict[str, _Handler] = {
     "GET": _get,
     "MIGRATE": _migrate,
     "EVALSHA_RO": _run_script,
+    "ASKING": _asking,
+    "DUMP": _dump,
+    "UNLINK": _unlink,
 }
 _CLUSTER: dict[str, _Handler] = {
     "NODES": _nodes,
