@@ -32,6 +32,7 @@ MANAGED_KINDS: tuple[tuple[str, str], ...] = (
     ("apps/v1", "StatefulSet"),
 )
 """Kinds that `build` makes. Objects of these kinds that we own and did not build are left over."""
+_LONGEST_RECORD = 128 * 1024  # all annotations of an object together may have twice as much
 
 
 def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
@@ -64,7 +65,9 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     once_set = facts.once_set | redis.spec.config.keys()
     marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
     accepted = proven(redis.spec, facts.version, facts.accepted)
-    marks[names.SPEC_ANNOTATION] = msgspec.json.encode(redis.spec, order="sorted").decode()
+    recorded = msgspec.json.encode(redis.spec, order="sorted").decode()
+    if len(recorded) < _LONGEST_RECORD:
+        marks[names.SPEC_ANNOTATION] = recorded
     marks[names.ACCEPTED_ANNOTATION] = msgspec.json.encode(accepted, order="sorted").decode()
     name = names.config_map(redis.metadata.name)
     return make(redis, "ConfigMap", name, {"data": files}, annotations=marks)
