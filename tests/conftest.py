@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from redis_operator.testing.servers import find_engines
+
+# A busy machine is no reason to fail.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # Files whose every case starts several servers. The quick suite runs them on the newest engine
 # and on one without atomic moves; the campaign runs them on all there are.

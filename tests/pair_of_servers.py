@@ -11,12 +11,13 @@ import hiredis
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
-from redis_operator.redis.moving import Move, Side
+from redis_operator.redis.mover import move_slots
+from redis_operator.redis.moving import Method, Move, Progress, Side
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, key_slot
 from redis_operator.testing.servers import EngineBinary, Server, Servers
 
-__all__ = ["KEYS", "Pair", "eventually", "fill", "pair", "speak"]
+__all__ = ["KEYS", "Pair", "eventually", "fill", "pair", "run", "speak"]
 
 KEYS = 12_000
 
@@ -132,3 +133,18 @@ async def fill(found: Pair, count: int = KEYS) -> dict[int, int]:
             lines.append(("SET", key, "mortal", "EX", 1000))
     await speak(found.source, *lines)
     return slots
+
+
+async def run(found: Pair, move: Move, method: Method, **more: object) -> Progress:
+    links = found.links
+    if method is Method.PLAIN:
+        await speak(found.source, ("ACL", "SETUSER", "default", "-script|load", "-script"))
+    return await move_slots(
+        links["source"],
+        links["target"],
+        move,
+        others=[links["other"]],
+        replicas=[links["replica"]],
+        method=method,
+        **more,  # type: ignore[arg-type]
+    )

@@ -272,7 +272,7 @@ def test_the_guard_refuses_to_discard_what_may_be_needed() -> None:
     assert broken_by(good, replace(observed, nodes=without))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**32),
     others=st.lists(st.sampled_from(BREAKAGES), max_size=2),

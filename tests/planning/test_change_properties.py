@@ -26,7 +26,7 @@ def wanted(replicas: int = 1, *, persistent: bool = True) -> Wanted:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32),
     changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3),

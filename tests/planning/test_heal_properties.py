@@ -27,7 +27,7 @@ def wanted(replicas: int = 1, *, persistent: bool = True) -> Wanted:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
     breakages=st.lists(st.sampled_from(BREAKAGES), min_size=1, max_size=3),

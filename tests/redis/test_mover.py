@@ -8,7 +8,7 @@ import contextlib
 import hiredis
 import pytest
 
-from pair_of_servers import KEYS, Pair, eventually, fill, pair, speak
+from pair_of_servers import KEYS, Pair, eventually, fill, pair, run, speak
 from redis_operator.redis import commands
 from redis_operator.redis.atomic import MAXIMUM_REDIS_CHUNK
 from redis_operator.redis.command import Command
@@ -19,7 +19,7 @@ from redis_operator.redis.moving import Method, Move, MoveError, Pace, Progress,
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
 from redis_operator.redis.versions import Ability, Version, can
-from redis_operator.testing.servers import EngineBinary, Server
+from redis_operator.testing.servers import EngineBinary
 
 pytestmark = pytest.mark.servers
 GENTLE = Pace(slots=16, keys=10, bytes=2000, microseconds=200)
@@ -58,21 +58,6 @@ async def check_moved(found: Pair, slots: SlotSet, expected: dict[int, int]) -> 
 
     await eventually(agreed)
     await eventually(copied)
-
-
-async def run(found: Pair, move: Move, method: Method, **more: object) -> Progress:
-    links = found.links
-    if method is Method.PLAIN:
-        await speak(found.source, ("ACL", "SETUSER", "default", "-script|load", "-script"))
-    return await move_slots(
-        links["source"],
-        links["target"],
-        move,
-        others=[links["other"]],
-        replicas=[links["replica"]],
-        method=method,
-        **more,  # type: ignore[arg-type]
-    )
 
 
 async def test_slots_move_with_all_their_keys(binary: EngineBinary, method: Method) -> None:
@@ -293,42 +278,6 @@ async def test_a_target_that_dies_leaves_the_rest_with_the_source(
             await run(found, found.move(slots), method, pace=slow)
         await killer
         assert await found.owned("source", "source")
-
-
-class _Doomed:
-    """A link to a server that dies as soon as it has said that it owns slots."""
-
-    def __init__(self, link: Connection, server: Server) -> None:
-        self._link = link
-        self._server = server
-
-    async def run(self, command: Command[object], *, timeout: float) -> object:
-        return await self._link.run(command, timeout=timeout)
-
-    async def run_all(self, asked: list[Command[object]], *, timeout: float) -> list[object]:
-        answers = await self._link.run_all(asked, timeout=timeout)
-        if "NODE" in asked[0].arguments:
-            await self._server.kill()
-        return answers
-
-
-@pytest.mark.parametrize("method", [Method.SCRIPT])
-async def test_slots_are_given_up_only_when_a_replica_of_their_new_owner_would_claim_them(
-    binary: EngineBinary, method: Method
-) -> None:
-    """CL-06: where the engine itself tells nobody at once, the source is not told before."""
-    if binary.version.engine != "redis" or binary.version.major >= 7:
-        pytest.skip(f"{binary.name} tells everybody itself, and may die between two of them")
-    async with pair(binary) as found:
-        await fill(found, 2000)
-        found.links["target"] = _Doomed(found.links["target"], found.target)  # type: ignore[assignment]
-        with contextlib.suppress(RedisError):
-            await run(found, found.move(HALF), method, pace=Pace(slots=len(HALF)))
-        kept = await found.owned("source", "source")
-        nodes = await found.links["replica"].run(commands.cluster_nodes(), timeout=5)
-        heirs = (found.ids["target"], found.ids["replica"])
-        claimed = [node.slots for node in nodes if node.id in heirs]
-        assert claimed[0] | claimed[1] | kept >= HALF
 
 
 async def test_a_job_that_fails_inside_the_engine_is_told_of_leaves_all_and_can_be_repeated(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from redis_operator.local.apiserver.apply import ApplyConflict, ApplyError, apply, track
@@ -347,7 +347,6 @@ SPECS = st.fixed_dictionaries(
 
 
 @given(SPECS, SPECS)
-@settings(deadline=None)
 def test_applying_twice_is_applying_once(first: dict[str, Any], second: dict[str, Any]) -> None:
     live = applied(None, thing(first), "other")
     once = applied(live, thing(second), force=True)
@@ -355,7 +354,6 @@ def test_applying_twice_is_applying_once(first: dict[str, Any], second: dict[str
 
 
 @given(SPECS, SPECS)
-@settings(deadline=None)
 def test_what_is_applied_is_there(first: dict[str, Any], second: dict[str, Any]) -> None:
     live = applied(applied(None, thing(first), "other"), thing(second), force=True)
     again = applied(live, thing(second), "third")
@@ -363,7 +361,6 @@ def test_what_is_applied_is_there(first: dict[str, Any], second: dict[str, Any])
 
 
 @given(SPECS)
-@settings(deadline=None)
 def test_applied_then_dropped_is_gone_unless_shared(spec: dict[str, Any]) -> None:
     # As on the real server, nobody manages an empty list whose items could have managers.
     spec = {name: value for name, value in spec.items() if value or name not in {"lm", "ls"}}
@@ -374,7 +371,6 @@ def test_applied_then_dropped_is_gone_unless_shared(spec: dict[str, Any]) -> Non
 
 
 @given(SPECS, SPECS)
-@settings(deadline=None)
 def test_sets_of_fields_obey_the_laws_of_sets(left: dict[str, Any], right: dict[str, Any]) -> None:
     def fields(spec: dict[str, Any]) -> dict[str, Any]:
         entries = applied(None, thing(spec))["metadata"].get("managedFields", [{}])

@@ -1,0 +1,54 @@
+"""The moment in which slots change hands, and the new owner dies."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from pair_of_servers import fill, pair, run
+from redis_operator.redis import commands
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.errors import RedisError
+from redis_operator.redis.moving import Method, Pace
+from redis_operator.redis.slots import SlotSet
+from redis_operator.testing.servers import EngineBinary, Server
+
+pytestmark = pytest.mark.servers
+HALF = SlotSet.span(8192, 8191 + 128)
+
+
+class _Doomed:
+    """A link to a server that dies as soon as it has said that it owns slots."""
+
+    def __init__(self, link: Connection, server: Server) -> None:
+        self._link = link
+        self._server = server
+
+    async def run(self, command: Command[object], *, timeout: float) -> object:
+        return await self._link.run(command, timeout=timeout)
+
+    async def run_all(self, asked: list[Command[object]], *, timeout: float) -> list[object]:
+        answers = await self._link.run_all(asked, timeout=timeout)
+        if "NODE" in asked[0].arguments:
+            await self._server.kill()
+        return answers
+
+
+async def test_slots_are_given_up_only_when_a_replica_of_their_new_owner_would_claim_them(
+    binary: EngineBinary,
+) -> None:
+    """CL-06: where the engine itself tells nobody at once, the source is not told before."""
+    if binary.version.engine != "redis" or binary.version.major >= 7:
+        pytest.skip(f"{binary.name} tells everybody itself, and may die between two of them")
+    async with pair(binary) as found:
+        await fill(found, 2000)
+        found.links["target"] = _Doomed(found.links["target"], found.target)  # type: ignore[assignment]
+        with contextlib.suppress(RedisError):
+            await run(found, found.move(HALF), Method.SCRIPT, pace=Pace(slots=len(HALF)))
+        kept = await found.owned("source", "source")
+        nodes = await found.links["replica"].run(commands.cluster_nodes(), timeout=5)
+        heirs = (found.ids["target"], found.ids["replica"])
+        claimed = [node.slots for node in nodes if node.id in heirs]
+        assert claimed[0] | claimed[1] | kept >= HALF
