@@ -69,9 +69,9 @@ def _is_stuck(situation: Situation, node: Node) -> bool:
 
 
 def _unproven(situation: Situation) -> bool:
-    """Whether a pod of the new revision does not answer: it may be the revision that is wrong."""
+    """Whether a pod of the new revision does not run: it may be the revision that is wrong."""
     return any(
-        not situation.leaving(node.pod) and not outdated(situation, node.pod)
+        node.dead and not situation.leaving(node.pod) and not outdated(situation, node.pod)
         for node in situation.unreachable
     )
 
