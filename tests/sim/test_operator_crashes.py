@@ -37,6 +37,8 @@ BRIEFLY = {
     "slots left open": 2,
     "ghost node": 1,
     "StatefulSet orphaned its pods": 1,
+    "few slots move": 2,
+    "few slots move and their target dies": 1,
     "scale out": 1,
     "fewer replicas": 1,
     "live setting": 1,

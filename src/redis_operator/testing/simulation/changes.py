@@ -91,7 +91,50 @@ async def _until_moving(simulation: Simulation) -> None:
     raise Broken(simulation.explain("no slot was ever moved", await simulation.redis()))
 
 
+def _misplace(simulation: Simulation) -> None:
+    """Give a few slots with keys of the first shard to the second, as if it had always been so.
+
+    Moving them back is a move like any other, and short enough to be struck at every single step.
+    """
+    loser, winner = primary(simulation, 0), primary(simulation, 1)
+    slots = [slot for slot in sorted(loser.keys) if loser.keys[slot]][:_FEW]
+    bits = sum(1 << slot for slot in slots)
+    for server in mine(simulation):
+        server.table[loser.id].slots &= ~bits
+        server.table[winner.id].slots |= bits
+    for slot in slots:
+        winner.keys[slot] = loser.keys.pop(slot)
+    for shard in (0, 1):
+        follower, leader = replica(simulation, shard), primary(simulation, shard)
+        leader.offset += 1
+        follower.offset = leader.offset
+        follower.keys = {slot: dict(keys) for slot, keys in leader.keys.items()}
+
+
+def _few(*killed: int) -> Act:
+    """Let a few slots move from the second shard to the first; kill primaries meanwhile."""
+
+    async def act(simulation: Simulation) -> None:
+        _misplace(simulation)
+        await _until_moving(simulation)
+        for shard in killed:
+            simulation.kill(primary(simulation, shard).name)
+
+    return act
+
+
+def _balanced(simulation: Simulation) -> bool:
+    sizes = [len(s.slots) for s in mine(simulation) if s.is_primary]
+    return len(sizes) == 3 and max(sizes) - min(sizes) <= 1
+
+
+_FEW = 12
+
 CHANGES = (
+    Scenario("few slots move", _few(), _balanced, exact_slots=False),
+    Scenario("few slots move and their source dies", _few(1), _balanced, exact_slots=False),
+    Scenario("few slots move and their target dies", _few(0), _balanced, exact_slots=False),
+    Scenario("few slots move and both ends die", _few(0, 1), _balanced, exact_slots=False),
     Scenario("scale out", _change(shards=4), _count(8), exact_slots=False),
     Scenario("scale in", _change(shards=3), _count(6), base=database(shards=4), exact_slots=False),
     Scenario("out and back", _out_and_back, _count(6), exact_slots=False),
