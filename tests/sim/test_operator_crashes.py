@@ -42,6 +42,7 @@ BRIEFLY = {
     "scale out": 1,
     "fewer replicas": 1,
     "live setting": 1,
+    "setting that needs a restart": 1,
     "switchover": 2,
     "deletion": 2,
     "hibernate and wake": 1,

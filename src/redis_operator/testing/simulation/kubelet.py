@@ -271,7 +271,9 @@ class Kubelet:
     ) -> None:
         server = self._world.start(kept.name, address=kept.ip)
         server.engine, server.version = _software(kept.server.image)
-        server.config = dict(DEFAULTS) | _settings(files[_environment(pod)["CONFIG_FILE"]])
+        environment = _environment(pod)
+        shared, own = files[environment["CONFIG_FILE"]], environment.get("SETTINGS", "")
+        server.config = dict(DEFAULTS) | _settings(shared) | _settings(own)
         self._network.passwords[kept.name] = dict(users)
         self.volumes[kept.name].unsaved = True
         kept.booted = True
