@@ -376,8 +376,9 @@ class Database:
         )
 
     async def primary_of(self, shard: int) -> str:
+        """The pod that leads a shard, as the status says; empty when nobody does."""
         shards = (await self.status())["shards"]
-        return str(next(s["primary"] for s in shards if s["name"] == f"shard-{shard}"))
+        return str(next(s.get("primary", "") for s in shards if s["name"] == f"shard-{shard}"))
 
     async def wait_new_primary(self, shard: int, old: str, *, seconds: float = 30.0) -> str:
         """Wait until another pod leads a shard, and the status says so."""
