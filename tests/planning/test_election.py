@@ -59,6 +59,19 @@ def test_a_candidate_needs_links_with_a_majority_of_the_voters() -> None:
     assert "db-0-1 is not linked with db-0-0, db-1-0, db-2-0" in reason
 
 
+def test_a_candidate_must_be_known_as_a_replica_to_a_majority_of_the_voters() -> None:
+    """They would refuse it, and the engine would not ask again for four node timeouts."""
+    seen, now = observed()
+    candidate, primary = node(seen, "db-0-1").id, node(seen, "db-0-0").id
+    for pod, reason in (("db-1-0", None), ("db-2-0", "db-1-0, db-2-0 have not heard yet")):
+        peers = tuple(
+            replace(p, replica_of=None) if p.id == candidate else p for p in node(seen, pod).peers
+        )
+        seen = changed(seen, pod, peers=peers)
+        found = limitation(Situation(WANTED, seen, now), node(seen, "db-0-1"), primary)
+        assert (found is None) if reason is None else reason in str(found)
+
+
 @pytest.mark.parametrize(
     ("engine", "age", "over", "waits"),
     [

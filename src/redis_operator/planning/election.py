@@ -6,8 +6,6 @@ not. Nobody with less data is ever promoted over somebody with more who can be a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .ailments import memory_kill
 from .observed import Election, NodeId, Seen, Unreachable
 from .situation import Situation
@@ -101,7 +99,7 @@ def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | 
     killed = memory_kill(candidate.pod, situation.now, within=_OOM_REST_SECONDS)
     if killed:
         return f"{killed}: it is not hurried into the next kill"
-    return _unlinked(situation, candidate) or _too_soon(situation, candidate, primary)
+    return _unknown(situation, candidate, primary) or _too_soon(situation, candidate, primary)
 
 
 def synced(candidate: Seen, primary: Seen) -> bool:
@@ -126,16 +124,26 @@ def unsynced(candidate: Seen, primary: Seen) -> str | None:
     return None
 
 
-def _unlinked(situation: Situation, candidate: Seen) -> str | None:
-    """Voters answer over their own link to the candidate: without it the vote is lost. (trap 2)"""
-    linked: Sequence[Seen] = [
-        voter
-        for voter in situation.voters
-        if (view := situation.view(voter, candidate.id)) is not None and view.healthy
-    ]
-    apart = [voter.pod.name for voter in situation.voters if voter not in linked]
-    if apart and len(linked) < situation.quorum:
+def _unknown(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Why too few would vote for a replica, as far as it is known to them. (trap 2)
+
+    Voters answer over their own link to it, and only to one whom they know as a replica of that
+    primary. They hear of both within seconds; an election that was lost is not tried again for
+    four node timeouts.
+    """
+    apart, deaf = [], []
+    for voter in situation.voters:
+        view = situation.view(voter, candidate.id)
+        if view is None or not view.healthy:
+            apart.append(voter.pod.name)
+        elif view.replica_of != primary:
+            deaf.append(voter.pod.name)
+    if len(situation.voters) - len(apart) - len(deaf) >= situation.quorum:
+        return None
+    if apart:
         return f"{candidate.pod.name} is not linked with {', '.join(apart)}, whose votes it needs"
+    if deaf:
+        return f"{', '.join(deaf)} have not heard yet that {candidate.pod.name} is a replica"
     return None
 
 

@@ -49,6 +49,7 @@ async def test_a_replica_with_broken_files_copies_its_primary_anew(database: Any
     assert [name for name in claims if now[name] != claims[name]] == [f"data-{replica}"]
     pods = await cache.uids()
     assert [name for name in uids if pods[name] != uids[name]] == [replica]
+    await asyncio.sleep(3)  # until then not all have heard that it is a replica again
     await cache.crash(primary)  # what it copied is all there is now
     assert await cache.wait_new_primary(0, primary) == replica
     assert await cache.check(application) == []

@@ -10,7 +10,7 @@ from ..situation import Situation
 
 __all__ = ["assist", "fence_of"]
 
-_HEARS_SOON = 0.1
+_HEARS_SOON = 0.5
 _BY_EVIDENCE = {
     Evidence.REFUSED: Fence.PROCESS_GONE,
     Evidence.TERMINATED: Fence.CONTAINER_ENDED,
@@ -32,6 +32,7 @@ def assist(situation: Situation) -> Plan | None:
     if not gone:
         return None
     reasons, ready = [], []
+    soon = None
     for node in gone:
         fence = fence_of(situation, node)
         if fence is None:
@@ -40,10 +41,12 @@ def assist(situation: Situation) -> Plan | None:
         candidate, reason = best(situation, node)
         if candidate is None:
             reasons.append(reason)
+            if situation.replicas_of(node):
+                soon = _HEARS_SOON  # an outage: what is in the way may be gone at any moment
             continue
         ready.append((candidate, node, fence))
     if not ready:
-        return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
+        return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=soon)
     candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
     mode = _mode(situation, gone)
     if mode is None:

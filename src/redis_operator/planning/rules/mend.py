@@ -20,7 +20,11 @@ def mend(situation: Situation) -> Plan | None:
     serves and holds keys: the server then copies those. Files of a slot owner, or of a server
     that may be one, are never touched; the status says what a person can do. I1, I2
     """
-    broken = [node for node in situation.unreachable if node.pod.unloadable and node.dead]
+    broken = [
+        node
+        for node in situation.unreachable
+        if node.pod.unloadable and node.dead and not node.pod.deleting
+    ]
     blocked = []
     for node in broken:
         keeper = _keeper(situation, node)
