@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import statistics
 import time
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ _NODE_TIMEOUT = 5000
 _OPTIONS = {"cluster-node-timeout": str(_NODE_TIMEOUT)}
 _WRITES_PER_SECOND = 200
 _CLI_SECONDS = 150.0
+_SWITCHOVERS = 5
 
 
 def run() -> list[Row]:
@@ -151,18 +153,19 @@ async def _rebalance_by(peer: _Mover, server: Server) -> None:
 
 
 async def _switchovers(binary: EngineBinary) -> list[Row]:
-    ours = await _switchover(binary, by_operator=True)
-    plain = await _switchover(binary, by_operator=False)
+    """Compare the median of several: the engine looks ten times a second whether it may begin."""
+    ours = [await _switchover(binary, by_operator=True) for _ in range(_SWITCHOVERS)]
+    plain = [await _switchover(binary, by_operator=False) for _ in range(_SWITCHOVERS)]
     name = f"planned switchover: longest wait of a write, {binary.name}"
     return [
         better_if_less(
             f"{name}, CLUSTER FAILOVER",
-            ours.longest_wait * 1000,
-            plain.longest_wait * 1000,
+            statistics.median(moved.longest_wait for moved in ours) * 1000,
+            statistics.median(moved.longest_wait for moved in plain) * 1000,
             "ms",
             aim=1,
         ),
-        at_most(f"{name}: writes lost", ours.lost, "writes", limit=0),
+        at_most(f"{name}: writes lost", sum(m.lost for m in ours), "writes", limit=0),
     ]
 
 
