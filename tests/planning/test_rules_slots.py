@@ -20,7 +20,7 @@ from redis_operator.planning.actions import (
 )
 from redis_operator.planning.advice import Phase
 from redis_operator.planning.counting import Census
-from redis_operator.planning.observed import Observed
+from redis_operator.planning.observed import Observed, Role, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, even_shares
 from redis_operator.testing.cluster import Record, verbs
@@ -64,6 +64,38 @@ def test_the_target_of_a_move_dies_and_its_replica_holds_stray_keys() -> None:
     database.advance(0.5)
     database.world.kill(target.name)
     database.remove_pod(1, 0, comes_back_after=2.0)
+    assert database.reconcile(patience=60).settled
+    assert_serves_all(database)
+
+
+def test_no_key_is_moved_to_an_old_primary_that_has_not_heard_of_its_successor() -> None:
+    """CL-06: it comes back with a move still open, and would drop what it is given. I1, I14"""
+    database = whole_database()
+    source, target = database.server(0, 0), database.server(1, 0)
+    slot = next(s for s, keys in source.keys.items() if keys)
+    verbs.set_slot(target, slot, "IMPORTING", source.id)
+    verbs.set_slot(source, slot, "MIGRATING", target.id)
+    database.advance(0.5)
+    old = [(n.id, n.slots, n.config_epoch, n.open_slots) for n in database.observe().seen]
+    database.world.kill(target.name)
+    database.advance(0.1)
+    while not database.server(1, 1).is_primary:
+        database.reconcile(patience=1)
+    back, slots, epoch, opened = next(entry for entry in old if entry[0] == target.id)
+    database.world.start(target.name)
+    observed = database.observe()
+    nodes = tuple(
+        replace(
+            n, role=Role.PRIMARY, replica_of=None, slots=slots, config_epoch=epoch,
+            open_slots=opened,
+        )
+        if isinstance(n, Seen) and n.id == back
+        else n
+        for n in observed.nodes
+    )  # fmt: skip
+    advice = plan(database.wanted, replace(observed, nodes=nodes), database.world.now)
+    assert not any(isinstance(step, MoveSlots) for step in advice.steps)
+    assert any("db-1-0 has not heard yet" in reason for reason in advice.blocked)
     assert database.reconcile(patience=60).settled
     assert_serves_all(database)
 

@@ -259,6 +259,9 @@ class Situation:
     def unsettled_epochs(self) -> str | None:
         """Why no slot may change hands: two owners share an epoch, or one has not heard of another.
 
+        An old primary that has just come back takes slots as if nothing had happened, and drops
+        them with all their keys as soon as it hears that somebody leads in its place.
+
         The engine parts two owners by giving one of them the next epoch, and with it a claim
         stronger than that of a server that has just got a slot from it: which would then delete
         the slot's keys. Who takes a slot takes the next epoch it knows of, so it must know. I14
@@ -268,6 +271,10 @@ class Situation:
             other = by_epoch.setdefault(node.config_epoch, node)
             if other is not node:
                 return f"{other.pod.name} and {node.pod.name} share epoch {node.config_epoch}"
+        for node in self.seen:
+            lost = node.slots - self.owned.get(node.id, NO_SLOTS) if node.is_primary else NO_SLOTS
+            if lost:
+                return f"{node.pod.name} has not heard yet that slots {lost} are another's"
         highest = max(by_epoch, default=0)
         for node in self.voters:
             if node.current_epoch < highest:
