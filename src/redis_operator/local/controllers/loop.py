@@ -162,6 +162,7 @@ class ControlLoops:
                 ("pods", self._unscheduled),
                 ("nodes", self._all_unscheduled),
                 ("persistentvolumeclaims", self._all_unscheduled),
+                workers=1,  # two pods at a time would not see each other, and share a node
             ),
             self._controller(
                 "events", lambda view, _ns, _name, now: events.plan(view, now), ("namespaces", _one)
@@ -177,7 +178,7 @@ class ControlLoops:
         ]
 
     def _controller(
-        self, name: str, plan: _Plan, *watches: tuple[str, Trigger[Manifest]]
+        self, name: str, plan: _Plan, *watches: tuple[str, Trigger[Manifest]], workers: int = 2
     ) -> Controller:
         async def reconcile(key: Key) -> Outcome:
             changes = plan(self._caches, key[0], key[1], self._clock())
@@ -188,7 +189,7 @@ class ControlLoops:
             return outcome
 
         sources = [Watch(self._caches.informers[r], trigger) for r, trigger in watches]
-        return Controller(name, reconcile, sources, workers=2)
+        return Controller(name, reconcile, sources, workers=workers)
 
     def _tell_refused(self, resource: str, key: Key, step: Create, error: ApiError) -> None:
         """Tell on the object a controller works for what it may not create: nobody else would."""
