@@ -29,7 +29,7 @@ async def test_random_changes_and_kills_lose_nothing_that_was_promised(
     stored = {"storage": {"size": "1Gi"}, "durability": {"persistence": "aof"}}
     cache = await database(**stored)
     await cache.wait_ready()
-    crashes: list[int] = []  # how many writes were acknowledged by then
+    crashes: list[tuple[int, int]] = []  # how many writes were acknowledged before and after
     history: list[str] = []
     deadline = time.monotonic() + _SECONDS
     async with cache.under_load(writes_per_second=200) as application:
@@ -39,8 +39,9 @@ async def test_random_changes_and_kills_lose_nothing_that_was_promised(
             print(f"seed {_SEED}, {len(application.acknowledged)} writes: {step}", flush=True)
             match step:
                 case "crash":
-                    crashes.append(len(application.acknowledged))
+                    before = len(application.acknowledged)
                     await cache.crash(await cache.primary_of(chance.randrange(3)))
+                    crashes.append((before, len(application.acknowledged)))
                 case "delete":
                     await cache.delete_pods(chance.choice(sorted(await cache.pods())))
                 case "shards":
@@ -61,7 +62,7 @@ async def test_random_changes_and_kills_lose_nothing_that_was_promised(
     told = f"{len(numbers)} acknowledged, crashes after {crashes}, lost {lost}"
     print(told)
     # Only a crash costs writes, and only those that its replica did not have yet.
-    planned = [n for n in lost if not any(c - _ON_THE_WAY <= n <= c + 10 for c in crashes)]
+    planned = [n for n in lost if not any(a - _ON_THE_WAY <= n <= b + 10 for a, b in crashes)]
     assert planned == [], (told, history)
     assert len(lost) <= len(crashes) * _LOST_PER_KILL, (told, history)
     assert len(application.acknowledged) > _SECONDS * 20
