@@ -282,13 +282,14 @@ def test_probe_by_connection(world: World) -> None:
 
 def test_process_is_asked_to_end_and_may_clean_up(world: World) -> None:
     """The exit is seen in the last status before the pod goes."""
-    script = "trap 'sleep 0.5; exit 9' TERM; while :; do sleep 0.1; done"
+    script = "trap 'sleep 0.5; exit 9' TERM; echo hears; while :; do sleep 0.1; done"
     world.run_pod(
         "p",
         world.pod_spec(script, pod={"restartPolicy": "Never"}),
         finalizers=["contract.test/hold"],
     )
     world.running("p")
+    world.until("it can be asked", lambda: world.logs("p") == "hears\n")
     world.delete("pods/p").done()
     world.until("it has ended", lambda: "terminated" in status(world)["state"])
     assert status(world)["state"]["terminated"]["exitCode"] == 9
@@ -296,10 +297,11 @@ def test_process_is_asked_to_end_and_may_clean_up(world: World) -> None:
 
 
 def test_process_that_does_not_end_is_killed(world: World) -> None:
-    script = "trap '' TERM; while :; do sleep 0.1; done"
+    script = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
     world.run_pod("p", world.pod_spec(script, pod=pod), finalizers=["contract.test/hold"])
     world.running("p")
+    world.until("it is deaf", lambda: world.logs("p") == "deaf\n")
     world.delete("pods/p").done()
     world.until("it has ended", lambda: "terminated" in status(world)["state"])
     assert status(world)["state"]["terminated"]["exitCode"] == 137
