@@ -7,7 +7,6 @@ hash of what we want, and nobody has changed the object since we last looked, no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from hashlib import sha256
 from typing import Any, Final
 
@@ -74,17 +73,17 @@ def intent_hash(intent: Mapping[str, Any]) -> str:
 
 
 def stamped(intent: Mapping[str, Any], annotation: str) -> Manifest:
-    """Return the intent with its own hash as an annotation; stamping twice changes nothing."""
-    copy = deepcopy(dict(intent))
-    metadata = copy.setdefault("metadata", {})
-    annotations = metadata.get("annotations") or {}
-    annotations.pop(annotation, None)
-    if annotations:
-        metadata["annotations"] = annotations
-    else:
-        metadata.pop("annotations", None)
-    metadata["annotations"] = {**annotations, annotation: intent_hash(copy)}
-    return copy
+    """Return the intent with its own hash as an annotation; stamping twice changes nothing.
+
+    The intent itself stays as it is; all but its metadata is shared with what is returned.
+    """
+    metadata: Manifest = dict(intent.get("metadata") or {})
+    given = metadata.pop("annotations", None) or {}
+    others = {name: value for name, value in given.items() if name != annotation}
+    if others:
+        metadata["annotations"] = others
+    stamp = intent_hash({**intent, "metadata": metadata})
+    return {**intent, "metadata": {**metadata, "annotations": {**others, annotation: stamp}}}
 
 
 def applied(meta: ObjectMeta, annotation: str) -> Applied:
