@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import statistics
 import time
 
 from msgspec import Struct
@@ -16,7 +15,7 @@ from msgspec import Struct
 from bench.database import Database, engine, seeds_of, wait_ok
 from bench.keys import fill, keys_of
 from bench.missing import Missing
-from bench.rows import Row, at_most, better_if_less, stated
+from bench.rows import Row, at_most, better_if_less, no_longer, stated
 from bench.writer import Writer
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.observed import Role, Seen
@@ -29,7 +28,7 @@ _NODE_TIMEOUT = 5000
 _OPTIONS = {"cluster-node-timeout": str(_NODE_TIMEOUT)}
 _WRITES_PER_SECOND = 200
 _CLI_SECONDS = 150.0
-_SWITCHOVERS = 5
+_CLUSTERS = 5  # of three switchovers each
 
 
 def run() -> list[Row]:
@@ -153,44 +152,49 @@ async def _rebalance_by(peer: _Mover, server: Server) -> None:
 
 
 async def _switchovers(binary: EngineBinary) -> list[Row]:
-    """Compare the median of several: the engine looks ten times a second whether it may begin."""
-    ours = [await _switchover(binary, by_operator=True) for _ in range(_SWITCHOVERS)]
-    plain = [await _switchover(binary, by_operator=False) for _ in range(_SWITCHOVERS)]
+    """Compare several, taken in turn: a server may acknowledge the news at once, or after 40 ms."""
+    ours: list[_Moved] = []
+    plain: list[_Moved] = []
+    for _ in range(_CLUSTERS):
+        ours += await _switch_each(binary, by_operator=True)
+        plain += await _switch_each(binary, by_operator=False)
     name = f"planned switchover: longest wait of a write, {binary.name}"
     return [
-        better_if_less(
+        no_longer(
             f"{name}, CLUSTER FAILOVER",
-            statistics.median(moved.longest_wait for moved in ours) * 1000,
-            statistics.median(moved.longest_wait for moved in plain) * 1000,
+            [moved.longest_wait * 1000 for moved in ours],
+            [moved.longest_wait * 1000 for moved in plain],
             "ms",
-            aim=1,
         ),
         at_most(f"{name}: writes lost", sum(m.lost for m in ours), "writes", limit=0),
     ]
 
 
-async def _switchover(binary: EngineBinary, *, by_operator: bool) -> _Moved:
+async def _switch_each(binary: EngineBinary, *, by_operator: bool) -> list[_Moved]:
+    """Switch the primary of each shard of one cluster, one after the other."""
     async with Servers(binary, options=_OPTIONS) as servers:
         members = await servers.start(6)
         database = Database(members, shards=3, replicas=1, node_timeout_ms=_NODE_TIMEOUT)
         observed = await database.settle()
         await wait_ok(members, seconds=30)
-        replica = next(n for n in observed.seen if n.role is Role.REPLICA)
-        async with Writer(seeds_of(members), writes_per_second=1000) as writer:
-            await asyncio.sleep(1.0)
-            await writer.reset()
-            begun = time.perf_counter()
-            if by_operator:
-                database.want(switchover=Switchover(replica.pod.name))
-                await _until_primary(database, replica)
-            else:
-                server = next(s for s in members if s.address.host == replica.pod.ip)
-                await server.ask(commands.failover())
-            await asyncio.sleep(1.5)
-            took = time.perf_counter() - begun
-            report = await writer.finish()
+        moved = []
+        for replica in (node for node in observed.seen if node.role is Role.REPLICA):
+            async with Writer(seeds_of(members), writes_per_second=1000) as writer:
+                await asyncio.sleep(1.0)
+                await writer.reset()
+                begun = time.perf_counter()
+                if by_operator:
+                    database.want(switchover=Switchover(replica.pod.name))
+                    await _until_primary(database, replica)
+                else:
+                    server = next(s for s in members if s.address.host == replica.pod.ip)
+                    await server.ask(commands.failover())
+                await asyncio.sleep(1.5)
+                took = time.perf_counter() - begun
+                report = await writer.finish()
+            moved.append(_Moved(took, report.longest_wait_seconds, len(report.lost)))
         database.close()
-        return _Moved(took, report.longest_wait_seconds, len(report.lost))
+        return moved
 
 
 async def _until_primary(database: Database, wanted: Seen) -> None:

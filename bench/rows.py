@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,10 +15,13 @@ __all__ = [
     "at_most",
     "better_if_less",
     "better_if_more",
+    "no_longer",
     "show",
     "stated",
     "write",
 ]
+
+_RARE = 1.645  # standard deviations: once in twenty times by chance alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,24 @@ def better_if_less(name: str, ours: float, peer: float, unit: str, *, aim: float
     """Compare costs (seconds, bytes): the ratio is peer / ours."""
     ratio = peer / ours if ours else float("inf")
     return Row(name, ours, peer, unit, ratio, f">= {aim:g}x", ratio >= aim)
+
+
+def no_longer(name: str, ours: Sequence[float], peer: Sequence[float], unit: str) -> Row:
+    """Compare the medians of waits that chance makes short or long, on both sides alike.
+
+    Missed is the aim when ours are longer, and by more than chance explains.
+    """
+    one, other = statistics.median(ours), statistics.median(peer)
+    met = one <= other or _more_by_rank(ours, peer) < _RARE
+    return Row(name, one, other, unit, other / one, ">= 1x but for chance", met)
+
+
+def _more_by_rank(ours: Sequence[float], peer: Sequence[float]) -> float:
+    """How many standard deviations more pairs have ours as the greater one than would by chance."""
+    pairs = len(ours) * len(peer)
+    wins = sum((one > other) + (one == other) / 2 for one in ours for other in peer)
+    deviation = math.sqrt(pairs * (len(ours) + len(peer) + 1) / 12)
+    return (wins - pairs / 2) / deviation
 
 
 def better_if_more(name: str, ours: float, peer: float, unit: str, *, aim: float) -> Row:

@@ -3,7 +3,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bench.rows import at_least, at_most, better_if_less, better_if_more, show, stated, write
+from bench.rows import (
+    at_least,
+    at_most,
+    better_if_less,
+    better_if_more,
+    no_longer,
+    show,
+    stated,
+    write,
+)
 
 
 def test_a_cost_is_better_when_it_is_less_than_the_peers() -> None:
@@ -16,6 +25,14 @@ def test_a_rate_is_better_when_it_is_more_than_the_peers() -> None:
     row = better_if_more("rate", 300.0, 100.0, "per s", aim=3)
     assert (row.ratio, row.met) == (3.0, True)
     assert not better_if_more("rate", 299.0, 100.0, "per s", aim=3).met
+
+
+def test_waits_that_chance_makes_are_missed_only_when_chance_does_not_explain_them() -> None:
+    waits = [9.0, 25.0, 40.0, 42.0, 45.0, 46.0, 48.0, 50.0]
+    assert no_longer("gap", waits, waits, "ms").met
+    assert no_longer("gap", waits, [wait - 1 for wait in waits], "ms").met
+    row = no_longer("gap", [wait + 20 for wait in waits], waits, "ms")
+    assert (row.ours, row.peer, row.met) == (63.5, 43.5, False)
 
 
 def test_limits_without_a_peer_are_met_at_the_limit_itself() -> None:
