@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from redis_operator.api.redis import RedisStatus, ShardStatus
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import elections
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
-from redis_operator.planning.observed import Election, NodeId, Observed, Pod, Role, Seen
+from redis_operator.planning.observed import Election, NodeId, Observed, Peer, Pod, Role, Seen
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 
 KEY = ("default", "cache")
@@ -69,3 +70,16 @@ def test_a_new_process_learns_of_promotions_from_the_status(
     memories.learn(KEY, Observed(nodes=nodes, elections=found), ())
     second = memories.of(KEY, RedisStatus(shards=(shard,)), ())
     assert elections(second, nodes, 101.0) == remembered
+
+
+def test_a_new_process_learns_whose_data_are_whose_from_the_status_once() -> None:
+    """The status tells of the successor as soon as that leads; the dead one must not be unknown."""
+    memories = Memories(lambda: 100.0)
+    shard = ShardStatus(name="shard-0", primary="cache-0-0", node_id=ONE, replication_id="history")
+    first = memories.of(KEY, RedisStatus(shards=(shard,)), ())
+    assert first.histories == ((ONE, "history"),)
+    dead = Peer(id=ONE, ip="127.0.0.9", role=Role.PRIMARY)
+    successor = replace(_node("cache-0-1", TWO, None), peers=(dead,))
+    memories.learn(KEY, Observed(nodes=(successor,), histories=first.histories), ())
+    after = ShardStatus(name="shard-0", primary="cache-0-1", node_id=TWO, replication_id="next")
+    assert (ONE, "history") in memories.of(KEY, RedisStatus(shards=(after,)), ()).histories

@@ -100,7 +100,7 @@ def test_no_key_is_moved_to_an_old_primary_that_has_not_heard_of_its_successor()
     assert_serves_all(database)
 
 
-def _told_everybody_but_its_replica(database: SimulatedDatabase) -> tuple[int, SimulatedDatabase]:
+def told_everybody_but_its_replica(database: SimulatedDatabase) -> tuple[int, SimulatedDatabase]:
     """A target of a move has died when all had heard of its last slot, but not its replica."""
     source, target = database.server(0, 0), database.server(1, 0)
     slot = next(s for s, keys in source.keys.items() if keys)
@@ -124,7 +124,7 @@ def _told_everybody_but_its_replica(database: SimulatedDatabase) -> tuple[int, S
 
 def test_what_a_dead_owner_got_last_goes_to_the_replica_promoted_over_it() -> None:
     """CL-06: it has the keys and has not heard of the slot; all others say that the dead has it."""
-    slot, database = _told_everybody_but_its_replica(
+    slot, database = told_everybody_but_its_replica(
         whole_database(replace(WANTED, persistent=False))
     )
     database.remove_pod(1, 0, comes_back_after=2.0)
@@ -143,7 +143,7 @@ def test_what_a_dead_owner_got_last_goes_to_the_replica_promoted_over_it() -> No
 
 def test_nobody_inherits_who_is_not_known_to_have_followed_the_dead_owner() -> None:
     """I1: without memory of who was promoted over whom the slot is reported, and left."""
-    slot, database = _told_everybody_but_its_replica(
+    slot, database = told_everybody_but_its_replica(
         whole_database(replace(WANTED, persistent=False))
     )
     database.remove_pod(1, 0, comes_back_after=2.0)

@@ -7,11 +7,14 @@ import itertools
 from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, new_database, whole_database
+from planning.test_rules_slots import told_everybody_but_its_replica
 from redis_operator.api.redis import Phase, RedisStatus
 from redis_operator.planning import advice
+from redis_operator.planning.actions import InheritSlots
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.plan import plan
 from redis_operator.planning.status import Context, announcements, refused, status
-from redis_operator.redis.slots import NO_SLOTS
+from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
 
@@ -64,6 +67,28 @@ def test_a_dead_primary_is_degraded_and_named() -> None:
     assert found.phase is Phase.DEGRADED
     assert condition(found, "Degraded") == ("True", "Unreachable")
     assert any("db-0-0 is dead" in line for line in found.plan)
+
+
+def test_whose_data_a_shard_holds_is_told_until_nothing_is_a_dead_owners_any_more() -> None:
+    """An operator that begins anew learns from it who was promoted over whom. CL-06"""
+    database = whole_database(replace(WANTED, persistent=False))
+    before = told(database)
+    heir, dead = database.server(1, 1), database.server(1, 0).id
+    assert before.shards[1].node_id == dead
+    assert before.shards[1].replication_id == database.server(1, 0).replication_id
+    slot, _ = told_everybody_but_its_replica(database)
+    database.remove_pod(1, 0, comes_back_after=2.0)
+    while database.plan().rule != "inherit":
+        database.reconcile(patience=1)
+        before = told(database, before)
+    assert (before.shards[1].primary, before.shards[1].node_id) == ("db-1-1", dead)
+    histories = tuple((s.node_id, s.replication_id) for s in before.shards)
+    fresh = replace(database.observe(), elections=(), histories=histories)
+    (step,) = plan(database.wanted, fresh, database.world.now).steps
+    assert isinstance(step, InheritSlots)
+    assert (step.node.id, step.slots) == (heir.id, SlotSet([slot]))
+    database.reconcile()
+    assert told(database, before).shards[1].node_id == heir.id
 
 
 def test_lost_data_is_told_by_its_slots_until_somebody_decides() -> None:

@@ -211,6 +211,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ShardStatus.name": _f("Name of the shard's StatefulSet."),
     "ShardStatus.slots": _f("Slots it owns."),
     "ShardStatus.primary": _f("Pod of its primary."),
+    "ShardStatus.node_id": _f("Node id of the primary; of a dead one while slots are still its."),
+    "ShardStatus.replication_id": _f("Replication id of the data, as that node told it."),
     "ShardStatus.replicas": _f("Its replicas."),
     "ShardStatus.last_failover_time": _f("When its primary last changed."),
     "ReplicaStatus.pod": _f("Name of the pod."),

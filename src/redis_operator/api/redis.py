@@ -317,11 +317,17 @@ class ReplicaStatus(_Part, frozen=True, omit_defaults=False):
 
 
 class ShardStatus(_Part, frozen=True):
-    """One shard as last seen."""
+    """One shard as last seen.
+
+    `node_id` and `replication_id` are the primary's; a dead one's as long as slots are its, so that
+    it is known who was promoted over it.
+    """
 
     name: str
     slots: str = ""
     primary: str = ""
+    node_id: str = ""
+    replication_id: str = ""
     replicas: tuple[ReplicaStatus, ...] = ()
     last_failover_time: str = ""
 

@@ -1,8 +1,8 @@
 """What the operator remembers of a database from one look to the next, and nothing it cannot lose.
 
-Elections are remembered because engines dislike a second one too soon; after a restart of the
-operator the leaders and times in the status stand in. Whether a database was whole once is told by
-its status: its binding appears then and stays.
+Elections are remembered because engines dislike a second one too soon, histories because they tell
+who was promoted over whom; after a restart of the operator what the status says stands in. Whether
+a database was whole once is told by its status: its binding appears then and stays.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Memories:
             told=_told(told) if known is None else (),
             moving=moving,
             shadows=shadows,
-            histories=tuple(self._histories.get(key, {}).items()),
+            histories=tuple(self._histories.get(key, _histories(told)).items()),
             counted_at=self._censuses.get(key, Census()).at,
             stiff=self._stiff.get(key, frozenset()),
             introductions=self._introductions.get(key, ()),
@@ -96,7 +96,7 @@ class Memories:
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
             self._stiff[key] = self._stiff.get(key, frozenset()) | refused
-        known = self._histories.setdefault(key, {})
+        known = self._histories.setdefault(key, dict(observed.histories))
         known.update({n.id: n.replication.id for n in observed.seen if n.is_primary and n.slots})
         alive = {peer.id for node in observed.seen for peer in node.peers}
         for gone in known.keys() - alive - {node.id for node in observed.seen}:
@@ -141,6 +141,10 @@ def _told(status: RedisStatus) -> tuple[Told, ...]:
         for number, shard in numbered
         if number.isdecimal() and shard.primary
     )
+
+
+def _histories(status: RedisStatus) -> dict[NodeId, str]:
+    return {NodeId(shard.node_id): shard.replication_id for shard in status.shards if shard.node_id}
 
 
 def _moment(text: str) -> float:

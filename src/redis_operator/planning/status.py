@@ -154,15 +154,28 @@ def _shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
         primary = situation.by_id.get(leader) if leader is not None else None
         old = before.get(name)
         changed = old is not None and old.primary and primary and old.primary != primary.pod.name
+        node_id, replication_id = _history(situation, primary, old)
         yield ShardStatus(
             name=name,
             slots=str(situation.owned.get(leader, NO_SLOTS)) if leader is not None else "",
             primary=primary.pod.name if primary is not None else "",
+            node_id=node_id,
+            replication_id=replication_id,
             replicas=tuple(_replicas(situation, number, primary)),
             last_failover_time=context.now
             if changed
             else (old.last_failover_time if old is not None else ""),
         )
+
+
+def _history(
+    situation: Situation, primary: Seen | None, old: ShardStatus | None
+) -> tuple[str, str]:
+    """Return whose history a shard's data are; a dead owner's until its last slots are settled."""
+    owners = {claim.id for claim in situation.claims}
+    if old is not None and old.node_id in owners - situation.by_id.keys():
+        return old.node_id, old.replication_id
+    return (primary.id, primary.replication.id) if primary is not None else ("", "")
 
 
 def _is_going(situation: Situation, node: Node) -> bool:
