@@ -24,6 +24,8 @@ _RETRY_SECONDS = 0.002
 _TAGS_PER_WORKER = 64
 _SLOTS = 16384
 _BATCH = 500
+_READ_SECONDS = 10.0
+_READ_AGAIN_SECONDS = 0.2
 
 
 class Seeds(Struct, frozen=True):
@@ -234,34 +236,53 @@ class Application:
             task.result()
 
     async def verify(self) -> Report:
-        """Read every acknowledged write back."""
-        await self._learn_owners()
-        lost: list[str] = []
-        by_owner: dict[tuple[str, int], list[str]] = {}
-        for key in self.acknowledged:
-            by_owner.setdefault(self.owner_of(key_slot(key)), []).append(key)
-        for address, keys in by_owner.items():
-            try:
-                lost += await self._missing(address, keys)
-            except (OSError, TimeoutError, _Failed):
-                lost += keys  # what cannot be read now is not there for whoever needs it now
+        """Read every acknowledged write back, from whoever has it by now.
+
+        Who does not answer, or sends one elsewhere, may be about to be replaced: all is asked again
+        for a while. What cannot be read then is not there for whoever needs it.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _READ_SECONDS
+        lost, unread = await self._read(self.acknowledged)
+        while unread and loop.time() < end:
+            await asyncio.sleep(_READ_AGAIN_SECONDS)
+            missing, unread = await self._read(unread)
+            lost += missing
+        lost += unread
         return Report(
             self.sent, len(self.acknowledged), tuple(lost), self.longest_wait, self.retries
         )
 
-    async def _missing(self, address: tuple[str, int], keys: Sequence[str]) -> list[str]:
-        """Return those of the keys that their owner does not have."""
+    async def _read(self, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return which of the keys their owners do not have, and which nobody told of."""
+        await self._learn_owners()
         lost: list[str] = []
+        unread: list[str] = []
+        by_owner: dict[tuple[str, int], list[str]] = {}
+        for key in keys:
+            by_owner.setdefault(self.owner_of(key_slot(key)), []).append(key)
+        for address, asked in by_owner.items():
+            try:
+                for key, answer in await self._ask(address, asked):
+                    if isinstance(answer, Exception):
+                        unread.append(key)
+                    elif answer != key.encode():
+                        lost.append(key)
+            except (OSError, TimeoutError, _Failed):
+                unread += asked
+        return lost, unread
+
+    async def _ask(self, address: tuple[str, int], keys: Sequence[str]) -> list[tuple[str, object]]:
+        """Return what a server says each of the keys is."""
+        found: list[tuple[str, object]] = []
         peer = await _Peer.open(address, self.seeds)
         try:
             for start in range(0, len(keys), _BATCH):
                 batch = keys[start : start + _BATCH]
-                answers = await peer.ask_each("GET", batch)
-                pairs = zip(batch, answers, strict=True)
-                lost += [key for key, answer in pairs if answer != key.encode()]
+                found += zip(batch, await peer.ask_each("GET", batch), strict=True)
         finally:
             peer.close()
-        return lost
+        return found
 
     async def _learn_owners(self) -> None:
         for address in (*self.seeds.addresses, *self._addresses):

@@ -123,6 +123,15 @@ def _few(*killed: int) -> Act:
     return act
 
 
+async def _lose_target(simulation: Simulation) -> None:
+    """Let a few slots move; their target dies meanwhile and its pod is gone with its data."""
+    _misplace(simulation)
+    await _until_moving(simulation)
+    target = primary(simulation, 0).name
+    simulation.kill(target)
+    await simulation.delete_pod(target)
+
+
 def _balanced(simulation: Simulation) -> bool:
     sizes = [len(s.slots) for s in mine(simulation) if s.is_primary]
     return len(sizes) == 3 and max(sizes) - min(sizes) <= 1
@@ -135,6 +144,13 @@ CHANGES = (
     Scenario("few slots move and their source dies", _few(1), _balanced, exact_slots=False),
     Scenario("few slots move and their target dies", _few(0), _balanced, exact_slots=False),
     Scenario("few slots move and both ends die", _few(0, 1), _balanced, exact_slots=False),
+    Scenario(
+        "few slots move and their target's pod is lost",
+        _lose_target,
+        _balanced,
+        base=database(storage=False),
+        exact_slots=False,
+    ),
     Scenario("scale out", _change(shards=4), _count(8), exact_slots=False),
     Scenario("scale in", _change(shards=3), _count(6), base=database(shards=4), exact_slots=False),
     Scenario("out and back", _out_and_back, _count(6), exact_slots=False),

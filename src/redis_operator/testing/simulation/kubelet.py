@@ -135,6 +135,9 @@ class Kubelet:
             case Deleted(pod):
                 uid = pod["metadata"]["uid"]
                 self._latest.pop(uid, None)
+                if uid in self._wakes:
+                    self._wakes.pop(uid).set()  # not before: older news would give it a second life
+                return
         if uid in self._wakes:
             self._wakes[uid].set()
 
@@ -144,7 +147,9 @@ class Kubelet:
 
     async def _pause(self, uid: str, seconds: float) -> None:
         """Wait, unless something happens to the pod first."""
-        wake = self._wakes[uid]
+        wake = self._wakes.get(uid)
+        if wake is None:
+            return  # it is gone
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await wake.wait()
@@ -153,16 +158,15 @@ class Kubelet:
     # The life of a pod
 
     async def _live(self, uid: str) -> None:
-        pod = self._latest[uid]
+        pod = self._latest.get(uid)
+        if pod is None:
+            return  # gone before its node knew
         kept = self.kept.get(uid)
         if kept is None:
             kept = self.kept[uid] = self._new(pod)
         else:
             self._network.sandboxes.add(kept.ip)
-        try:
-            await self._until_deleted(uid, kept)
-        finally:
-            self._wakes.pop(uid, None)
+        await self._until_deleted(uid, kept)
         await self._end(uid, kept)
 
     def _new(self, pod: Manifest) -> KeptPod:
