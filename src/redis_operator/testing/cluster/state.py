@@ -73,6 +73,7 @@ class Server:
     version: str = "9.1.2"
     alive: bool = True
     stopped: bool = False  # alive but frozen: neither answers nor refuses
+    woken_at: float = -1e9  # when that was last over
     table: dict[str, Record] = field(default_factory=dict)
     current_epoch: int = 0
     last_vote_epoch: int = 0

@@ -1,7 +1,8 @@
 """Clients of a simulated database: they write as cluster clients do, and remember every answer.
 
 The ledger is the promise: what was acknowledged must be found again, unless its only copies died
-with a server that was killed before a replica had it.
+with a server that was killed before a replica had it, or was told to a server that had slept while
+another took its place: real ones acknowledge a few writes too before they hear of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..cluster.world import SimulatedCluster
 __all__ = ["Ledger", "Writer"]
 
 _REDIRECTIONS = 5
+_WAKING_SECONDS = 1.0
 
 
 @dataclass
@@ -153,4 +155,17 @@ class Writer:
             return False
         server.keys.setdefault(slot, {})[key] = value
         server.offset += len(key) + len(value)
+        if self._was_replaced(server, slot):
+            self._ledger.excused += 1
+            return False
         return True
+
+    def _was_replaced(self, server: Server, slot: int) -> bool:
+        """Tell whether a server that just woke up has not heard yet who leads in its place."""
+        if self._world.now - server.woken_at > _WAKING_SECONDS:
+            return False
+        return any(
+            other.is_primary and other.me.slots >> slot & 1 and other.me.epoch > server.me.epoch
+            for other in self._world.servers.values()
+            if other.alive and other.database == server.database
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from redis_operator.kube.verbs import Propagation
@@ -51,6 +52,14 @@ async def _kill_whole_shard(simulation: Simulation) -> None:
 async def _kill_two_primaries(simulation: Simulation) -> None:
     for name in [primary(simulation, 0).name, primary(simulation, 1).name]:
         simulation.kill(name)
+
+
+async def _freeze_primary(simulation: Simulation) -> None:
+    """Stop a primary until another leads in its place, and let it go on."""
+    name = primary(simulation).name
+    simulation.freeze(name)
+    await asyncio.sleep(12.0)
+    simulation.thaw(name)
 
 
 async def _delete_primary(simulation: Simulation) -> None:
@@ -139,6 +148,7 @@ HEALS = (
     Scenario("replica killed", _kill_replica),
     Scenario("whole shard killed", _kill_whole_shard),
     Scenario("two primaries killed", _kill_two_primaries),
+    Scenario("primary stands still and goes on", _freeze_primary),
     Scenario("primary's pod deleted", _delete_primary),
     Scenario("primary's pod deleted, in memory", _delete_primary, base=database(storage=False)),
     Scenario("replica's pod deleted", _delete_replica),

@@ -54,11 +54,7 @@ async def _freeze(simulation: Simulation, random: Random) -> str:
         return "nobody to freeze"
     name, seconds = random.choice(living), random.choice([1.0, 4.0, 12.0])
     simulation.freeze(name)
-
-    def thaw() -> None:
-        simulation.world.servers[name].stopped = False
-
-    asyncio.get_running_loop().call_later(seconds, thaw)
+    asyncio.get_running_loop().call_later(seconds, simulation.thaw, name)
     return f"{name} frozen for {seconds:g} s"
 
 

@@ -264,6 +264,11 @@ class Simulation:
         self.ledger.excuse(self.world.servers[name])
         self.world.servers[name].stopped = True
 
+    def thaw(self, name: str) -> None:
+        """Let a stopped process go on."""
+        server = self.world.servers[name]
+        server.stopped, server.woken_at = False, self.world.now
+
     async def delete_pod(self, name: str) -> None:
         """Delete a pod as a person does."""
         await self.client.delete(BUILT_IN_KINDS["pods"], (NAMESPACE, name))
