@@ -20,8 +20,11 @@ def after_look(before: Census, observed: Observed, now: float) -> Census:
     """Return what is known of the last count after one more look.
 
     A count without a silent server is worth something, so that it is not made over and over while
-    that one is away; when all answer again, it is made anew at once. I14
+    that one is away; when all answer again, it is made anew at once. Where nobody is there to be
+    asked, nothing was counted. I14
     """
+    if not observed.seen:
+        return before
     answered = len(observed.seen) == len(observed.nodes)
     if all(_is_home(observed, node) for node in observed.seen):
         return Census(now, answered)
