@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e campaign soak bench demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e explore campaign soak bench demo generate pins clean
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
@@ -49,7 +49,10 @@ contract: $(STAMP) ## the contract suite: on the embedded API server, or on KUBE
 e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E_FILES)
 
-campaign: $(STAMP) ## the long ones: exhaustive simulation, a thousand crashes, soak
+explore: $(STAMP) ## properties with examples that no run had before
+	EXPLORE=1 $(PYTHON) -m pytest -q -m "$(QUICK)" --timeout 1800 $$(grep -rl "^@given" tests)
+
+campaign: $(STAMP) explore ## the long ones: exhaustive simulation, a thousand crashes, soak
 	$(PYTHON) -m pytest -q -m campaign --timeout 3600 tests
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt

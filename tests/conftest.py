@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
 from redis_operator.testing.servers import find_engines
 
-# A busy machine is no reason to fail.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# A busy machine is no reason to fail, and the same code has the same examples every time;
+# `make explore` looks for new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.load_profile("explore" if os.environ.get("EXPLORE") else "same")
 
 # Files whose every case starts several servers. The quick suite runs them on the newest engine
 # and on one without atomic moves; the campaign runs them on all there are.

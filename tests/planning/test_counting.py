@@ -56,7 +56,7 @@ def test_keys_that_their_owner_has_as_well_are_not_rescued_over_and_over() -> No
 
 
 def test_a_database_that_sleeps_was_not_counted() -> None:
-    """CL-07: the stray key of a database that fell asleep right then is looked for when it wakes."""
+    """CL-07: a stray key of a database that fell asleep is looked for when it wakes."""
     asleep = replace(whole_database().observe(), nodes=())
     assert after_look(Census(), asleep, 1000.0) == Census()
     counted = Census(900.0)

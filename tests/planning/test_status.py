@@ -193,3 +193,21 @@ def test_pods_that_have_no_place_any_more_are_not_told_of_while_they_end() -> No
     assert [s.name for s in found.shards] == ["shard-0", "shard-1", "shard-2"]
     assert found.ready == "6/6"
     assert len(status(three, observed, Plan(), context).shards) == 4
+
+
+def test_pods_that_no_workload_wants_any_more_are_not_told_of_though_nobody_ended_them_yet() -> (
+    None
+):
+    database = whole_database(replace(WANTED, shards=4, replicas=1))
+    observed = database.observe()
+    context = Context(previous=told(database), generation=4, now="2030-01-01T00:00:00Z")
+    three = replace(WANTED, shards=3, replicas=1)
+    empty = tuple(
+        replace(node, slots=NO_SLOTS) if node.pod.shard == 3 else node for node in observed.seen
+    )
+    drained = replace(observed, nodes=empty)
+    assert len(status(three, drained, Plan(), context).shards) == 4
+    unwanted = replace(drained, workloads=tuple(w for w in observed.workloads if w.shard < 3))
+    found = status(three, unwanted, Plan(), context)
+    assert [s.name for s in found.shards] == ["shard-0", "shard-1", "shard-2"]
+    assert found.ready == "6/6"

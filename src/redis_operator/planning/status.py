@@ -179,9 +179,17 @@ def _history(
 
 
 def _is_going(situation: Situation, node: Node) -> bool:
-    """Whether a pod ends that has no place any more and owns nothing: it is not told of."""
+    """Whether a pod ends that has no place any more and owns nothing: it is not told of.
+
+    It ends as soon as no workload wants it, though nobody may have told it yet.
+    """
+    pod = node.pod
     owns = isinstance(node, Seen) and bool(node.slots)
-    return node.pod.deleting and situation.leaving(node.pod) and not owns
+    kept = any(
+        workload.shard == pod.shard and pod.ordinal < workload.pods and not workload.deleting
+        for workload in situation.observed.workloads
+    )
+    return situation.leaving(pod) and not owns and (pod.deleting or not kept)
 
 
 def _replicas(situation: Situation, shard: int, primary: Seen | None) -> Iterator[ReplicaStatus]:
