@@ -244,6 +244,29 @@ def test_a_roll_takes_replicas_first_and_hands_over_before_each_primary() -> Non
     assert_serves_all(database)
 
 
+@pytest.mark.parametrize("persistent", [True, False], ids=["on volumes", "in memory"])
+def test_a_shard_that_has_no_slots_yet_is_rolled_without_a_promotion(persistent: bool) -> None:
+    """Redis promotes nobody over a primary without slots, and slots wait until all are alike."""
+    database = whole_database(replace(WANTED, persistent=persistent))
+    for server in database.servers:
+        server.engine, server.version = "redis", "7.0.15"
+    four = replace(database.wanted, shards=4, engine="redis")
+    database.apply_spec(four, revision="1")
+    while database.plan().rule != "rebalance":
+        database.reconcile(patience=1)
+    for server in database.servers:
+        server.engine, server.version = "redis", "7.0.15"
+    database.apply_spec(four, revision="2")
+    for _ in range(60):
+        for step in database.plan().steps:
+            assert not (isinstance(step, Failover) and step.node.pod.startswith("db-3"))
+        database.reconcile(patience=1)
+    assert database.plan().settled, database.plan()
+    assert {pod.revision for pod in database.pods} == {"2"}
+    assert database.server(3, 0).slots or database.server(3, 1).slots
+    assert_serves_all(database)
+
+
 def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recovers() -> None:
     """IN-07"""
     database = whole_database()

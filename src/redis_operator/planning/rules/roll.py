@@ -162,6 +162,8 @@ def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
         return Plan(
             rule="roll", blocked=(f"{count}; {fresh}",), phase=Phase.UPDATING, again_after=0.5
         )
+    if primary.id not in situation.owned and not primary.keys:
+        return _replace(situation, [primary], f"{count}; {primary.pod.name} owns nothing yet")
     if situation.wanted.replicas and situation.replicas_of(primary.id):
         return hand_over(
             situation,

@@ -131,6 +131,8 @@ def failover(world: SimulatedCluster, server: Server, mode: str = "") -> None:
     present = primary is not None and primary.id == record.id
     if mode == "TAKEOVER":
         replication.take_over(world, server)
+    elif not record.slots and server.engine == "redis":
+        return  # it is never elected over somebody who owns nothing
     elif mode == "FORCE":
         replication.elect(world, server, force=True)
     elif not present or not server.link_up or record.fail or primary is None:
