@@ -122,7 +122,7 @@ def _send_update(world: SimulatedCluster, server: Server, sender: Server, claime
         if record.id == sender.id or not record.slots & claimed or record.epoch <= sender.me.epoch:
             continue
         known = sender.table.get(record.id)
-        if known is None or known.epoch > record.epoch:
+        if known is None or known.epoch >= record.epoch:
             continue
         known.epoch = record.epoch
         if known.id != sender.id:

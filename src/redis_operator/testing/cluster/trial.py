@@ -22,7 +22,7 @@ from .world import SimulatedCluster
 __all__ = ["Trial"]
 
 _HEALED_BY_THEN = 14  # passes after which frozen servers and cut networks are back
-_PATIENCE = 90
+_PATIENCE = 140
 
 
 @dataclass
