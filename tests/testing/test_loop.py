@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -91,3 +92,31 @@ def test_the_clock_may_start_elsewhere_than_zero():
         return asyncio.get_running_loop().time()
 
     assert run(now(), start=1000.0) == 1000.0
+
+
+def test_who_waits_for_a_moment_does_not_wake_just_before_it() -> None:
+    """Several who did would keep each other awake for ever, while the clock stands still."""
+    woken = 0
+
+    async def wait_until(moment: float, turns: int) -> None:
+        nonlocal woken
+        loop = asyncio.get_running_loop()
+        while loop.time() < moment:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(moment):
+                    await asyncio.Event().wait()
+            woken += 1
+            assert woken < 1000, "the clock stands still"
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+    async def be_busy() -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def wait_together() -> float:
+        await asyncio.gather(be_busy(), *(wait_until(314.5, turns) for turns in range(9)))
+        return asyncio.get_running_loop().time()
+
+    assert run(wait_together(), start=314.49999999998727) == 314.5
+    assert woken == 9

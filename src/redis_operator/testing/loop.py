@@ -16,6 +16,7 @@ time says `@pytest.mark.asyncio(loop_factories=["real"])`. Outside pytest, call 
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 _THREAD_POLL = 0.05
 _SOCKET_GRACE = 0.01
+_ROUNDING = 1e-6
 _OWN_DESCRIPTORS = 1  # the loop's self-pipe
 
 
@@ -88,8 +90,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = start
         self._in_threads = 0
         super().__init__(_JumpingSelector(self._jump, lambda: self._in_threads))
-        # Adding and taking away floats must not leave a timer one ulp in the future for ever.
-        self._clock_resolution = 1e-6
+
+    @property
+    def _clock_resolution(self) -> float:
+        """How early a timer may fire: not at all, or who waits for a moment would wait again."""
+        return math.ulp(self._now)
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, _: float) -> None:
+        """Leave it: the real clock's is no matter here."""
 
     def time(self) -> float:
         """Return the virtual time in seconds."""
@@ -119,6 +128,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if timeout is None:
             raise Deadlock(self._describe_waiting())
         self._now += timeout
+        # Adding and taking away floats must not leave a timer one ulp in the future for ever.
+        timers = getattr(self, "_scheduled", ())  # the loop's own heap
+        due = timers[0].when() if timers else self._now
+        if 0 < due - self._now < _ROUNDING:
+            self._now = due
 
     def _describe_waiting(self) -> str:
         lines = ["every task waits and nothing can wake one:"]
