@@ -297,3 +297,25 @@ def test_planning_is_total_over_nothing_at_all() -> None:
     advice = plan(WANTED, Observed(), 0.0)
     assert not advice.steps
     assert advice.blocked
+
+
+def test_a_map_that_gossip_will_never_put_right_is_told_with_what_helps() -> None:
+    """Who missed a move believes the old owner, if that one's epoch rose since. CL-29"""
+    database = whole_database()
+    old, new, deaf = database.server(0, 0), database.server(1, 0), database.server(2, 0)
+    slot = next(s for s in even_shares(3)[0] if not old.keys.get(s))
+    old.current_epoch = old.me.epoch = 9
+    for server in database.servers:
+        server.table[old.id].epoch = 9
+        if server is not deaf:
+            server.table[old.id].slots &= ~(1 << slot)
+            server.table[new.id].slots |= 1 << slot
+    database.advance(5.0)
+    expected = (
+        "db-2-0 takes slots of db-1-0 for db-0-0's, whose epoch is higher: "
+        "run CLUSTER BUMPEPOCH on db-1-0"
+    )
+    assert any(expected in reason for reason in database.plan().blocked), database.plan()
+    verbs.bump_epoch(new)
+    assert database.reconcile().settled
+    assert_serves_all(database)

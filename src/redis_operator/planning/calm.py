@@ -120,5 +120,25 @@ def _disagreement(situation: Situation) -> str | None:
             if view is None or not view.healthy:
                 return f"{node.pod.name} has no link to {owner.pod.name}"
             if view.slots != owner.slots:
-                return f"{node.pod.name} has not heard yet what {owner.pod.name} owns"
+                text = f"{node.pod.name} has not heard yet what {owner.pod.name} owns"
+                return _stuck_news(situation, node, owners) or text
+    return None
+
+
+def _stuck_news(situation: Situation, node: Seen, owners: list[Seen]) -> str | None:
+    """Say what helps when gossip alone will never put a server's map right.
+
+    Of two who may own a slot a server believes the one with the higher epoch, also when that one
+    gave the slot away and got its epoch for another reason.
+    """
+    for owner in owners:
+        for peer in node.peers:
+            believed = situation.by_id.get(peer.id)
+            if believed is None or believed is owner or not peer.slots & owner.slots:
+                continue
+            if not believed.slots & owner.slots and peer.config_epoch >= owner.config_epoch:
+                return (
+                    f"{node.pod.name} takes slots of {owner.pod.name} for {believed.pod.name}'s, "
+                    f"whose epoch is higher: run CLUSTER BUMPEPOCH on {owner.pod.name}"
+                )
     return None
