@@ -85,10 +85,12 @@ SAME = obj(generation=1, resource_version="1")
         (triggers.labels_changed, obj(labels={}), False),
         (triggers.annotations_changed, obj(annotations={"a": "b"}), True),
         (triggers.annotations_changed, obj(), False),
+        (triggers.lifetime_changed, obj(finalizers=("a",)), True),
+        (triggers.lifetime_changed, obj(generation=1, resource_version="2"), False),
     ],
     ids=[
         "spec changed", "only the status changed", "any change", "resync", "label", "empty labels",
-        "annotation", "no annotation",
+        "annotation", "no annotation", "finalizer", "nothing of its lifetime",
     ],
 )  # fmt: skip
 def test_predicates_count_what_they_name(predicate, new, counts):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
+from redis_operator.testing.simulation.process import Effect, Strike
 from redis_operator.testing.simulation.scenarios import formed
 from redis_operator.testing.simulation.system import Simulation, database, simulate
 
@@ -40,3 +42,29 @@ def test_a_move_that_servers_refuse_is_told_of_tried_again_with_pauses_and_then_
         simulation.check_end()
 
     simulate(run, seed=11, snapshot=formed(database()))
+
+
+def test_a_move_that_stands_still_is_not_news_all_the_time() -> None:
+    """A report that changes by the clock alone would bring about the next one at once."""
+    struck: list[Effect] = []
+
+    def lose_an_answer(effect: Effect) -> Strike | None:
+        if struck or not effect.kind.endswith("SETSLOT IMPORTING") or effect.number < 800:
+            return None
+        struck.append(effect)
+        return Strike.LOST_REPLY
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        simulation.journal.decide = lose_an_answer
+        await simulation.change(shards=4)
+        await asyncio.sleep(60.0)
+        simulation.check()
+        assert struck
+        effects = simulation.journal.effects
+        seconds = Counter(int(e.at) for e in effects if e.kind == "api PATCH redis/status")
+        assert max(seconds.values()) <= 20, seconds.most_common(5)
+        await simulation.until_ready(within=120.0)
+
+    simulate(run, seed=1, snapshot=formed(database()))

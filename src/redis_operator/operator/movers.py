@@ -46,6 +46,7 @@ class _Journey(Struct):
 
     moving: Moving
     begun: float
+    heard: float = 0.0  # when it last told of progress
     task: asyncio.Task[None] | None = None
     progress: Progress | None = None
 
@@ -127,8 +128,8 @@ class SlotMovers:
         told = [j.progress for j in found if j.progress is not None]
         total = sum(len(j.moving.slots) for j in found)
         moved = sum(len(p.slots_moved) for p in told)
-        begun = min(j.begun for j in found)
-        spent = asyncio.get_running_loop().time() - begun
+        # Until something was heard: by the clock a move that stands would be news all the time.
+        spent = max(j.heard for j in found) - min(j.begun for j in found)
         return ToldProgress(
             slots_moved=moved,
             slots_total=total,
@@ -206,6 +207,7 @@ class DatabaseMovers:
 
         def note(progress: Progress) -> None:
             journey.progress = progress
+            journey.heard = asyncio.get_running_loop().time()
 
         async with AsyncExitStack() as stack:
             source = await stack.enter_async_context(await servers.anew(action.source))

@@ -32,7 +32,17 @@ from redis_operator.runtime.lease import LeaseSettings, default_identity
 from redis_operator.runtime.manager import Manager
 from redis_operator.runtime.metrics import Metrics
 from redis_operator.runtime.server import HealthServer
-from redis_operator.runtime.triggers import itself
+from redis_operator.runtime.triggers import (
+    Predicate,
+    annotations_changed,
+    any_of,
+    generation_changed,
+    itself,
+    labels_changed,
+    lifetime_changed,
+    not_,
+    version_changed,
+)
 
 __all__ = ["add_databases", "make_manager"]
 
@@ -105,7 +115,7 @@ def add_databases(
         interval=settings.probe_interval,
         clock=clock,
     )
-    watches = [Watch(informer, itself) for informer in world.redises]
+    watches = [Watch(informer, itself, _by_others) for informer in world.redises]
     watches += [Watch(informer, _database) for informer in (*world.pods, *world.claims)]
     watches += [Watch(i, _database) for informers in world.children.values() for i in informers]
     controller = Controller(
@@ -119,6 +129,12 @@ def add_databases(
     manager.metrics.registry.register(DatabaseCollector(world.all_redises))
     manager.add(controller)
     return controller
+
+
+# What we write ourselves, the status, is no news: each report would bring about the next.
+_by_others: Predicate[Any] = any_of(
+    generation_changed, labels_changed, annotations_changed, lifetime_changed, not_(version_changed)
+)
 
 
 class _Slowest:

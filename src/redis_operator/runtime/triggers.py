@@ -23,6 +23,7 @@ __all__ = [
     "generation_changed",
     "itself",
     "labels_changed",
+    "lifetime_changed",
     "mapped",
     "not_",
     "owner",
@@ -100,6 +101,11 @@ def labels_changed(change: Change[Any]) -> bool:
 def annotations_changed(change: Change[Any]) -> bool:
     """Count only changes of annotations."""
     return _differ(change, lambda meta: _plain(meta.annotations))
+
+
+def lifetime_changed(change: Change[Any]) -> bool:
+    """Count only the beginning of a deletion, and finalizers that come and go."""
+    return _differ(change, lambda meta: (meta.deletion_timestamp, meta.finalizers or ()))
 
 
 def version_changed(change: Change[Any]) -> bool:
