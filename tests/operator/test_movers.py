@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from redis_operator.kube.meta import Key
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.planning.actions import At, RescueKeys
 from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.redis.moving import Progress
 from redis_operator.redis.slots import SlotSet
 from redis_operator.testing.loop import run
 
@@ -75,3 +77,23 @@ def test_keys_left_because_their_owner_has_them_too_are_left_for_a_while_and_no_
         assert movers.shadows(KEY) == ()
 
     run(main())
+
+
+def test_a_move_that_stands_still_tells_the_same_all_the_time() -> None:
+    async def play() -> None:
+        movers = SlotMovers(on_end=lambda _: None)
+
+        async def work(journey: Any) -> None:
+            await asyncio.sleep(10.0)
+            journey.note(Progress(100, SlotSet(range(50))))
+            await asyncio.sleep(1000.0)
+
+        movers.start(KEY, Moving(HERE, THERE, SlotSet(range(100))), work)
+        await asyncio.sleep(20.0)
+        told = movers.progress(KEY)
+        assert told is not None
+        assert told.seconds_left == 10
+        await asyncio.sleep(300.0)
+        assert movers.progress(KEY) == told
+
+    run(play())

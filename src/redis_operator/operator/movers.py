@@ -50,6 +50,10 @@ class _Journey(Struct):
     task: asyncio.Task[None] | None = None
     progress: Progress | None = None
 
+    def note(self, progress: Progress) -> None:
+        """Remember how far it has come, and when that was heard."""
+        self.progress, self.heard = progress, asyncio.get_running_loop().time()
+
 
 class _Shadow(Struct, frozen=True):
     """Slots whose stray keys their owner has as well, and until when that is believed."""
@@ -205,10 +209,6 @@ class DatabaseMovers:
     async def _travel(self, servers: Servers, action: MoveSlots, journey: _Journey) -> None:
         """Carry one move out, over connections of its own: a long command must not hide probes."""
 
-        def note(progress: Progress) -> None:
-            journey.progress = progress
-            journey.heard = asyncio.get_running_loop().time()
-
         async with AsyncExitStack() as stack:
             source = await stack.enter_async_context(await servers.anew(action.source))
             target = await stack.enter_async_context(await servers.anew(action.target))
@@ -224,7 +224,7 @@ class DatabaseMovers:
                 others=await servers.at_addresses(others),
                 replicas=await servers.at_addresses(replicas),
                 crowd=await _crowd(stack, servers, action, move),
-                on_progress=note,
+                on_progress=journey.note,
             )
 
     async def rescue(self, servers: Servers, action: RescueKeys) -> None:

@@ -44,7 +44,7 @@ from redis_operator.runtime.triggers import (
     version_changed,
 )
 
-__all__ = ["add_databases", "make_manager"]
+__all__ = ["add_databases", "by_others", "make_manager"]
 
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
@@ -115,7 +115,7 @@ def add_databases(
         interval=settings.probe_interval,
         clock=clock,
     )
-    watches = [Watch(informer, itself, _by_others) for informer in world.redises]
+    watches = [Watch(informer, itself, by_others) for informer in world.redises]
     watches += [Watch(informer, _database) for informer in (*world.pods, *world.claims)]
     watches += [Watch(i, _database) for informers in world.children.values() for i in informers]
     controller = Controller(
@@ -131,10 +131,10 @@ def add_databases(
     return controller
 
 
-# What we write ourselves, the status, is no news: each report would bring about the next.
-_by_others: Predicate[Any] = any_of(
+by_others: Predicate[Any] = any_of(
     generation_changed, labels_changed, annotations_changed, lifetime_changed, not_(version_changed)
 )
+"""What we write ourselves, the status, is no news: each report would bring about the next."""
 
 
 class _Slowest:

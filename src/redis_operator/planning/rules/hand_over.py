@@ -30,7 +30,7 @@ def hand_over(
     allowed = {replica.id for replica in among}
     reasons = list(situation.unfinished_moves[:1])
     if primary.id not in situation.owned:
-        reasons.append(f"{primary.pod.name} owns no slots: engines promote nobody over it")
+        reasons.append(f"{primary.pod.name} owns no slots: there is nothing to take over")
     if not situation.has_majority:
         reasons.append("no majority of slot owners answers")
     for replica in ranked(situation, primary.id):
