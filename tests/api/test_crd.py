@@ -13,6 +13,7 @@ import pytest
 from redis_operator.api import metadata, redis, version
 from redis_operator.api.crd import crds, redis_crd
 from redis_operator.api.describe import FIELDS, PLAIN_TEXT
+from redis_operator.local.apiserver.rules import compile_rules, evaluate
 
 ROOT = Path(__file__).parents[2]
 FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -96,3 +97,41 @@ def test_column_and_scale_paths_lead_to_fields() -> None:
                 if name in ("metadata", "creationTimestamp"):
                     break
                 found = found["properties"][name]
+
+
+def admission(spec: dict[str, Any]) -> list[str]:
+    """What an API server says of a spec by the rules of the CRD alone."""
+    [entry] = redis_crd()["spec"]["versions"]
+    document = {"metadata": {"name": "cache"}, "spec": {"mode": "Cluster", "shards": 3} | spec}
+    causes = evaluate(entry["schema"]["openAPIV3Schema"], document, None)
+    return [f"{cause.field}: {cause.message}" for cause in causes]
+
+
+RDB = {"storage": {"size": "1Gi"}, "durability": {"persistence": "rdb"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"config": {"maxmemory-policy": "allkeys-lru", "hz": 20}}, ""),
+        (RDB | {"config": {"save": "900 1 300 10"}}, ""),
+        (RDB | {"config": {"save": ""}}, "spec.config.save: must be pairs"),
+        (RDB | {"config": {"save": 60}}, "spec.config.save: must be pairs"),
+        ({"config": {"save": "900 1"}}, "spec.config.save: needs spec.durability.persistence"),
+        ({"config": {"appenddirname": "x"}}, "are set by the operator"),
+        ({"config": {"appendonly": "no"}}, "use spec.durability.persistence"),
+        ({"config": {"loadmodule": "/x.so"}}, "are refused"),
+    ],
+)
+def test_directives_that_are_not_the_owners_are_refused_at_admission(
+    spec: dict[str, Any], said: str
+) -> None:
+    causes = admission(spec)
+    assert len(causes) == bool(said), causes
+    assert all(said in cause and cause.startswith("spec.config: ") for cause in causes)
+
+
+def test_every_rule_of_the_crds_compiles() -> None:
+    for crd in crds().values():
+        [entry] = crd["spec"]["versions"]
+        assert compile_rules(entry["schema"]["openAPIV3Schema"], at="schema") == []

@@ -48,6 +48,8 @@ def test_storage_means_that_data_are_written_to_it() -> None:
     assert redis.spec.persistence is Persistence.AOF
 
 
+STORED: dict[str, Any] = {"storage": {"size": "1Gi"}}
+PERSISTENT = STORED | {"durability": {"persistence": "rdb"}}
 BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("IN-14 no shards", raw(shards=0), ["spec.shards"]),
     ("IN-14 two shards", raw(shards=2), ["spec.shards"]),
@@ -62,6 +64,15 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["spec.config.port", "spec.config.requirepass"],
     ),
     ("IN-17 unknown", raw(version="9.1", config={"no-such": "x"}), ["spec.config.no-such"]),
+    *(
+        (f"IN-17 {name} decides where the data are", raw(**PERSISTENT, config={name: "x"}), [path])
+        for name in ("appendfilename", "appenddirname", "dbfilename", "dir", "rdb-del-sync-files")
+        for path in (f"spec.config.{name}",)
+    ),
+    ("IN-17 save nothing", raw(**PERSISTENT, config={"save": ""}), ["spec.config.save"]),
+    ("IN-17 save never", raw(**PERSISTENT, config={"save": "  "}), ["spec.config.save"]),
+    ("IN-17 save without rdb", raw(**STORED, config={"save": "60 1"}), ["spec.config.save"]),
+    ("IN-17 save in memory", raw(config={"save": "60 1"}), ["spec.config.save"]),
     ("IN-17 huge", raw(config={"hz": "1" * 2**20}), ["spec.config.hz"]),
     ("IN-17 dangerous", raw(config={"loadmodule": "/x.so"}), ["spec.config.loadmodule"]),
     ("IN-18 newline in value", raw(config={"hz": "10\nport 1"}), ["spec.config.hz"]),

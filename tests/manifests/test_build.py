@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redis_operator.api.metadata import Metadata
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import Durability, Persistence, Redis
 from redis_operator.api.validation import load
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
@@ -312,10 +312,17 @@ texts = st.text(
 
 @given(st.dictionaries(st.sampled_from(["hz", "timeout", "notify-keyspace-events", "save"]), texts))
 def test_no_value_brings_in_another_directive(config: dict[str, str]) -> None:
-    spec = database(config=config).spec
-    [files] = by_kind(database(config=config), "ConfigMap")
+    durability = Durability(Persistence.RDB)
+    spec = msgspec.structs.replace(database().spec, config=config, durability=durability)
+    [files] = by_kind(msgspec.structs.replace(database(), spec=spec), "ConfigMap")
     found = {name for name, _ in parse(files["data"]["valkey-9.1.conf"])}
     assert found == set(directives(spec, V91))
+
+
+@pytest.mark.parametrize("name", ["appendfilename", "appenddirname", "dir", "dbfilename", "save"])
+def test_what_decides_where_data_are_reaches_no_file_however_it_came_here(name: str) -> None:
+    asked = msgspec.structs.replace(database(storage={"size": "1Gi"}).spec, config={name: "x"})
+    assert directives(asked, V91).get(name) != "x"
 
 
 def test_what_is_live_and_what_is_not_adds_up() -> None:

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from redis_operator.redis.directives import DANGEROUS, MANAGED
+
 from .describe import RESERVED_ENDING
 from .unbuilt import UNBUILT
 
-__all__ = ["RULES", "Rule", "rules_of"]
+__all__ = ["RULES", "SAVE_POINTS", "Rule", "rules_of"]
 
 
 class Rule(Struct, frozen=True):
@@ -34,6 +36,32 @@ class Rule(Struct, frozen=True):
 
 def _spec(field: str, rule: str, message: str) -> Rule:
     return Rule("RedisSpec", field, rule, message)
+
+
+SAVE_POINTS: Final = r"^\s*[0-9]+\s+[0-9]+(\s+[0-9]+\s+[0-9]+)*\s*$"
+"""What `save` may be: pairs of seconds and changes, at least one."""
+
+
+def _config(names: list[str], why: str) -> Rule:
+    """Refuse some directives. The list is known, so the cost is, however many the spec has."""
+    listed = ", ".join(f"'{name}'" for name in names)
+    return _spec(
+        "config",
+        f"!has(self.config) || ![{listed}].exists(name, name in self.config)",
+        f"spec.config: {', '.join(names)} {why}",
+    )
+
+
+def _refused_directives() -> list[Rule]:
+    instead = sorted(set(MANAGED.values()))
+    rules = [
+        _config(
+            sorted(name for name, field in MANAGED.items() if field == wanted),
+            "are set by the operator" + (f"; use {wanted}" if wanted else ""),
+        )
+        for wanted in instead
+    ]
+    return [*rules, _config(sorted(DANGEROUS), "are refused: they endanger the server or its data")]
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -77,6 +105,21 @@ RULES: Final[tuple[Rule, ...]] = (
         "!has(self.durability) || !has(self.durability.persistence) || "
         "self.durability.persistence == 'none' || has(self.storage)",
         "spec.durability.persistence: writing to disk needs spec.storage",
+    ),
+    *_refused_directives(),
+    _spec(
+        "config",
+        "!has(self.config) || !('save' in self.config) || "
+        "has(self.durability) && has(self.durability.persistence) && "
+        "self.durability.persistence in ['rdb', 'both']",
+        "spec.config.save: needs spec.durability.persistence rdb or both",
+    ),
+    _spec(
+        "config",
+        "!has(self.config) || !('save' in self.config) || "
+        f"string(self.config['save']).matches(r'{SAVE_POINTS}')",
+        "spec.config.save: must be pairs of seconds and changes, like 900 1 300 10; "
+        "to save nothing, use spec.durability.persistence",
     ),
     _spec(
         "hibernate",

@@ -21,6 +21,7 @@ from .describe import RESERVED_ENDING
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
 from .redis import Mode, Persistence, Redis, RedisSpec, RedisStatus
+from .rules import SAVE_POINTS
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
 from .unbuilt import unbuilt_in
@@ -32,6 +33,7 @@ MINIMUM_MEMORY = 96 * 2**20
 
 
 _ENDING = re.compile(RESERVED_ENDING.removesuffix("$") + r"\Z")
+_SAVE_POINTS = re.compile(SAVE_POINTS.removesuffix("$") + r"\Z", re.ASCII)
 
 
 @lru_cache(maxsize=1)
@@ -182,6 +184,21 @@ def _config(spec: RedisSpec) -> Iterator[Problem]:
             reason = f"is no directive of {spec.engine.value} {spec.version}"
         if reason is not None:
             yield Problem(f"spec.config.{name}", reason)
+    yield from _save(spec)
+
+
+def _save(spec: RedisSpec) -> Iterator[Problem]:
+    """Refuse a database that says it writes snapshots and never would."""
+    if "save" not in spec.config:
+        return
+    if spec.persistence not in (Persistence.RDB, Persistence.BOTH):
+        yield Problem("spec.config.save", "needs spec.durability.persistence rdb or both")
+    if not _SAVE_POINTS.match(str(spec.config["save"])):
+        yield Problem(
+            "spec.config.save",
+            "must be pairs of seconds and changes, like 900 1 300 10; "
+            "to save nothing, use spec.durability.persistence",
+        )
 
 
 def _resources(spec: RedisSpec) -> Iterator[Problem]:

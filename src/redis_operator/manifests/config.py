@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from redis_operator.api.redis import Persistence, RedisSpec
-from redis_operator.redis.config import Directive, Effect, effect, is_known, render
+from redis_operator.redis.config import Directive, Effect, effect, is_known, limitation, render
 from redis_operator.redis.defaults import default_of
 from redis_operator.redis.versions import Ability, Version, can
 
@@ -43,9 +43,16 @@ def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
     """Every directive a server of this version gets, by name."""
     found = _without_words(spec, version)
     for name, value in sorted(spec.config.items()):
-        if is_known(name, version):
+        if is_known(name, version) and _is_free(spec, name):
             found[name] = str(value)
     return found
+
+
+def _is_free(spec: RedisSpec, name: str) -> bool:
+    """Whether a directive is the owner's to set; validation refuses others before they get here."""
+    if name == "save":
+        return spec.persistence in (Persistence.RDB, Persistence.BOTH)
+    return limitation(name) is None
 
 
 def config_file(

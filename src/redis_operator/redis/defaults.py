@@ -25,7 +25,6 @@ active-defrag-threshold-upper 100
 active-expire-effort 1
 activedefrag no
 activerehashing yes
-aof-disable-auto-gc no
 aof-load-truncated yes
 aof-rewrite-incremental-fsync yes
 aof-timestamp-enabled no
@@ -100,7 +99,6 @@ prefetch-batch-max-size 16
 proc-title-template {title} {listen-addr} {server-mode}
 propagation-error-behavior ignore
 proto-max-bulk-len 536870912
-rdb-del-sync-files no
 rdb-save-incremental-fsync yes
 rdbcompression yes
 repl-backlog-ttl 3600

@@ -134,8 +134,8 @@ MEASURED: Final = {
 
 RESTART: Final = _words(
     """
-always-show-logo aof-rewrite-cpulist aof_rewrite_cpulist appenddirname appendfilename
-bgsave-cpulist bgsave_cpulist bio-cpulist bio_cpulist cluster-databases databases disable-thp
+always-show-logo aof-rewrite-cpulist aof_rewrite_cpulist bgsave-cpulist bgsave_cpulist
+bio-cpulist bio_cpulist cluster-databases databases disable-thp
 hash-seed io-threads io-threads-do-reads mptcp rdbchecksum rdma-completion-vector rdma-rx-size
 repl-mptcp server-cpulist server_cpulist set-proc-title socket-mark-id syslog-enabled
 syslog-facility syslog-ident tcp-backlog
@@ -158,7 +158,9 @@ WORDS_PER_LINE: Final = {
 MANAGED: Final = {
     **dict.fromkeys(_words("port tls-port bind bind-source-addr cluster-port"), ""),
     **dict.fromkeys(_words("unixsocket unixsocketperm unixsocketgroup rdma-bind rdma-port"), ""),
-    **dict.fromkeys(_words("dir dbfilename pidfile logfile daemonize supervised"), ""),
+    # Where the data are: a server that looks elsewhere after a restart finds none.
+    **dict.fromkeys(_words("dir dbfilename appendfilename appenddirname rdb-del-sync-files"), ""),
+    **dict.fromkeys(_words("pidfile logfile daemonize supervised"), ""),
     **dict.fromkeys(_words("cluster-enabled cluster-config-file protected-mode include"), ""),
     **dict.fromkeys(_words("cluster-announce-ip cluster-announce-port"), ""),
     **dict.fromkeys(_words("cluster-announce-bus-port cluster-announce-tls-port"), ""),
@@ -200,6 +202,7 @@ DANGEROUS: Final = {
     "watchdog-period": "the watchdog interrupts the server with signals",
     "key-load-delay": "it exists for the engine's own tests",
     "rdb-key-save-delay": "it exists for the engine's own tests",
+    "aof-disable-auto-gc": "old append-only files would fill the disk",
     "hash-seed": "a known seed lets clients slow the server down on purpose",
 }
 """Directives that are refused whoever asks, and why."""
