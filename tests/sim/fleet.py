@@ -32,12 +32,12 @@ class Fleet(Protocol):
 
 
 class SimulatedFleet:
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, engine: str = "valkey", version: str = "9.1.2") -> None:
         self.world = SimulatedCluster(seed=1)
         self.names = [f"s{i}" for i in range(count)]
         for name in self.names:
             server = self.world.add(name)
-            server.guarded = False
+            server.engine, server.version, server.guarded = engine, version, False
             server.config["cluster-node-timeout"] = str(int(NODE_TIMEOUT * 1000))
 
     async def call(self, index: int, *words: str | int) -> Any:

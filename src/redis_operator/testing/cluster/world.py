@@ -72,7 +72,7 @@ class SimulatedCluster:
         server.started_at = server.fail_since = self.now
         server.serves = False
         server.handshakes.clear()
-        server.link_up = False
+        server.link_up = server.synced = False  # nobody stands for election on old data unasked
         server.sync_done_at = server.election_at = None
         server.replication_id2 = ""
         if not server.persistent:
