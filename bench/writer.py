@@ -13,6 +13,8 @@ from asyncio.subprocess import PIPE, Process
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from redis_operator.testing.application import Application, Report, Seeds
 
 __all__ = ["Writer"]
@@ -53,14 +55,10 @@ class Writer:
     async def finish(self, seeds: Seeds | None = None) -> Report:
         """Stop writing, read everything back (from `seeds` when servers have moved) and tell."""
         await self._order({"do": "finish", **_told(seeds or self._seeds)})
-        told = await self._answer()
-        return Report(
-            sent=told["sent"],
-            acknowledged=told["acknowledged"],
-            lost=tuple(told["lost"]),
-            longest_wait_seconds=told["longest_wait_seconds"],
-            retries=told["retries"],
-        )
+        report = msgspec.convert(await self._answer(), Report)
+        if report.unfinished:
+            raise RuntimeError(f"{report.unfinished} writes were never acknowledged: {report}")
+        return report
 
     async def _order(self, order: dict[str, object]) -> None:
         assert self._process is not None
@@ -104,7 +102,7 @@ async def _serve() -> None:
     while line := await lines.readline():
         order = json.loads(line)
         if order["do"] == "reset":
-            application.longest_wait = 0.0
+            application.forget_waits()
             print("{}", flush=True)
             continue
         await application.stop()

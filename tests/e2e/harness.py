@@ -446,15 +446,17 @@ class Database:
             yield application
         finally:
             await application.stop()
+        assert application.unfinished == 0, f"{application.unfinished} writes wait for ever"
 
     async def fill(self, writes: int = 300) -> Application:
         """Write some data and return the application that remembers it."""
-        application = Application(await self.seeds(), writes_per_second=3000)
+        application = Application(await self.seeds(), writes_per_second=3000, keys_per_slot=8)
         application.start()
         await until(
             lambda: _enough(application, writes), seconds=30, what=f"{writes} writes", every=0.02
         )
         await application.stop()
+        assert application.unfinished == 0
         return application
 
     async def check(self, application: Application) -> list[str]:

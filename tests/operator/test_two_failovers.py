@@ -60,6 +60,7 @@ async def test_two_who_ask_for_a_failover_at_once_make_one_primary_and_lose_noth
         await application.stop()
         report = await application.verify()
         assert report.lost == (), report
+        assert report.unfinished == 0
         shard = [node for node in after.seen if node.pod.shard == primary.pod.shard]
         assert [node.pod.name for node in shard if node.slots] == [replica.pod.name]
         epochs = [node.config_epoch for node in after.seen if node.slots]

@@ -240,6 +240,10 @@ def _books(console: Console, acts: list[_Act]) -> int:
             str(act.slots_moved or "-"),
         )
     console.print(table)
+    stuck = [act.title for act in acts if act.report.unfinished]
+    if stuck:
+        console.print(f"[bold red]Writes were still waiting at the end of:[/] {stuck}")
+        return 1
     broken = [act.title for act in acts if act.planned and act.report.lost]
     if broken:
         console.print(f"[bold red]Acknowledged writes were lost in planned work:[/] {broken}")

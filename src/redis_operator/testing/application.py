@@ -1,14 +1,17 @@
 """An application under load: it writes all the time and remembers every acknowledged write.
 
-At the end it reads them back; one that is missing was promised and lost. It follows redirections,
-tries again for ever, and measures the longest time a single write had to wait: what a user of the
-database would notice of a failure or a change.
+Each worker writes growing numbers to keys of its own, and every write returns the value it
+replaces. A value that is missing, or older than the one acknowledged last, is a loss: it is noticed
+at the next write of that key, or when everything is read back at the end. The application follows
+redirections, retries for ever, and measures the longest time a single write waited, the writes
+included that are still waiting: what a user of the database would notice of a failure or a change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import hiredis
@@ -26,6 +29,7 @@ _SLOTS = 16384
 _BATCH = 500
 _READ_SECONDS = 10.0
 _READ_AGAIN_SECONDS = 0.2
+_FINISH_SECONDS = 10.0
 
 
 class Seeds(Struct, frozen=True):
@@ -40,13 +44,15 @@ class Seeds(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What the application saw."""
+    """What the application saw; a lost write is named `KEY=NUMBER`."""
 
     sent: int
     acknowledged: int
     lost: tuple[str, ...]
     longest_wait_seconds: float
     retries: int
+    unfinished: int
+    """Writes that were still waiting when the application stopped waiting for them."""
 
 
 class _Failed(Exception):  # noqa: N818 - one try of a write came to nothing
@@ -102,40 +108,42 @@ class _Peer:
 
 
 class _Worker:
-    """Writes keys of one part of the slots, one after another."""
+    """Writes growing numbers to keys of one part of the slots, one write after another."""
 
-    def __init__(self, application: Application, number: int, tags: Sequence[str]) -> None:
+    def __init__(self, application: Application, number: int, keys: Sequence[str]) -> None:
         self._application = application
-        self._number = number
-        self._tags = tags
+        self._keys = keys
         self._peers: dict[tuple[str, int], _Peer] = {}
-        self._random = random.Random(number)  # the order of tags is the same in every run
+        self._random = random.Random(number)  # the order of keys is the same in every run
         self._written = 0
+        self.began: float | None = None
+        """When the write that is waiting now was begun."""
 
     async def run(self) -> None:
         application = self._application
         loop = asyncio.get_running_loop()
         next_at = loop.time()
-        while not application.stopping:
-            tag = self._random.choice(self._tags)
-            key = f"{{{tag}}}:{self._number}:{self._written}"
-            self._written += 1
-            application.sent += 1
-            begun = loop.time()
-            done = await self._write(key, tag)
-            if done:
-                application.note(key, loop.time() - begun)
-            next_at = max(next_at + application.interval, loop.time() - 1.0)
-            await asyncio.sleep(max(0.0, next_at - loop.time()))
-        self.close()
+        try:
+            while not application.stopping:
+                key = self._random.choice(self._keys)
+                self._written += 1
+                application.sent += 1
+                self.began = loop.time()
+                before = await self._write(key, self._written)
+                application.note(key, self._written, before, loop.time() - self.began)
+                self.began = None
+                next_at = max(next_at + application.interval, loop.time() - 1.0)
+                await asyncio.sleep(max(0.0, next_at - loop.time()))
+        finally:
+            self.close()
 
-    async def _write(self, key: str, tag: str) -> bool:
-        """Write until it is acknowledged; false when told to stop before."""
-        slot = key_slot(tag)
+    async def _write(self, key: str, number: int) -> object:
+        """Write until it is acknowledged; return the value that was there before."""
+        slot = key_slot(key)
         address = self._application.owner_of(slot)
         while True:
             try:
-                return await self._try(address, key, slot)
+                return await self._try(address, key, number, slot)
             except _Moved as moved:
                 address = moved.address
                 self._application.learn(slot, address)
@@ -143,39 +151,38 @@ class _Worker:
             except (OSError, TimeoutError, _Failed):
                 self._drop(address)
                 self._application.avoid(address)
-                if self._application.stopping:
-                    return False
                 self._application.retries += 1
                 await asyncio.sleep(_RETRY_SECONDS)
                 address = self._application.any_address()
 
-    async def _try(self, address: tuple[str, int], key: str, slot: int) -> bool:
-        peer = self._peers.get(address)
-        if peer is None:
-            peer = self._peers[address] = await _Peer.open(address, self._application.seeds)
-        answer = await peer.ask("SET", key, key)
-        if answer == b"OK":
+    async def _try(self, address: tuple[str, int], key: str, number: int, slot: int) -> object:
+        peer = await self._peer(address)
+        answer = await peer.ask("SET", key, str(number), "GET")
+        if not isinstance(answer, Exception):
             self._application.learn(slot, address)
-            return True
-        text = str(answer)
-        word, _, rest = text.partition(" ")
+            return answer
+        word, _, rest = str(answer).partition(" ")
         if word in ("MOVED", "ASK"):
             host, _, port = rest.split()[1].rpartition(":")
             target = (host or address[0], int(port))
             if word == "MOVED":
                 raise _Moved(target)
-            return await self._ask_there(target, key)
-        raise _Failed(text)
+            return await self._ask_there(target, key, number)
+        raise _Failed(str(answer))
 
-    async def _ask_there(self, address: tuple[str, int], key: str) -> bool:
+    async def _ask_there(self, address: tuple[str, int], key: str, number: int) -> object:
+        peer = await self._peer(address)
+        await peer.ask("ASKING")
+        answer = await peer.ask("SET", key, str(number), "GET")
+        if isinstance(answer, Exception):
+            raise _Failed(str(answer))
+        return answer
+
+    async def _peer(self, address: tuple[str, int]) -> _Peer:
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = await _Peer.open(address, self._application.seeds)
-        await peer.ask("ASKING")
-        answer = await peer.ask("SET", key, key)
-        if answer == b"OK":
-            return True
-        raise _Failed(str(answer))
+        return peer
 
     def _drop(self, address: tuple[str, int]) -> None:
         peer = self._peers.pop(address, None)
@@ -196,25 +203,36 @@ class _Moved(Exception):  # noqa: N818 - a redirection is no failure
 
 
 class Application:
-    """Writes at a steady rate from several workers, each with slots of its own.
+    """Writes at a steady rate from several workers, each with slots and keys of its own.
 
     Since no two workers share slots, a shard that stands still holds up only its own writers.
+    `acknowledged` has every acknowledged write as `KEY=NUMBER`, in the order of their answers.
     """
 
     def __init__(
-        self, seeds: Seeds, *, writes_per_second: float = 500.0, workers: int = 12
+        self,
+        seeds: Seeds,
+        *,
+        writes_per_second: float = 500.0,
+        workers: int = 12,
+        keys_per_slot: int = 1,
     ) -> None:
         self.seeds = seeds
         self.interval = workers / writes_per_second
         self.sent = 0
         self.retries = 0
         self.stopping = False
+        self.unfinished = 0
         self.acknowledged: list[str] = []
-        self.longest_wait = 0.0
+        self._longest_wait = 0.0
+        self._numbers: dict[str, list[int]] = {}  # what each key was acknowledged to have, growing
+        self._lost: list[str] = []
         self._owners: dict[int, tuple[str, int]] = {}
         self._addresses: list[tuple[str, int]] = list(seeds.addresses)
         self._turn = 0
-        self._workers = [_Worker(self, n, _tags(n, workers)) for n in range(workers)]
+        self._workers = [
+            _Worker(self, n, _keys(_tags(n, workers), keys_per_slot)) for n in range(workers)
+        ]
         self._tasks: list[asyncio.Task[None]] = []
         self._refreshing: asyncio.Task[None] | None = None
 
@@ -222,41 +240,63 @@ class Application:
         """Begin to write."""
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
 
-    async def stop(self) -> None:
-        """Stop writing; a write that waits is given up and counts as not acknowledged."""
+    async def stop(self, *, patience_seconds: float = _FINISH_SECONDS) -> None:
+        """Begin no more writes and wait for those that are under way.
+
+        A write that is not acknowledged by then is unfinished: it counts with the time it waited.
+        """
         self.stopping = True
-        done, late = await asyncio.wait(self._tasks, timeout=10)
+        done, late = await asyncio.wait(self._tasks, timeout=patience_seconds)
+        self._longest_wait = self.longest_wait
+        self.unfinished = sum(worker.began is not None for worker in self._workers)
         for task in late:
             task.cancel()
         if self._refreshing is not None:
             self._refreshing.cancel()
             late.add(self._refreshing)
         await asyncio.gather(*late, return_exceptions=True)
+        self._tasks = []
         for task in done:
             task.result()
 
-    async def verify(self) -> Report:
-        """Read every acknowledged write back, from whoever has it by now.
+    @property
+    def longest_wait(self) -> float:
+        """The longest wait of a write so far, in seconds: of those that still wait, too."""
+        if not self._tasks:
+            return self._longest_wait
+        now = asyncio.get_running_loop().time()
+        waiting = (now - worker.began for worker in self._workers if worker.began is not None)
+        return max(self._longest_wait, *waiting, 0.0)
 
-        Who does not answer, or sends one elsewhere, may be about to be replaced: all is asked again
-        for a while. What cannot be read then is not there for whoever needs it.
+    def forget_waits(self) -> None:
+        """Measure waits from now on; a write that waits already counts from its own begin."""
+        self._longest_wait = 0.0
+
+    async def verify(self) -> Report:
+        """Read every key back, from whichever server owns it by now.
+
+        A server that does not answer, or redirects, may be about to be replaced: its keys are asked
+        for again for a while. What cannot be read then is not there for whoever needs it.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + _READ_SECONDS
-        lost, unread = await self._read(self.acknowledged)
+        unread = await self._read([key for key, numbers in self._numbers.items() if numbers])
         while unread and loop.time() < end:
             await asyncio.sleep(_READ_AGAIN_SECONDS)
-            missing, unread = await self._read(unread)
-            lost += missing
-        lost += unread
+            unread = await self._read(unread)
+        unreadable = [f"{key}={self._numbers[key][-1]}" for key in unread]
         return Report(
-            self.sent, len(self.acknowledged), tuple(lost), self.longest_wait, self.retries
+            sent=self.sent,
+            acknowledged=len(self.acknowledged),
+            lost=(*self._lost, *unreadable),
+            longest_wait_seconds=self.longest_wait,
+            retries=self.retries,
+            unfinished=self.unfinished,
         )
 
-    async def _read(self, keys: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return which of the keys their owners do not have, and which nobody told of."""
+    async def _read(self, keys: Sequence[str]) -> list[str]:
+        """Compare the keys with what was acknowledged; return those that could not be read."""
         await self._learn_owners()
-        lost: list[str] = []
         unread: list[str] = []
         by_owner: dict[tuple[str, int], list[str]] = {}
         for key in keys:
@@ -266,11 +306,19 @@ class Application:
                 for key, answer in await self._ask(address, asked):
                     if isinstance(answer, Exception):
                         unread.append(key)
-                    elif answer != key.encode():
-                        lost.append(key)
+                    else:
+                        self._compare(key, answer)
             except (OSError, TimeoutError, _Failed):
                 unread += asked
-        return lost, unread
+        return unread
+
+    def _compare(self, key: str, answer: object) -> None:
+        """Record as lost every write to a key that is newer than what the key holds."""
+        found = int(answer) if isinstance(answer, bytes) and answer.isdigit() else 0
+        numbers = self._numbers.get(key, [])
+        kept = bisect_right(numbers, found)
+        self._lost += [f"{key}={number}" for number in numbers[kept:]]
+        del numbers[kept:]
 
     async def _ask(self, address: tuple[str, int], keys: Sequence[str]) -> list[tuple[str, object]]:
         """Return what a server says each of the keys is."""
@@ -309,10 +357,12 @@ class Application:
 
     # What the workers share
 
-    def note(self, key: str, waited: float) -> None:
-        """Remember an acknowledged write."""
-        self.acknowledged.append(key)
-        self.longest_wait = max(self.longest_wait, waited)
+    def note(self, key: str, number: int, before: object, waited: float) -> None:
+        """Remember an acknowledged write, and compare the value it replaced."""
+        self._compare(key, before)
+        self._numbers.setdefault(key, []).append(number)
+        self.acknowledged.append(f"{key}={number}")
+        self._longest_wait = max(self._longest_wait, waited)
 
     def owner_of(self, slot: int) -> tuple[str, int]:
         """Return where a slot was last seen."""
@@ -341,6 +391,11 @@ class Application:
         self._owners[slot] = address
         if address not in self._addresses:
             self._addresses.append(address)
+
+
+def _keys(tags: Sequence[str], each: int) -> list[str]:
+    """Return the keys of a worker: some for each of its tags."""
+    return [f"{{{tag}}}:{n}" for n in range(each) for tag in tags]
 
 
 def _tags(number: int, workers: int) -> list[str]:
