@@ -5,6 +5,7 @@ import contextlib
 from typing import Any
 
 from redis_operator.local.forwarder import Forwarder, wanted
+from redis_operator.testing.loopback import free_host
 
 
 def service(address: str, port: int) -> dict[str, Any]:
@@ -43,14 +44,6 @@ async def ask(address: str, port: int) -> bytes:
     return answer
 
 
-async def free_port(address: str) -> int:
-    server = await asyncio.start_server(lambda _r, _w: None, address, 0)
-    port = int(server.sockets[0].getsockname()[1])
-    server.close()
-    await server.wait_closed()
-    return port
-
-
 def test_only_ready_addresses_stand_behind_a_service() -> None:
     table = wanted(
         [service("127.200.0.1", 6379)],
@@ -65,11 +58,10 @@ def test_a_headless_service_has_no_listener() -> None:
 
 async def test_connections_reach_the_backend_and_skip_one_that_is_gone() -> None:
     living, port = await answering("127.0.0.1", b"one")
-    address = "127.200.0.1"
-    entry = (address, await free_port(address))
+    entry = (free_host(), 6379)
     forwarder = Forwarder()
     try:
-        dead = ("127.0.0.2", port)
+        dead = (free_host(), port)
         assert await forwarder.update({entry: (dead, ("127.0.0.1", port))}) == {}
         for _ in range(3):
             assert await ask(*entry) == b"one?\n"
@@ -80,14 +72,15 @@ async def test_connections_reach_the_backend_and_skip_one_that_is_gone() -> None
 
 async def test_an_address_that_is_taken_is_reported_and_the_others_work() -> None:
     backend, port = await answering("127.0.0.1", b"one")
-    taken, taken_port = await answering("127.200.0.1", b"stranger")
-    other = ("127.200.0.2", await free_port("127.200.0.2"))
+    address = free_host()
+    taken, taken_port = await answering(address, b"stranger")
+    other = (free_host(), 6379)
     forwarder = Forwarder()
     try:
-        table = {("127.200.0.1", taken_port): (), other: (("127.0.0.1", port),)}
+        table = {(address, taken_port): (), other: (("127.0.0.1", port),)}
         failed = await forwarder.update(table)
-        assert list(failed) == [("127.200.0.1", taken_port)]
-        assert "cannot listen on 127.200.0.1" in failed["127.200.0.1", taken_port]
+        assert list(failed) == [(address, taken_port)]
+        assert f"cannot listen on {address}" in failed[address, taken_port]
         assert await ask(*other) == b"one?\n"
     finally:
         await forwarder.close()
@@ -96,7 +89,7 @@ async def test_an_address_that_is_taken_is_reported_and_the_others_work() -> Non
 
 
 async def test_a_service_without_ready_backends_resets_at_once() -> None:
-    entry = ("127.200.0.1", await free_port("127.200.0.1"))
+    entry = (free_host(), 6379)
     forwarder = Forwarder()
     await forwarder.update({entry: ()})
     try:

@@ -25,7 +25,8 @@ from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import LinkError, LoadingError, RedisError
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
-from redis_operator.testing.servers import EngineBinary, free_host
+from redis_operator.testing.loopback import free_host
+from redis_operator.testing.servers import EngineBinary
 
 PASSWORDS = Passwords("app-pw", "operator-pw", "replication-pw", "exporter-pw")
 OPERATOR = Credentials("operator", "operator-pw")

@@ -29,7 +29,8 @@ from redis_operator.redis.errors import (
     reply_error,
 )
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.servers import EngineBinary, Servers, free_host
+from redis_operator.testing.loopback import free_host
+from redis_operator.testing.servers import EngineBinary, Servers
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -16,7 +16,8 @@ from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, even_shares
 from redis_operator.testing.cluster import SimulatedCluster
 from redis_operator.testing.cluster.wire import answer
-from redis_operator.testing.servers import EngineBinary, Servers, free_host
+from redis_operator.testing.loopback import free_host
+from redis_operator.testing.servers import EngineBinary, Servers
 
 NODE_TIMEOUT = 0.8
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -30,8 +28,9 @@ from redis_operator.redis.commands import ping
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import LinkError, NoAuthError, RedisError
 from redis_operator.redis.versions import Version, parse_version
+from redis_operator.testing.loopback import free_host
 
-__all__ = ["EngineBinary", "Server", "Servers", "find_engines", "free_host"]
+__all__ = ["EngineBinary", "Server", "Servers", "find_engines"]
 
 _VERSION = re.compile(r"(redis|valkey|server).*?v=(\d+\.\d+\.\d+)", re.IGNORECASE)
 _PORT = 6379
@@ -86,17 +85,6 @@ def find_engines() -> tuple[EngineBinary, ...]:
         if version is not None:
             found.setdefault(version, EngineBinary(version, path))
     return tuple(sorted(found.values()))
-
-
-def free_host(port: int = _PORT) -> str:
-    """A loopback address where nobody listens on the port or on its bus port."""
-    for _ in range(1000):
-        host = f"127.{random.randint(64, 250)}.{random.randint(1, 250)}.{random.randint(1, 250)}"
-        with contextlib.suppress(OSError), socket.socket() as client, socket.socket() as bus:
-            client.bind((host, port))
-            bus.bind((host, port + 10000))
-            return host
-    raise RuntimeError("no free loopback address was found in 1000 tries")
 
 
 class Server:

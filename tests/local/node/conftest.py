@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,16 +14,14 @@ from redis_operator.kube.errors import KubeError
 from redis_operator.kube.objects import NAMESPACES
 from redis_operator.local.apiserver.server import ApiServer
 from redis_operator.local.apiserver.store import Store
-
-_ranges = itertools.count()
+from redis_operator.testing.loopback import free_subnet
 
 
 @pytest.fixture
 async def bare_world(tmp_path: Path) -> AsyncIterator[World]:
     """A world whose agent is not started yet."""
     server = ApiServer(Store(), clock=lambda: datetime.now(UTC))
-    network = f"127.{100 + next(_ranges) % 100}.0.0/24"
-    world = World(server, tmp_path / "node", network)
+    world = World(server, tmp_path / "node", free_subnet())
     for name in ("default", "kube-node-lease"):
         with contextlib.suppress(KubeError):
             await world.client.create(NAMESPACES.plain(), {"metadata": {"name": name}})

@@ -18,6 +18,7 @@ from redis_operator.local.node.agent import NodeAgent
 from redis_operator.local.node.hooks import LogOptions
 from redis_operator.local.node.mounts import Mode
 from redis_operator.local.node.nodes import NodeSpec
+from redis_operator.testing.loopback import held_number
 
 
 def container(name: str = "main", script: str | None = None, **more: Any) -> dict[str, Any]:
@@ -51,9 +52,11 @@ class World:
         self._task: asyncio.Task[None] | None = None
 
     async def start_agent(self, **options: Any) -> NodeAgent:
-        specs = [NodeSpec(name=f"node-{n}", address=f"127.0.1.{n}") for n in (1, 2)]
+        number = held_number()
+        specs = [NodeSpec(name=f"node-{n}", address=f"127.{number}.254.{n}") for n in (1, 2)]
         client = Client(InProcessTransport(self.server), field_manager="kubelet")
-        options = {"addresses": self.network, "mode": None, "instance": "test"} | options
+        own = {"addresses": self.network, "instance": f"test-{number}"}
+        options = own | {"mode": None} | options
         self.agent = NodeAgent(client, data_dir=self.data_dir, nodes=specs, **options)
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.wait_ready())
@@ -76,8 +79,11 @@ class World:
             await self._task
 
     async def close(self) -> None:
+        """End everything, also what a failed start or test left behind."""
         if self.agent is not None:
-            await self.kill_agent()
+            assert self._task is not None
+            self._task.cancel()
+            await asyncio.wait({self._task})
             await self.agent.shutdown(grace=0.2)
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -105,6 +111,38 @@ class World:
         except TimeoutError:
             events = [f"{e['reason']}: {e['message']}" for e in await self.events(name)]
             raise AssertionError(f"{name}: {last.get('status')}\n{events}") from None
+
+    async def until_quiet(
+        self, name: str = "p", condition: Callable[[dict[str, Any]], Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the pod once it is ready (or a condition holds) and the agent is done with it.
+
+        That is: the agent has seen the pod as it is, and has written all that it knows.
+        """
+        assert self.agent is not None
+        wanted = await self.until(condition or is_ready, name)
+        async with asyncio.timeout(10):
+            while True:
+                seen = self.agent._cluster.pods.cache.get(("default", name))
+                if seen is not None and (condition or is_ready)(seen):
+                    break
+                await asyncio.sleep(0.01)
+            runner = self.agent._runners.get(wanted["metadata"]["uid"])
+            while True:
+                if runner is None or all(one.container.attempt >= 0 for one in runner.runners):
+                    break
+                await asyncio.sleep(0.01)
+        if runner is not None:
+            await runner.publish()
+        return await self.get(name)
+
+    async def until_logged(self, text: str, name: str = "p") -> None:
+        """Return once a container has printed a text."""
+        async with asyncio.timeout(10):
+            while True:
+                if text in await self.log(name):
+                    return
+                await asyncio.sleep(0.01)
 
     async def until_gone(self, name: str = "p", timeout: float = 10) -> None:
         async with asyncio.timeout(timeout):

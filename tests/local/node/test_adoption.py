@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import uuid
 from pathlib import Path
 
 import msgspec
@@ -29,13 +30,13 @@ def keeper_pid(data_dir: Path) -> int:
     return int(msgspec.json.decode((data_dir / "keeper/keeper").read_bytes())["pid"])
 
 
-def marked() -> list[str]:
-    """Every process of this machine that carries a container's mark and this test's."""
+def marked(word: str) -> list[str]:
+    """The processes that carry a container's mark and a word of this test alone."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             environ = (process / "environ").read_bytes()
-            if f"{MARK}=".encode() in environ and b"STRAY_TEST=yes" in environ:
+            if f"{MARK}=".encode() in environ and f"STRAY_TEST={word}".encode() in environ:
                 found.append(process.name)
     return found
 
@@ -48,16 +49,14 @@ async def test_pods_go_on_without_their_agent_and_are_adopted(
     try:
         await world.start_agent(mode=mode)
     except ModeError as error:
-        world.agent = None
         pytest.skip(str(error))
     await world.create(pod("p", container("main", "echo first; sleep 600")))
-    before = await world.until(is_ready)
+    before = await world.until_quiet()
     pids = family(world.data_dir)
     await world.kill_agent()
     assert [start_ticks(pid) is not None for pid in pids] == [True]
     await world.start_agent(mode=mode)
-    await asyncio.sleep(0.2)
-    after = await world.get()
+    after = await world.until_quiet()
     assert family(world.data_dir) == pids
     assert status_of(after) == status_of(before)
     assert after["status"]["podIP"] == before["status"]["podIP"]
@@ -98,7 +97,8 @@ async def test_pod_that_was_deleted_meanwhile_is_ended(bare_world: World) -> Non
 async def test_everything_killed_leaves_no_stray_and_starts_again(bare_world: World) -> None:
     world = bare_world
     await world.start_agent()
-    env = [{"name": "STRAY_TEST", "value": "yes"}]
+    word = uuid.uuid4().hex
+    env = [{"name": "STRAY_TEST", "value": word}]
     script = "setsid sleep 600 & setsid sleep 601 & sleep 602"
     await world.create(pod("p", container("main", script, env=env)))
     first = await world.until(is_ready)
@@ -109,18 +109,19 @@ async def test_everything_killed_leaves_no_stray_and_starts_again(bare_world: Wo
     assert found["metadata"]["uid"] == first["metadata"]["uid"]
     await world.kill_agent()
     assert world.agent is not None
+    assert len(marked(word)) == 4
     await world.agent.shutdown(grace=0.1)
-    assert marked() == []
+    assert marked(word) == []
     world.agent = None
 
 
 async def test_shutdown_keeps_pods_and_the_next_agent_starts_them(bare_world: World) -> None:
     world = bare_world
     agent = await world.start_agent()
-    script = "trap 'exit 0' TERM; while :; do sleep 0.01; done"
+    script = "trap 'exit 0' TERM; echo trapped; while :; do sleep 0.01; done"
     await world.create(pod("p", container("main", script)))
     before = await world.until(is_ready)
-    await asyncio.sleep(0.1)
+    await world.until_logged("trapped")
     await world.kill_agent()
     await agent.shutdown(grace=5)
     await world.start_agent()
@@ -134,15 +135,15 @@ async def test_powered_off_node_falls_silent_and_comes_back(world: World) -> Non
     script = "trap 'echo goodbye' TERM; sleep 600"
     await world.create(pod("p", container("main", script)))
     await world.create(pod("q", nodeName="node-2"))
-    before = await world.until(is_ready)
+    before = await world.until_quiet()
     await world.until(is_ready, "q")
     pids = family(world.data_dir)
     await world.agent.stop_node("node-1")
     assert sum(start_ticks(pid) is not None for pid in pids) == 1
     assert (await world.get())["status"] == before["status"]
     await world.delete()
-    await asyncio.sleep(0.1)
-    assert (await world.get())["metadata"]["deletionTimestamp"]
+    deleted = await world.until_quiet(condition=lambda p: p["metadata"].get("deletionTimestamp"))
+    assert deleted["status"] == before["status"]
     await world.agent.start_node("node-1")
     await world.until_gone()
     assert is_ready(await world.get("q"))
@@ -156,6 +157,7 @@ async def test_pods_of_a_node_that_was_powered_off_start_anew(world: World) -> N
     await world.agent.start_node("node-1")
     found = await world.until(lambda p: status_of(p)["restartCount"] == 1 and is_ready(p))
     assert found["status"]["podIP"] != before["status"]["podIP"]
+    assert status_of(found)["lastState"]["terminated"]["exitCode"] == 137
     with pytest.raises(NodeError, match=r"there is no node nope; there is: node-1, node-2"):
         await world.agent.stop_node("nope")
 
@@ -184,3 +186,29 @@ async def test_forced_deletion_ends_the_processes_too(world: World) -> None:
             if start_ticks(pid) is None:
                 break
             await asyncio.sleep(0.02)
+
+
+async def test_power_cut_while_a_container_starts_leaves_nothing_running(world: World) -> None:
+    """The start is under way when the power goes: it counts as started."""
+    assert world.agent is not None
+    for number in range(10):
+        await world.create(pod(f"p{number}"))
+    await world.until(lambda p: p["status"].get("podIP"), "p0")
+    await world.agent.stop_node("node-1")
+    assert [pid for pid in family(world.data_dir) if start_ticks(pid) is not None] == []
+    await world.agent.start_node("node-1")
+    for number in range(10):
+        await world.until(is_ready, f"p{number}", timeout=30)
+
+
+async def test_agent_that_cannot_begin_leaves_no_connection_behind(
+    bare_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise ModeError("no mode is possible here")
+
+    monkeypatch.setattr("redis_operator.local.node.agent.choose_mode", refuse)
+    with pytest.raises(ModeError):
+        await bare_world.start_agent()
+    assert bare_world.agent is not None
+    assert bare_world.agent._processes._socket is None

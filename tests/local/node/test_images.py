@@ -11,6 +11,7 @@ from redis_operator.local.node.images import Images, Program, find_programs
 from redis_operator.local.node.processes import version_line
 from redis_operator.local.node.references import parse_reference
 from redis_operator.local.node.shims import shim_text, write_shims
+from redis_operator.testing.loopback import free_host
 
 IMAGES = Images(
     [
@@ -194,8 +195,8 @@ def test_clients_find_the_pods_own_server(
 @pytest.mark.servers
 async def test_bound_server_connects_from_its_own_address(tmp_path: Path) -> None:
     """What a cluster's peers see of a server must be its own address, not 127.0.0.1."""
-    images = Images.discover(ask=version_line)
-    write_shims(tmp_path, images.resolve("valkey:9.1"), address="127.98.3.4")
+    images, address = Images.discover(ask=version_line), free_host(7099)
+    write_shims(tmp_path, images.resolve("valkey:9.1"), address=address)
     peer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -211,7 +212,7 @@ async def test_bound_server_connects_from_its_own_address(tmp_path: Path) -> Non
     )  # fmt: skip
     try:
         async with asyncio.timeout(10):
-            assert await peer == "127.98.3.4"
+            assert await peer == address
     finally:
         server.kill()
         await server.wait()

@@ -1,7 +1,8 @@
 """Loopback addresses for pods: each pod has one of its own, and a new pod gets another.
 
-Addresses are handed out round the range, so that one that was given back rests as long as can be:
-a client that still holds the address of a dead pod must not reach its successor by chance.
+Addresses are allocated round-robin, and a released address is not leased again for a while, so
+that a client that still has the address of a dead pod does not reach another pod by chance. Only
+when every other address is taken is a released one reused early, the one released first.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from .errors import AddressError
 __all__ = ["AddressPool", "can_bind", "listening_addresses"]
 
 _LOOK_EVERY = 1.0
+_COOL_DOWN = 60.0
 
 
 class AddressPool:
     """The addresses of one instance, out of one loopback network.
 
-    `state` remembers where the round stands, so that it goes on after a restart.
+    `state` is the file with the position in the range, so that the next agent goes on from there.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class AddressPool:
         self._is_free = is_free or self._look
         self._clock = clock
         self._leased: set[str] = set()
+        self._released: dict[str, float] = {}  # when each was released, the first one first
         self._busy: set[str] = set()
         self._looked = -_LOOK_EVERY
         self._next = self._read()
@@ -68,31 +71,49 @@ class AddressPool:
 
     def lease(self) -> str:
         """Return a free address and keep it until it is released."""
+        self._end_cool_downs()
         size = self._network.num_addresses
         for step in range(size):
             position = (self._next + step) % size
             address = str(self._network[position])
-            if position % 256 in (0, 255) or address in self._leased:
+            if position % 256 in (0, 255) or address in self._leased or address in self._released:
                 continue
-            if not self._is_free(address):
-                continue
-            self._leased.add(address)
-            self._remember(position + 1)
-            return address
+            if self._is_free(address):
+                self._remember(position + 1)
+                return self._take(address)
+        for address in self._released:
+            if self._is_free(address):
+                return self._take(address)
         raise AddressError(
             f"no address of {self._network} is free: {len(self._leased)} are leased to pods and "
             "others are taken by other programs; delete pods, or start with a wider range"
         )
 
+    def _end_cool_downs(self) -> None:
+        now = self._clock()
+        for address, since in list(self._released.items()):
+            if now - since < _COOL_DOWN:
+                return
+            del self._released[address]
+
+    def _take(self, address: str) -> str:
+        self._released.pop(address, None)
+        self._leased.add(address)
+        return address
+
     def _remember(self, position: int) -> None:
         self._next = position % self._network.num_addresses
         if self._state is not None:
+            fresh = self._state.with_name(f"{self._state.name}.new")
             with contextlib.suppress(OSError):  # a full disk costs the order, not the pod
-                self._state.write_text(str(self._next))
+                fresh.write_text(str(self._next))
+                fresh.replace(self._state)
 
     def release(self, address: str) -> None:
         """Give an address back; safe to repeat."""
-        self._leased.discard(address)
+        if address in self._leased:
+            self._leased.discard(address)
+            self._released[address] = self._clock()
 
 
 def listening_addresses() -> set[str]:

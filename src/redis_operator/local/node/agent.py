@@ -7,7 +7,6 @@ adopt; `shutdown` ends them and keeps their volumes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import shutil
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -22,7 +21,7 @@ from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from .addresses import AddressPool
 from .cgroups import find_cgroups
 from .cluster import VOLUMES, Cluster
-from .errors import KeeperError, NodeError
+from .errors import NodeError
 from .events import EventRecorder
 from .hooks import ExecOptions, ExecSession, LogOptions
 from .household import Machine
@@ -87,8 +86,8 @@ class NodeAgent:
 
     async def run(self) -> None:
         """Serve the nodes until cancelled; pods go on without the agent."""
-        await self._open()
         try:
+            await self._open()
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 try:
@@ -293,7 +292,11 @@ class NodeAgent:
         return name in self._nodes
 
     async def stop_node(self, name: str) -> None:
-        """Power a node off: its processes die without a goodbye and its heartbeat stops."""
+        """Power a node off: its processes die without a goodbye and its heartbeat stops.
+
+        Errors: KeeperError when the keeper cannot be reached; the node stays marked as powered
+        off, and the next call kills what is left.
+        """
         self._know(name)
         self._layout.mark_stopped(name, stopped=True)
         beat = self._heartbeats.pop(name, None)
@@ -305,9 +308,10 @@ class NodeAgent:
                 self._drop(uid)
                 task.cancel()
                 await asyncio.wait({task})
-                for one in runner.runners:
-                    with contextlib.suppress(KeeperError):
-                        await self._processes.kill(one.container.identity)
+                # By the record, which is written before a start: one may be under way.
+                record = runner.folder.read()
+                for container in record.containers.values() if record else ():
+                    await self._processes.kill(container.identity)
 
     async def start_node(self, name: str) -> None:
         """Power a node on again; its pods start anew."""

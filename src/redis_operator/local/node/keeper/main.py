@@ -190,6 +190,7 @@ class Keeper:
         child = self._by_identity.get(request["id"])
         if child is not None and not child.exited:
             child.end_family(self._sessions_beside(child))
+            self._reap(None)  # whoever asked may list next, and must not find it running
         return {}
 
     def _sessions_beside(self, child: Child) -> set[int]:
@@ -204,6 +205,7 @@ class Keeper:
         }
 
     def _list(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+        self._reap(None)
         running = {
             child.identity: {"pid": child.pid, "started": child.started}
             for child in self._children.values()
