@@ -1,8 +1,9 @@
 """Whole databases, on local mode or on the cluster KUBECONFIG names.
 
-Without KUBECONFIG a local cluster of three nodes is started once for all tests. With it, the same
-tests run there; the operator runs beside them as a process of this machine, so pods must be
-reachable from here. `E2E_ENGINE`, `E2E_VERSION` and `E2E_IMAGE` choose what the databases run.
+Without KUBECONFIG each test process starts a local cluster of three nodes for its tests, and
+another one after a test that failed. With it, the same tests run there, in one process; the
+operator runs beside them as a process of this machine, so pods must be reachable from here.
+`E2E_ENGINE`, `E2E_VERSION` and `E2E_IMAGE` choose what the databases run.
 `E2E_PATIENCE` stretches every deadline on a slow one.
 `E2E_NODES` says how many nodes there are when they are fewer than three: then none is drained.
 `E2E_POWER_OFF` and `E2E_POWER_ON` are shell commands that switch the node named by `NODE`.
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.harness import PATIENCE, Cluster, Database, LocalCluster, RealCluster
+from e2e.clusters import PATIENCE, Cluster, Clusters, LocalCluster, RealCluster
+from e2e.harness import Database
 
 __all__ = ["Cluster", "Database"]
 
@@ -30,15 +32,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300 * PATIENCE))
 
 
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Remember that a test failed: the next one must not suffer from what it left behind."""
+    report = yield
+    if report.failed:
+        item.config.stash[_FAILED] = True
+    return report
+
+
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Return the cluster that all tests share."""
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    """Return what has the cluster of this test process."""
     given = os.environ.get("KUBECONFIG", "")
-    folder = tmp_path_factory.mktemp("e2e")
-    made: Cluster = RealCluster(Path(given), folder) if given else LocalCluster(folder)
-    made.start()
+
+    def make() -> Cluster:
+        folder = tmp_path_factory.mktemp("e2e")
+        return RealCluster(Path(given), folder) if given else LocalCluster(folder)
+
+    made = Clusters(make)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def cluster(clusters: Clusters, pytestconfig: pytest.Config) -> Cluster:
+    """Return the cluster that the tests of this process share; a clean one after a failure."""
+    if pytestconfig.stash.get(_FAILED, False):
+        pytestconfig.stash[_FAILED] = False
+        clusters.renew()
+    return clusters.current()
 
 
 @pytest.fixture
