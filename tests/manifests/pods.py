@@ -68,6 +68,11 @@ class Pod:
         server.write_text(f'#!/bin/sh\nexec {self.binary.path} "$@" --bind {self.host}\n')
         server.chmod(0o755)
 
+    def change(self, persistence: Persistence) -> None:
+        """Give it the files and the environment of another way to keep data."""
+        self.persistence = persistence
+        self._write_files()
+
     def environment(self) -> dict[str, str]:
         version = self.binary.version
         return {

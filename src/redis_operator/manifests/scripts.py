@@ -1,6 +1,6 @@
 """The scripts in the pod: how a server starts, whether it is ready, and how it is let go.
 
-POSIX sh that needs no programs but `cat`, `mv` and `sleep`, so any image of the engine will do.
+POSIX sh that needs no programs but `cat`, `mv`, `rm` and `sleep`: any image of the engine will do.
 Files are named only through the variables that the pod sets.
 """
 
@@ -78,12 +78,39 @@ watch_replicas() {
     done
 }
 
-has_dataset() {
-    [ "$PERSISTENCE" != none ] || return 1
-    for file in dump.rdb appendonly.aof appendonlydir/*.manifest; do
-        [ ! -e "$file" ] || return 0
+# An append-only file that was written to its end at least once: before, there is no manifest, or
+# (before redis 7.0) the file is empty.
+has_aof() {
+    for file in appendonly.aof appendonlydir/*.manifest; do
+        [ ! -s "$file" ] || return 0
     done
     return 1
+}
+
+aof_is_newer() {
+    for file in appendonly.aof appendonlydir/appendonly.aof.*; do
+        [ ! "$file" -nt dump.rdb ] || return 0
+    done
+    return 1
+}
+
+# Which files have the data: aof, rdb or none at all. While persistence is changed, those of the old
+# kind are complete and those of the new kind may not be; a server reads one kind and ignores the
+# other, and would be empty.
+find_data() {
+    data=
+    case $PERSISTENCE in
+        none) ;;
+        rdb)
+            if [ -s dump.rdb ] && ! { has_aof && aof_is_newer; }; then data=rdb
+            elif has_aof; then data=aof
+            fi ;;
+        *)
+            if has_aof; then data=aof
+            elif [ -s dump.rdb ]; then data=rdb
+            elif [ -e appendonly.aof ]; then data=aof
+            fi ;;
+    esac
 }
 
 identity="$IDENTITY $POD_NAME"
@@ -98,10 +125,11 @@ if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
     mv -f dump.rdb dump.rdb.old
 fi
 
+find_data
 if [ -e nodes.conf ]; then
     read_identity
     gone=
-    [ -z "$owns" ] || has_dataset || gone=yes
+    [ -z "$owns" ] || [ -n "$data" ] || gone=yes
     if [ -n "$owns" ] && [ -n "$replicas" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
         # A server that listens here at once, whoever it says it is, would be copied by the replica.
         say "this primary ended unsaved; its replica has ${FAILOVER_SECONDS} s to take over"
@@ -120,8 +148,20 @@ if [ -e nodes.conf ]; then
     fi
 fi
 
+case $data,$PERSISTENCE in
+    aof,*|,aof|,both) append=yes ;;
+    *) append=no ;;
+esac
+if [ "$data" = rdb ]; then
+    # Append-only files beside it are older or were never finished: never to be taken for the data.
+    for file in appendonly.aof appendonlydir; do
+        [ ! -e "$file" ] || { rm -rf "$file.old"; mv -f "$file" "$file.old"; }
+    done
+fi
+
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
-    --dir "$DATA" --pidfile "$DATA/server.pid" --logfile "" --cluster-announce-ip "$POD_IP"
+    --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile "" \
+    --cluster-announce-ip "$POD_IP"
 # What only a start can apply comes with the pod: the file above is that of all pods.
 if [ -n "${SETTINGS:-}" ]; then
     printf '%s\n' "$SETTINGS" >settings.conf
@@ -202,15 +242,34 @@ login() {
     done <"$USERS/replication.conf"
 }
 
-wait_led "$HANDOVER_SECONDS" && exit 0
-host=
-for host in $(follower); do break; done
-[ -n "$host" ] || exit 0
-printf 'stop: nobody has taken over; asking %s\n' "$host"
-{
-    login
-    printf 'CLUSTER FAILOVER\r\nQUIT\r\n'
-} | talk "$host" >/dev/null
-wait_led 10 || :
+hand_over() {
+    ! wait_led "$HANDOVER_SECONDS" || return 0
+    host=
+    for host in $(follower); do break; done
+    [ -n "$host" ] || return 0
+    printf 'stop: no replica has taken over; asking %s\n' "$host"
+    {
+        login
+        printf 'CLUSTER FAILOVER\r\nQUIT\r\n'
+    } | talk "$host" >/dev/null
+    wait_led 10 || :
+}
+
+# A server that gets the signal to end while it writes its first append-only file ignores it, and is
+# killed at the end of the grace period.
+wait_saved() {
+    left=200
+    while [ "$left" -gt 0 ]; do
+        case $(ask "INFO persistence") in
+            *aof_rewrite_in_progress:1*|*aof_rewrite_scheduled:1*) ;;
+            *) return ;;
+        esac
+        left=$((left - 1))
+        sleep 1
+    done
+}
+
+hand_over
+wait_saved
 """
 )
