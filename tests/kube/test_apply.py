@@ -8,18 +8,32 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from redis_operator.kube.apply import applied, apply_reason, intent_hash, stamped
-from redis_operator.kube.meta import ObjectMeta
+from redis_operator.kube.meta import ObjectMeta, OwnerReference
 
 STAMP = "example.org/intent"
 INTENT: dict[str, Any] = {
-    "metadata": {"name": "b", "namespace": "a", "labels": {"x": "1"}},
+    "metadata": {
+        "name": "b",
+        "namespace": "a",
+        "labels": {"x": "1"},
+        "annotations": {"y": "2"},
+        "ownerReferences": [{"kind": "Owner", "name": "o", "uid": "o1", "controller": True}],
+    },
     "spec": {"n": 1},
 }
 
 
 def seen(intent: dict[str, Any], **fields: Any) -> ObjectMeta:
     annotations = stamped(intent, STAMP)["metadata"]["annotations"]
-    return ObjectMeta(uid="u", resource_version="5", annotations=annotations, **fields)
+    owners = (OwnerReference(kind="Owner", name="o", uid="o1", controller=True),)
+    return ObjectMeta(
+        uid="u",
+        resource_version="5",
+        labels={"x": "1", "of": "others"},
+        annotations={**annotations, "of": "others"},
+        owner_references=owners,
+        **fields,
+    )
 
 
 json = st.recursive(
@@ -43,7 +57,7 @@ def test_any_change_of_a_value_changes_the_hash() -> None:
 def test_stamping_twice_changes_nothing_and_leaves_the_intent_alone() -> None:
     once = stamped(INTENT, STAMP)
     assert stamped(once, STAMP) == once
-    assert "annotations" not in INTENT["metadata"]
+    assert STAMP not in INTENT["metadata"]["annotations"]
 
 
 def test_stamping_keeps_other_annotations() -> None:
@@ -60,9 +74,9 @@ def test_an_absent_object_is_applied() -> None:
     assert reason(None, None) == "it does not exist"
 
 
-def test_an_object_with_the_right_stamp_is_left_alone() -> None:
+def test_an_object_is_left_alone_once_this_process_has_applied_it() -> None:
     meta = seen(INTENT, generation=1)
-    assert reason(meta, None) is None
+    assert reason(meta, None) == "this process has not applied it yet"
     assert reason(meta, meta) is None
 
 
@@ -78,12 +92,20 @@ def test_a_changed_intent_is_applied() -> None:
         pytest.param({"generation": 1}, {"generation": 2}, True, id="spec changed by others"),
         pytest.param({"generation": 1}, {"resource_version": "6"}, False, id="only its status"),
         pytest.param({}, {"resource_version": "6"}, True, id="no generation: any write"),
-        pytest.param({"generation": 1}, {"generation": 7, "uid": "v"}, False, id="created anew"),
+        pytest.param({"generation": 1}, {"generation": 7, "uid": "v"}, True, id="created anew"),
+        pytest.param({"generation": 1}, {"labels": {"of": "others"}}, True, id="a label"),
+        pytest.param({"generation": 1}, {"labels": {"x": "1"}}, False, id="a label of others"),
+        pytest.param({"generation": 1}, {"owner_references": None}, True, id="the owner"),
     ],
 )
 def test_writes_of_others_are_noticed(
     before: dict[str, Any], after: dict[str, Any], sent: bool
 ) -> None:
     last = seen(INTENT, **before)
-    expected = "somebody else changed it" if sent else None
-    assert reason(replace(last, **after), last) == expected
+    assert (reason(replace(last, **after), last) is not None) == sent
+
+
+def test_an_annotation_of_ours_that_is_missing_is_noticed() -> None:
+    last = seen(INTENT, generation=1)
+    kept = {STAMP: last.annotation(STAMP), "y": "3"}
+    assert reason(replace(last, annotations=kept), last) == "somebody else changed its annotations"

@@ -48,11 +48,27 @@ async def test_nothing_is_sent_when_neither_the_intent_nor_the_object_changed(
     assert len(server.writes()) == 1
 
 
-async def test_nothing_is_sent_after_a_restart_either(server, client, applier, kind, manifest):
+async def test_every_process_applies_each_object_once(server, client, applier, kind, manifest):
     seen = await applier.apply(kind, manifest("a", data={"x": "1"}), observed=None)
+    edited = await client.patch(kind, ("default", "a"), MergePatch({"data": {"x": "evil"}}))
     restarted = Applier(client, annotation=STAMP)
-    assert await restarted.apply(kind, manifest("a", data={"x": "1"}), observed=seen) is None
-    assert len(server.writes()) == 1
+    repaired = await restarted.apply(kind, manifest("a", data={"x": "1"}), observed=edited)
+    assert repaired.data["x"] == seen.data["x"] == "1"
+    assert await restarted.apply(kind, manifest("a", data={"x": "1"}), observed=repaired) is None
+
+
+async def test_an_apply_over_one_version_says_so_and_may_go_without_force(
+    server, applier, kind, manifest
+):
+    await applier.apply(kind, manifest("a"), observed=None, force=False)
+    seen = await applier.apply(kind, manifest("a", data={"x": "1"}), observed=None)
+    version = seen.metadata.resource_version
+    await applier.apply(
+        kind, manifest("a", data={"x": "2"}), observed=seen, resource_version=version
+    )
+    first, _, last = server.writes()
+    assert "force" not in dict(first.query)
+    assert body(last)["metadata"]["resourceVersion"] == version
 
 
 async def test_a_changed_intent_is_sent(server, applier, kind, manifest):
@@ -82,7 +98,7 @@ async def test_a_forgotten_object_is_looked_at_afresh(server, client, applier, k
     seen = await applier.apply(kind, intent, observed=None)
     applier.forget(kind, ("default", "a"))
     assert applier._applied == {}
-    assert await applier.apply(kind, intent, observed=seen) is None
+    assert await applier.apply(kind, intent, observed=seen) is not None
 
 
 async def test_a_status_has_its_own_manager_and_is_sent_only_when_it_differs(

@@ -15,7 +15,7 @@ import pytest
 from redis_operator.kube.errors import NotFound
 from redis_operator.kube.request import Request
 from redis_operator.kube.transport import Transport
-from redis_operator.operator.world import REDISES
+from redis_operator.operator.world import CHILD_KINDS, REDISES
 from redis_operator.testing.cluster import verbs
 from redis_operator.testing.faults import Fault, FaultyTransport, NoFaults, Seeded, StreamFault
 from redis_operator.testing.simulation.catalog import SCENARIOS
@@ -130,10 +130,11 @@ def test_a_clock_that_jumps_makes_nobody_act_on_a_database_at_rest() -> None:
     async def run(simulation: Simulation) -> None:
         simulation.start_operator()
         await asyncio.sleep(20.0)
+        seen = len(simulation.journal.effects)
         for skew in (3600.0, -3600.0, 86400.0, 0.0):
             simulation.skew = skew
             await asyncio.sleep(15.0)
-        assert simulation.journal.effects == []
+        assert simulation.journal.effects[seen:] == []
 
     simulate(run, seed=10, snapshot=formed(database()))
 
@@ -247,8 +248,18 @@ def test_a_database_made_anew_under_an_old_name_is_not_taken_for_the_old_one() -
 
 def test_a_database_at_rest_is_looked_at_and_nothing_is_written() -> None:
     async def run(simulation: Simulation) -> None:
+        before = await versions(simulation)
         simulation.start_operator()
+        await asyncio.sleep(5.0)
+        seen = simulation.journal.effects[:]
+        assert {effect.kind.partition(" ")[0] for effect in seen} == {"api"}
         await asyncio.sleep(60.0)
-        assert simulation.journal.effects == []
+        assert simulation.journal.effects == seen, "each object is applied once, then nothing is"
+        assert await versions(simulation) == before, "an apply that changes nothing writes nothing"
+
+    async def versions(simulation: Simulation) -> list[str]:
+        kinds = [kind for (_, name), kind in CHILD_KINDS.items() if name != "StatefulSet"]
+        pages = [await simulation.client.list(kind, namespace=NAMESPACE) for kind in kinds]
+        return [item.metadata.resource_version for page in pages for item in page.items]
 
     simulate(run, seed=6, snapshot=formed(database()))

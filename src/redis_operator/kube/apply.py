@@ -1,7 +1,7 @@
 """Server-side apply: what is sent, its hash, and whether it needs to be sent at all.
 
 Pure. An object is stamped with the hash of our intent. As long as the stamp it carries is the
-hash of what we want, and nobody has changed the object since we last looked, nothing is sent.
+hash of what we want, and the object has not changed since this process applied it, nothing is sent.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def stamped(intent: Mapping[str, Any], annotation: str) -> Manifest:
 
 
 def applied(meta: ObjectMeta, annotation: str) -> Applied:
-    """Return what to remember of an object that was just applied, or first seen."""
+    """Return what to remember of an object that was just applied."""
     return Applied(
         stamp=meta.annotation(annotation),
         uid=meta.uid,
@@ -101,9 +101,10 @@ def apply_reason(
 ) -> str | None:
     """Return why a stamped intent has to be sent, or nothing when it need not be.
 
-    `last` is what was remembered of the object, if anything. An object whose stamp fits is
-    trusted when first seen; later a change of its generation (of its version, for kinds without a
-    generation) that did not come from us means somebody else wrote to it.
+    `last` is what this process remembers of its own apply. An object that it has not applied yet
+    is applied even when its stamp fits: what was edited while no operator ran does not show in the
+    stamp. Later a change of its generation (of its version, for kinds without a generation), or
+    metadata of ours that is missing, means that somebody else wrote to it.
     """
     wanted = intent["metadata"]["annotations"][annotation]
     if observed is None:
@@ -111,9 +112,22 @@ def apply_reason(
     if observed.annotation(annotation) != wanted:
         return "what is wanted has changed"
     if last is None or last.uid != observed.uid or last.stamp != wanted:
-        return None
+        return "this process has not applied it yet"
     if observed.generation != last.generation:
         return "somebody else changed it"
     if not observed.generation and observed.resource_version != last.resource_version:
         return "somebody else changed it"
+    return _metadata_reason(intent["metadata"], observed)
+
+
+def _metadata_reason(wanted: Mapping[str, Any], observed: ObjectMeta) -> str | None:
+    """Return which metadata of ours an object lacks: no generation tells of that."""
+    for name in ("labels", "annotations"):
+        found = getattr(observed, name) or {}
+        if any(found.get(key) != value for key, value in (wanted.get(name) or {}).items()):
+            return f"somebody else changed its {name}"
+    owners = {(owner.uid, bool(owner.controller)) for owner in observed.owner_references or ()}
+    for owner in wanted.get("ownerReferences") or ():
+        if (owner["uid"], bool(owner.get("controller"))) not in owners:
+            return "somebody else changed its owners"
     return None

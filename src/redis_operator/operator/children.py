@@ -1,12 +1,13 @@
 """Keeps the objects of a database as `manifests` wants them, and removes what is left over.
 
 Each object is applied server-side under one field manager and stamped; nothing is sent while the
-stamp says that nothing changed. A child that belongs to another owner is never touched. IN-19
+stamp says that nothing changed. An object of somebody else is never touched, whether the cache
+shows it or not: see `ownership`. IN-19, K-28
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,13 +16,15 @@ from msgspec.structs import replace
 from redis_operator.api.redis import Redis
 from redis_operator.api.version import RedisVersionSpec
 from redis_operator.kube.client import Client, Propagation
-from redis_operator.kube.errors import ApiError, Invalid, NotFound
-from redis_operator.kube.meta import Key, Manifest
-from redis_operator.kube.objects import SECRETS
+from redis_operator.kube.errors import ApiError, Conflict, Invalid, NotFound
+from redis_operator.kube.meta import Key, Manifest, key_of
+from redis_operator.kube.objects import SECRETS, Secret
+from redis_operator.kube.scheme import Kind
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
 from redis_operator.manifests.config import proposed
 from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.operator.ownership import limitation
 from redis_operator.operator.passwords import (
     PasswordError,
     PasswordMemory,
@@ -36,6 +39,7 @@ from redis_operator.runtime.applier import Applier
 __all__ = ["ChildError", "Children"]
 
 _TIMEOUT = 10.0
+_TRIES = 5
 _PRUNED = frozenset(
     {("policy/v1", "PodDisruptionBudget"), ("networking.k8s.io/v1", "NetworkPolicy")}
     | {("v1", "Service"), ("v1", "Secret")}
@@ -54,17 +58,18 @@ class Children:
         self._world = world
         self._applier = applier
         self._memory = PasswordMemory()
+        self._applied: dict[str, set[tuple[Kind[Any], Key]]] = {}  # by the database's uid
 
     async def passwords(self, redis: Redis) -> Passwords:
         """Return the passwords of a database, made up if it is new. Raises `PasswordError`."""
         meta = redis.metadata
         key = (meta.namespace, redis.spec.auth.secret_name or names.auth_secret(meta.name))
         known = self._memory.get(meta.uid)
-        own = self._world.secret((meta.namespace, names.users_secret(meta.name)))
+        own = await self._own_secret(redis, names.users_secret(meta.name))
         if redis.spec.auth.secret_name:
             default = await self._given_password(key)
         else:
-            found = self._world.secret(key)
+            found = await self._own_secret(redis, key[1])
             if found is not None:
                 default = read_password(found.data, secret=key[1])
             else:
@@ -72,6 +77,14 @@ class Children:
         passwords = complete(default, own.data if own is not None else None, known)
         self._memory.keep(meta.uid, passwords)
         return passwords
+
+    async def _own_secret(self, redis: Redis, name: str) -> Secret | None:
+        """Return a Secret of the database, also one whose label somebody removed."""
+        key = (redis.metadata.namespace, name)
+        found = self._world.secret(key) or await self._live(SECRETS, key)
+        if found is None or limitation(redis, found.metadata) is not None:
+            return None
+        return found
 
     async def _given_password(self, key: Key) -> str:
         try:
@@ -181,7 +194,8 @@ class Children:
         if not fresh:
             return facts
         found = replace(facts, accepted={**facts.accepted, **fresh})
-        await self.ensure(redis, found)
+        files = [d for d in build(redis, found) if d["kind"] == "ConfigMap"]
+        self._raise(await self._ensure_all(redis, files))
         return found
 
     async def ensure(self, redis: Redis, facts: Facts) -> None:
@@ -192,6 +206,18 @@ class Children:
         Errors: `ChildError` that tells of every object that could not be brought in order.
         """
         wanted = build(redis, facts)
+        problems = await self._ensure_all(redis, wanted)
+        try:
+            await self._prune(redis, wanted)
+        except ApiError as error:
+            problems.append(str(error))
+        self._raise(problems)
+
+    def _raise(self, problems: list[str]) -> None:
+        if problems:
+            raise ChildError("; ".join(problems))
+
+    async def _ensure_all(self, redis: Redis, wanted: Iterable[Manifest]) -> list[str]:
         problems: list[str] = []
         for document in wanted:
             if problems and document["kind"] == "StatefulSet":
@@ -203,45 +229,65 @@ class Children:
                 problems.append(str(error))
             except ApiError as error:
                 problems.append(f"{what}: {error}")
-        try:
-            await self._prune(redis, wanted)
-        except ApiError as error:
-            problems.append(str(error))
-        if problems:
-            raise ChildError("; ".join(problems))
+        return problems
 
     async def _ensure_one(self, redis: Redis, document: Manifest, what: str) -> None:
-        kind = (document["apiVersion"], document["kind"])
-        meta = document["metadata"]
-        key = (meta["namespace"], meta["name"])
-        observed = self._world.child(kind, key)
-        self._check_owner(redis, observed, what)
-        if observed is not None and observed.metadata.is_deleting:
-            return  # its end comes back as an event
+        kind = CHILD_KINDS[document["apiVersion"], document["kind"]]
+        key = (document["metadata"]["namespace"], document["metadata"]["name"])
+        observed = self._world.child((kind.api_version, kind.kind), key)
+        if observed is None:
+            observed = await self._live(kind, key)
+        for _ in range(_TRIES):
+            problem = limitation(redis, observed.metadata if observed is not None else None)
+            if problem is not None:
+                raise ChildError(f"{what} {problem}")
+            if observed is not None and observed.metadata.is_deleting:
+                return None  # its end comes back as an event
+            try:
+                return await self._apply(redis, kind, document, observed)
+            except Conflict as error:
+                conflict = error
+                observed = await self._live(kind, key)
+        raise conflict
+
+    async def _apply(
+        self, redis: Redis, kind: Kind[Any], document: Manifest, observed: Any
+    ) -> None:
+        """Apply one object over what is there; what is not there is made without any force."""
+        version = ""
+        if document["kind"] == "StatefulSet" and observed is not None:
+            # How many pods there are is decided by plans alone: what is there is kept, and only
+            # over the very version that it was read from.
+            spec = {**document["spec"], "replicas": observed.spec.replicas}
+            document = {**document, "spec": spec}
+            version = observed.metadata.resource_version
+        self._applied.setdefault(redis.metadata.uid, set()).add((kind, key_of(document)))
         try:
             await self._applier.apply(
-                CHILD_KINDS[kind].plain(), document, observed=observed, owner=redis_owner(redis)
+                kind.plain(),
+                document,
+                observed=observed,
+                owner=redis_owner(redis),
+                force=observed is not None,
+                resource_version=version,
             )
         except Invalid as error:
             if not _is_frozen(document, observed, error):
                 raise
             await self._client.delete(
-                CHILD_KINDS[kind],
-                key,
+                kind,
+                key_of(document),
                 uid=observed.metadata.uid,
                 propagation=Propagation.ORPHAN,
                 timeout=_TIMEOUT,
             )
 
-    def _check_owner(self, redis: Redis, observed: Any, what: str) -> None:
-        if observed is None:
-            return
-        controllers = [r for r in observed.metadata.owner_references or () if r.controller]
-        if controllers and controllers[0].uid != redis.metadata.uid:
-            other = controllers[0]
-            raise ChildError(
-                f"{what} belongs to {other.kind} {other.name}; give this database another name"
-            )
+    async def _live(self, kind: Kind[Any], key: Key) -> Any:
+        """Read an object that the cache does not show: it may lack our label, or be another's."""
+        try:
+            return await self._client.get(kind, key, timeout=_TIMEOUT)
+        except NotFound:
+            return None
 
     async def _prune(self, redis: Redis, wanted: tuple[Manifest, ...]) -> None:
         """Delete our own objects that `manifests` does not want any more."""
@@ -263,6 +309,8 @@ class Children:
     def forget(self, uid: str) -> None:
         """Forget a database that is gone."""
         self._memory.forget(uid)
+        for kind, key in self._applied.pop(uid, ()):
+            self._applier.forget(kind, key)
 
 
 def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:

@@ -1,8 +1,8 @@
 """Server-side apply that sends nothing when nothing changed.
 
-The intent is stamped with its own hash. What was applied is remembered by key, so that neither a
-restart (the stamp is on the object) nor a quiet world (the memory) costs a request. `kube.apply`
-holds the pure parts.
+The intent is stamped with its own hash. What was applied is remembered by key: each process applies
+each object once, which repairs whatever was edited while none ran (an apply that changes nothing
+is not a write), and from then on only when something changed. `kube.apply` holds the pure parts.
 """
 
 from __future__ import annotations
@@ -49,21 +49,26 @@ class Applier:
         *,
         observed: HasMetadata | Mapping[str, Any] | None,
         owner: HasMetadata | Mapping[str, Any] | None = None,
+        force: bool = True,
+        resource_version: str = "",
     ) -> T | None:
         """Send the whole intent if it has to be sent; the object as applied, or nothing.
 
-        `observed` is the object as the cache has it. All fields of the intent are ours by force;
-        fields left out are removed unless others own them too.
+        `observed` is the object as the cache has it. All fields of the intent are ours, by force
+        unless told otherwise; fields left out are removed unless others own them too.
+
+        Errors: `Conflict` where the object has another version than the one given, or, without
+        force, where another manager owns one of the fields.
         """
         wanted = stamped(intent, self._annotation)
         key = key_of(wanted)
         place = (kind.resource, key)
         meta = meta_of(observed) if observed is not None else None
         if apply_reason(wanted, meta, self._annotation, self._applied.get(place)) is None:
-            if meta is not None and place not in self._applied:
-                self._applied[place] = applied(meta, self._annotation)
             return None
-        result = await self._client.apply(kind, wanted)
+        result = await self._client.apply(
+            kind, wanted, force=force, resource_version=resource_version
+        )
         written = meta_of(result)  # type: ignore[arg-type]  # an object of the API
         self._applied[place] = applied(written, self._annotation)
         self._note(kind, owner, written.resource_version)

@@ -1,0 +1,224 @@
+"""The objects of a database on a simulated API server: whose they are, and how they are repaired.
+
+IN-19, K-18, K-28, K-29
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.patches import JsonPatch, MergePatch
+from redis_operator.operator.world import CHILD_KINDS, REDISES
+from redis_operator.testing.simulation.scenarios import formed
+from redis_operator.testing.simulation.system import (
+    DATABASE,
+    NAMESPACE,
+    Simulation,
+    database,
+    simulate,
+)
+
+SERVICE = CHILD_KINDS["v1", "Service"].plain()
+SECRET = CHILD_KINDS["v1", "Secret"].plain()
+CONFIG_MAP = CHILD_KINDS["v1", "ConfigMap"].plain()
+ROLE = CHILD_KINDS["rbac.authorization.k8s.io/v1", "Role"].plain()
+BUDGET = CHILD_KINDS["policy/v1", "PodDisruptionBudget"].plain()
+STATEFUL_SET = CHILD_KINDS["apps/v1", "StatefulSet"].plain()
+OURS = (NAMESPACE, DATABASE)
+
+
+def named(kind: Any, name: str, **body: Any) -> Manifest:
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": {"app": "postgres"}}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **body}
+
+
+FOREIGN = {
+    "Service": (
+        SERVICE,
+        named(
+            SERVICE,
+            "db",
+            spec={"selector": {"app": "postgres"}, "ports": [{"name": "sql", "port": 5432}]},
+        ),
+    ),
+    "Role": (
+        ROLE,
+        named(ROLE, "db", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]),
+    ),
+    "Secret": (SECRET, named(SECRET, "db-auth", data={"password": "cG9zdGdyZXM="})),
+    "StatefulSet": (
+        STATEFUL_SET,
+        named(
+            STATEFUL_SET,
+            "db-0",
+            spec={
+                "serviceName": "x",
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "postgres"}},
+                "template": {
+                    "metadata": {"labels": {"app": "postgres"}},
+                    "spec": {"containers": [{"name": "a", "image": "b"}]},
+                },
+            },
+        ),
+    ),
+}
+
+
+def condition(found: Manifest, kind: str) -> Manifest:
+    return next(c for c in found["status"]["conditions"] if c["type"] == kind)
+
+
+def told(found: Manifest) -> str:
+    status = found.get("status") or {}
+    return str([status.get("message"), status.get("conditions")])
+
+
+def as_written(found: Manifest) -> Manifest:
+    meta = {
+        k: v for k, v in found["metadata"].items() if k not in ("resourceVersion", "managedFields")
+    }
+    return {**found, "metadata": meta, "status": None}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_an_object_of_somebody_else_is_refused_by_name_and_never_touched(kind: str) -> None:
+    """K-28"""
+    resource, manifest = FOREIGN[kind]
+    name = manifest["metadata"]["name"]
+
+    async def scenario(sim: Simulation) -> None:
+        made = await sim.client.create(resource, manifest)
+        sim.start_operator()
+        await sim.apply(database())
+        await sim.until(lambda found: "ChildRefused" in told(found), within=30, what="refused")
+        found = await sim.redis()
+        assert f"{kind} {name}" in told(found)
+        assert not sim.is_ready(found)
+        await asyncio.sleep(30.0)
+        await sim.client.delete(REDISES, OURS)
+
+        async def gone() -> bool:
+            return not await sim.found()
+
+        await sim.until_all(gone, within=30, what="gone")
+        await asyncio.sleep(10.0)
+        kept = await sim.client.get(resource, (NAMESPACE, name))
+        assert as_written(kept) == as_written(made)
+
+    simulate(scenario)
+
+
+def test_a_database_goes_on_once_the_name_is_free() -> None:
+    """K-28: the refusal is no dead end."""
+
+    async def scenario(sim: Simulation) -> None:
+        await sim.client.create(*FOREIGN["Service"])
+        sim.start_operator()
+        await sim.apply(database())
+        await sim.until(lambda found: "ChildRefused" in told(found), within=30, what="refused")
+        await sim.client.delete(SERVICE, OURS)
+        await sim.until_ready()
+
+    simulate(scenario)
+
+
+def test_an_object_marked_with_our_label_is_adopted() -> None:
+    """A person hands an object over by its label; so do objects orphaned by an earlier database."""
+
+    async def scenario(sim: Simulation) -> None:
+        resource, manifest = FOREIGN["Service"]
+        labels = {"redisoperator.dev/database": DATABASE}
+        marked = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+        await sim.client.create(resource, marked)
+        sim.start_operator()
+        await sim.apply(database())
+        await sim.until_ready()
+        found = await sim.client.get(SERVICE, OURS)
+        assert found["spec"]["selector"]["redisoperator.dev/database"] == DATABASE
+        assert found["metadata"]["ownerReferences"][0]["kind"] == "Redis"
+
+    simulate(scenario)
+
+
+Edit = Callable[[Simulation], Coroutine[Any, Any, None]]
+
+
+def patched(kind: Any, name: str, change: Manifest) -> Edit:
+    async def edit(sim: Simulation) -> None:
+        await sim.client.patch(kind, (NAMESPACE, name), MergePatch(change))
+
+    return edit
+
+
+async def _disown(sim: Simulation) -> None:
+    """Remove every label of ours, or the owner, of objects with and without a generation."""
+    for kind, name in ((BUDGET, "db-1"), (STATEFUL_SET, "db-1"), (CONFIG_MAP, "db-config")):
+        change = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+        await sim.client.patch(kind, (NAMESPACE, name), JsonPatch(change))
+    labels = {"redisoperator.dev/database": None}
+    for kind, name in ((BUDGET, "db-2"), (STATEFUL_SET, "db-2"), (SECRET, "db-users")):
+        change_labels = MergePatch({"metadata": {"labels": labels}})
+        await sim.client.patch(kind, (NAMESPACE, name), change_labels)
+
+
+async def _delete(sim: Simulation) -> None:
+    for kind, name in ((SERVICE, "db"), (BUDGET, "db-0"), (CONFIG_MAP, "db-config")):
+        await sim.client.delete(kind, (NAMESPACE, name))
+
+
+EDITS: dict[str, Edit] = {
+    "a selector": patched(SERVICE, "db", {"spec": {"selector": {"app": "other"}}}),
+    "a budget": patched(BUDGET, "db-0", {"spec": {"maxUnavailable": 0}}),
+    "a file": patched(CONFIG_MAP, "db-config", {"data": {"boot.sh": "exit 1"}}),
+    "an annotation": patched(
+        STATEFUL_SET, "db-0", {"metadata": {"annotations": {"redisoperator.dev/shape": "x"}}}
+    ),
+    "labels and owners": _disown,
+    "deleted": _delete,
+}
+
+
+async def children(sim: Simulation) -> dict[tuple[str, str], Manifest]:
+    found = {}
+    for kind in CHILD_KINDS.values():
+        page = await sim.client.list(kind.plain(), namespace=NAMESPACE)
+        for item in page.items:
+            meta = item["metadata"]
+            found[kind.kind, meta["name"]] = {
+                "labels": meta.get("labels"),
+                "annotations": meta.get("annotations"),
+                "owners": meta.get("ownerReferences"),
+                "data": item.get("data"),
+                "spec": {k: v for k, v in (item.get("spec") or {}).items() if "IP" not in k},
+            }
+    return found
+
+
+@pytest.mark.parametrize("away", [True, False], ids=["while away", "while it runs"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_somebody_edits_is_put_right(edit: str, away: bool) -> None:
+    """K-18, K-29"""
+
+    async def scenario(sim: Simulation) -> None:
+        if not away:
+            sim.start_operator()
+            await asyncio.sleep(5.0)
+        before = await children(sim)
+        await EDITS[edit](sim)
+        await asyncio.sleep(1.0)
+        if away:
+            sim.start_operator()
+
+        async def repaired() -> bool:
+            return await children(sim) == before
+
+        await sim.until_all(repaired, within=40, what="repaired")
+        await sim.until_ready()
+
+    simulate(scenario, snapshot=formed(database()))
