@@ -6,6 +6,7 @@ IN-19, K-18, K-28, K-29
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -222,3 +223,42 @@ def test_what_somebody_edits_is_put_right(edit: str, away: bool) -> None:
         await sim.until_ready()
 
     simulate(scenario, snapshot=formed(database()))
+
+
+def test_rules_that_a_person_adds_to_the_role_stay() -> None:
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]
+        await sim.client.patch(ROLE, OURS, MergePatch({"rules": rules}))
+        await asyncio.sleep(15.0)
+        for process in sim.processes:
+            process.die()
+        await asyncio.sleep(30.0)
+        assert (await sim.client.get(ROLE, OURS))["rules"] == rules
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+@pytest.mark.parametrize(("start", "end"), [(1, 2), (2, 1)], ids=["up", "down"])
+def test_the_number_of_pods_goes_one_way_when_settings_change_with_it(start: int, end: int) -> None:
+    """What was true at the beginning of a pass is not applied at its end."""
+
+    async def scenario(sim: Simulation) -> None:
+        counts: list[int] = []
+
+        async def sample() -> None:
+            while True:
+                found = await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0"))
+                counts.append(found["spec"]["replicas"])
+                await asyncio.sleep(0.002)
+
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        sim.spawn(sample())
+        await sim.change(replicas=end, config={"maxmemory-policy": "allkeys-lru"})
+        await sim.until_ready()
+        steps = [b - a for a, b in itertools.pairwise(counts) if b != a]
+        assert steps == [end - start]
+
+    simulate(scenario, snapshot=formed(database(replicas=start)))

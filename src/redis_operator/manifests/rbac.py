@@ -14,14 +14,15 @@ _GROUP = "rbac.authorization.k8s.io"
 def rbac(redis: Redis) -> list[Object]:
     """Service account, an empty role to extend, and their binding.
 
-    Servers never speak to the API server, so the token is not even mounted.
+    The rules of the role are not ours: none is sent, so that those that a person adds stay. Servers
+    never speak to the API server, so the token is not even mounted.
     """
     name, namespace = redis.metadata.name, redis.metadata.namespace
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     reference = {"apiGroup": _GROUP, "kind": "Role", "name": name}
     return [
         make(redis, "ServiceAccount", name, {"automountServiceAccountToken": False}),
-        make(redis, "Role", name, {"rules": []}, api_version=f"{_GROUP}/v1"),
+        make(redis, "Role", name, {}, api_version=f"{_GROUP}/v1"),
         make(
             redis,
             "RoleBinding",
