@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from bench.missing import Missing
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
+from redis_operator.operator.live import LivePod
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.servers import Servers as Reached
@@ -83,6 +84,8 @@ class _NoObjects:
     async def label_role(self, action: Any) -> None:  # noqa: ARG002
         return
 
+    label_pod = label_role
+
     async def delete_pod(self, action: Any) -> None:
         raise AssertionError(action)
 
@@ -137,6 +140,11 @@ class Database:
         pairs = zip(self.pods(), self.servers, strict=True)
         return {pod.name: Target(pod.uid, server.address) for pod, server in pairs}
 
+    async def read(self, pod: str) -> LivePod | None:
+        """Return a pod as an API would: each has the server that stands for it."""
+        target = self._targets().get(pod)
+        return LivePod(target.uid, target.address.host) if target is not None else None
+
     async def observe(self) -> Observed:
         """Ask every server."""
         targets = self._targets()
@@ -163,7 +171,7 @@ class Database:
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())
         self._count_on = advice.count_on
-        reached = Reached(self._links, self._targets())
+        reached = Reached(self._links, self._targets(), self)
         outcomes = await Executor(
             reached, _NoObjects(), self.movers.of(_KEY, Credentials("", ""))
         ).carry_out(advice)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
+from redis_operator.operator.live import LivePod
 from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.servers import Servers
 from redis_operator.planning.advice import Plan, Wanted
@@ -24,6 +25,8 @@ class NoObjects:
 
     async def label_role(self, action: Any) -> None:
         pass
+
+    label_pod = label_role
 
     async def delete_pod(self, action: Any) -> None:
         raise AssertionError(action)
@@ -64,6 +67,11 @@ class Database:
         pairs = zip(self.pods(), self.servers, strict=True)
         return {pod.name: Target(pod.uid, server.address) for pod, server in pairs}
 
+    async def read(self, pod: str) -> LivePod | None:
+        """Return a pod as an API would: each has the server that stands for it."""
+        target = self.targets().get(pod)
+        return LivePod(target.uid, target.address.host) if target is not None else None
+
     async def observe(self) -> Observed:
         targets = self.targets()
         questions = [
@@ -82,7 +90,7 @@ class Database:
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())
         self._count_on = advice.count_on
-        executor = Executor(Servers(self.links, self.targets()), NoObjects(), NoMovers())
+        executor = Executor(Servers(self.links, self.targets(), self), NoObjects(), NoMovers())
         outcomes = await executor.carry_out(advice)
         self.log.append(f"{advice.rule}: {advice.why} {advice.blocked} {len(advice.steps)} steps")
         self.log += [f"  {o.action}: {o.error}" for o in outcomes if not o.done]

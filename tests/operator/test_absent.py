@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 
 from redis_operator.kube.client import Client
-from redis_operator.kube.objects import EVENTS
+from redis_operator.kube.objects import EVENTS, PODS
 from redis_operator.kube.request import Request, Response
 from redis_operator.local.apiserver.calls import User
 from redis_operator.local.apiserver.inprocess import InProcessTransport
 from redis_operator.local.apiserver.server import ADMIN, ApiServer
 from redis_operator.local.apiserver.store import Store
+from redis_operator.manifests.names import SHARD_LABEL, common_labels
 from redis_operator.operator.absent import Absences
 from redis_operator.planning.observed import Workload
 
@@ -62,7 +64,10 @@ class World:
         await self.client.create(EVENTS.plain(), event)
 
     async def trouble(self, *present: int) -> str:
-        (found,) = await self.absences.explain("default", [WORKLOAD], present)
+        names = [f"db-0-{ordinal}" for ordinal in present]
+        (found,), self.unlabelled = await self.absences.explain(
+            ("default", "db"), [WORKLOAD], names
+        )
         return found.trouble
 
 
@@ -75,7 +80,7 @@ async def test_nothing_is_asked_while_all_pods_are_there_or_have_only_just_gone(
     world: World,
 ) -> None:
     await world.say(QUOTA)
-    assert await world.trouble(0, 0) == ""
+    assert await world.trouble(0, 1) == ""
     assert await world.trouble(0) == ""
     world.now += 1.9
     assert await world.trouble(0) == ""
@@ -94,7 +99,8 @@ async def test_the_newest_event_of_the_workload_says_why_and_is_asked_for_every_
     for _ in range(10):
         world.now += 1
         assert await world.trouble(0) == QUOTA
-    assert len(world.transport.requests) == 3
+    asked = [request for request in world.transport.requests if "/events" in request.path]
+    assert len(asked) == 3
 
 
 async def test_what_was_said_long_ago_and_what_is_over_are_not_told(world: World) -> None:
@@ -105,7 +111,7 @@ async def test_what_was_said_long_ago_and_what_is_over_are_not_told(world: World
     await world.say(QUOTA)
     world.now += 5
     assert await world.trouble(0) == QUOTA
-    assert await world.trouble(0, 0) == ""
+    assert await world.trouble(0, 1) == ""
     assert await world.trouble(0) == "", "it is missing anew: nobody knows why yet"
 
 
@@ -116,3 +122,38 @@ async def test_events_that_may_not_be_read_leave_pods_only_missing() -> None:
     world.now += 2
     assert await world.trouble(0) == ""
     assert len(world.transport.requests) == 1
+
+
+async def _pod(world: World, **changes: Any) -> None:
+    spec = {"containers": [{"name": "server", "image": "i"}], "subdomain": "db-nodes"}
+    metadata = {"namespace": "default", "name": "db-0-1", "labels": {SHARD_LABEL: "0"}}
+    await world.client.create(
+        PODS.plain(), {"metadata": metadata, "spec": spec | changes.pop("spec", {})} | changes
+    )
+
+
+async def test_a_pod_that_lost_labels_is_found_by_name_and_with_what_it_lacks(
+    world: World,
+) -> None:
+    await _pod(world)
+    await world.trouble(0)
+    assert world.unlabelled == ()
+    world.now += 2
+    assert await world.trouble(0) == ""
+    (found,) = world.unlabelled
+    assert found.pod == "db-0-1"
+    assert dict(found.lacks) == {k: v for k, v in common_labels("db").items() if k != SHARD_LABEL}
+    await world.trouble(0, 1)
+    assert world.unlabelled == (), "it is observed again"
+
+
+async def test_a_pod_of_somebody_else_with_our_name_is_reported_and_not_labelled(
+    world: World,
+) -> None:
+    await _pod(world, spec={"subdomain": "other"})
+    await world.trouble(0)
+    world.now += 2
+    assert "a pod named db-0-1 exists and does not belong to StatefulSet db-0" in (
+        await world.trouble(0)
+    )
+    assert world.unlabelled == ()

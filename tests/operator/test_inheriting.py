@@ -32,7 +32,7 @@ async def test_everybody_believes_the_heir_and_serves_again(
             host = next(s for s in members if s.address.host == _leader(observed, shard).pod.ip)
             async with await host.connect() as link:
                 await link.run(commands.set_slot_node(slot, dead.id), timeout=5)
-        operator = Actions(database.links, database.targets())
+        operator = Actions(database.links, database.targets(), database)
         asked = InheritSlots(node=at(heir), slots=SlotSet([slot]), dead=dead.id)
         with pytest.raises(Refused, match="is no primary"):
             await operator.inherit(asked)

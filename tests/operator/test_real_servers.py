@@ -87,6 +87,6 @@ async def test_a_promotion_that_does_not_come_is_an_outcome_and_no_accident(
             mode=FailoverMode.FORCE,
             fence=Fence.HANDSHAKE,
         )
-        acting = Acting(database.links, database.targets())
+        acting = Acting(database.links, database.targets(), database)
         with pytest.raises(Failed, match="was asked to take over and did not"):
             await acting.fail_over(asked)

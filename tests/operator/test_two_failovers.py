@@ -49,7 +49,7 @@ async def test_two_who_ask_for_a_failover_at_once_make_one_primary_and_lose_noth
             fence=Fence.HANDSHAKE,
             primary_pod=primary.pod.name,
         )
-        operator = Actions(database.links, database.targets())
+        operator = Actions(database.links, database.targets(), database)
         host = next(s for s in members if s.address.host == replica.pod.ip)
         async with await host.connect() as hook:
             plain = commands.failover(commands.FailoverMode.COORDINATED)

@@ -119,6 +119,8 @@ def told_everybody_but_its_replica(database: SimulatedDatabase) -> tuple[int, Si
         server.current_epoch = 9
     source.migrating.clear()
     database.world.kill(target.name)
+    for server in database.servers:
+        server.table[target.id].connected = False  # its kernel closed the links
     return slot, database
 
 

@@ -1,8 +1,8 @@
-"""Why pods that should exist do not: only the events of their workload tell. K-14
+"""Why pods that should exist are not observed: not created, or created and not labelled.
 
 A quota, a limit range or a policy refuses a pod to the StatefulSet's controller, which says so in
-an event and nowhere else. Events are read only while pods are missing, seldom, and by the uid of
-the workload they are about.
+an event and nowhere else. A pod that lost its labels is in no cache; it is read by name. Both are
+asked for only while pods are missing, and seldom. K-14, K-27
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from msgspec.structs import replace
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.cluster import Event
-from redis_operator.kube.errors import KubeError
-from redis_operator.kube.objects import EVENTS
-from redis_operator.planning.observed import Workload
+from redis_operator.kube.errors import KubeError, NotFound
+from redis_operator.kube.meta import Key
+from redis_operator.kube.objects import EVENTS, PODS, Pod
+from redis_operator.manifests import names
+from redis_operator.operator.look import lacking_labels
+from redis_operator.planning.observed import Unlabelled, Workload
 
 __all__ = ["Absences"]
 
@@ -27,7 +30,7 @@ _TIMEOUT = 5.0
 
 
 class Absences:
-    """Remembers since when each workload lacks pods, and what was said of it last."""
+    """Remembers since when each workload lacks pods, and what was found out about it last."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
@@ -35,43 +38,82 @@ class Absences:
         self._since: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._told: dict[str, str] = {}
+        self._unlabelled: dict[str, tuple[Unlabelled, ...]] = {}
 
     async def explain(
-        self, namespace: str, workloads: Iterable[Workload], present: Iterable[int]
-    ) -> tuple[Workload, ...]:
-        """Return the workloads, each with why its controller cannot make the pods it lacks."""
-        shards = list(present)
-        found = []
+        self, key: Key, workloads: Iterable[Workload], present: Iterable[str]
+    ) -> tuple[tuple[Workload, ...], tuple[Unlabelled, ...]]:
+        """Return the workloads, each with why it lacks pods, and those pods that lack labels."""
+        observed = set(present)
+        found: list[Workload] = []
+        unlabelled: list[Unlabelled] = []
         for workload in workloads:
-            lacking = not workload.deleting and shards.count(workload.shard) < workload.pods
-            if not lacking:
+            lacking = [
+                pod
+                for ordinal in range(workload.pods)
+                if (pod := names.pod(key[1], workload.shard, ordinal)) not in observed
+            ]
+            if workload.deleting or not lacking:
                 self._forget(workload.uid)
                 found.append(workload)
                 continue
-            found.append(replace(workload, trouble=await self._trouble(namespace, workload)))
-        return tuple(found)
+            found.append(replace(workload, trouble=await self._trouble(key, workload, lacking)))
+            unlabelled += self._unlabelled.get(workload.uid, ())
+        return tuple(found), tuple(unlabelled)
 
-    async def _trouble(self, namespace: str, workload: Workload) -> str:
+    async def _trouble(self, key: Key, workload: Workload, lacking: list[str]) -> str:
         uid, now = workload.uid, self._clock()
         since = self._since.setdefault(uid, now)
         if now - since >= _PATIENCE_SECONDS and now - self._asked.get(uid, 0.0) >= _AGAIN_SECONDS:
             self._asked[uid] = now
             try:
-                page = await self._client.list(
-                    EVENTS,
-                    namespace=namespace,
-                    fields=f"involvedObject.uid={uid},reason=FailedCreate",
-                    timeout=_TIMEOUT,
-                )
+                self._told[uid] = await self._in_the_way(key, workload, lacking)
+                self._told[uid] = self._told[uid] or await self._refusal(key[0], uid, now)
             except KubeError:
-                return self._told.get(uid, "")  # nobody says why: then it is only missing
-            fresh = [event for event in page.items if now - _time(event) < _FRESH_SECONDS]
-            self._told[uid] = max(fresh, key=_time).message if fresh else ""
+                return self._told.get(uid, "")  # no reason is known: then it is only missing
         return self._told.get(uid, "")
 
+    async def _in_the_way(self, key: Key, workload: Workload, lacking: list[str]) -> str:
+        """Read the pods by name: those that only lack labels are kept, another's are reported."""
+        ours: list[Unlabelled] = []
+        trouble = ""
+        for name in lacking:
+            try:
+                pod = await self._client.get(PODS, (key[0], name), timeout=_TIMEOUT)
+            except NotFound:
+                continue
+            if not _is_of(key[1], workload, pod):
+                trouble = (
+                    f"a pod named {name} exists and does not belong to StatefulSet "
+                    f"{workload.name}: delete it, and the shard's own pod is created"
+                )
+            elif lacks := lacking_labels(key[1], pod):
+                ours.append(Unlabelled(name, pod.metadata.uid, lacks))
+        self._unlabelled[workload.uid] = tuple(ours)
+        return trouble
+
+    async def _refusal(self, namespace: str, uid: str, now: float) -> str:
+        """Return what the workload's controller said last about pods it could not create."""
+        page = await self._client.list(
+            EVENTS,
+            namespace=namespace,
+            fields=f"involvedObject.uid={uid},reason=FailedCreate",
+            timeout=_TIMEOUT,
+        )
+        fresh = [event for event in page.items if now - _time(event) < _FRESH_SECONDS]
+        return max(fresh, key=_time).message if fresh else ""
+
     def _forget(self, uid: str) -> None:
-        for memory in (self._since, self._asked, self._told):
+        for memory in (self._since, self._asked, self._told, self._unlabelled):
             memory.pop(uid, None)
+
+
+def _is_of(database: str, workload: Workload, pod: Pod) -> bool:
+    """Tell whether a pod is a workload's: owned by it, or released by it for want of labels."""
+    owners = [owner for owner in pod.metadata.owner_references or () if owner.controller]
+    if owners:
+        return owners[0].uid == workload.uid
+    return pod.spec.subdomain == names.nodes_service(database)
 
 
 def _time(event: Event) -> float:

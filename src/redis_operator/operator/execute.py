@@ -27,6 +27,7 @@ from redis_operator.planning.actions import (
     Forget,
     GrowVolume,
     InheritSlots,
+    LabelPod,
     LabelRole,
     Meet,
     MoveSlots,
@@ -47,6 +48,9 @@ __all__ = ["Executor", "Movers", "Objects", "Outcome"]
 
 class Objects(Protocol):
     """What is done to Kubernetes objects."""
+
+    async def label_pod(self, action: LabelPod) -> None:
+        """Give a pod its labels back."""
 
     async def label_role(self, action: LabelRole) -> None:
         """Set a pod's role label."""
@@ -169,6 +173,8 @@ class Executor:
                 return self._movers.rescue(servers, action)
             case StopMoving():
                 return self._movers.stop(action)
+            case LabelPod():
+                return objects.label_pod(action)
             case LabelRole():
                 return objects.label_role(action)
             case DeletePod():

@@ -18,7 +18,15 @@ from redis_operator.manifests import names
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.planning import observed as seen
 
-__all__ = ["SERVER", "has_ended", "memory_limit", "pod_seen", "volume_seen", "workload_seen"]
+__all__ = [
+    "SERVER",
+    "has_ended",
+    "lacking_labels",
+    "memory_limit",
+    "pod_seen",
+    "volume_seen",
+    "workload_seen",
+]
 
 SERVER: Final = "server"  # the container that runs the server
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -71,6 +79,19 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         memory_limit=memory_limit(pod),
         killed_for_memory_at=_killed_for_memory_at(pod),
         unloadable=_unloadable(pod),
+    )
+
+
+def lacking_labels(database: str, pod: Pod) -> tuple[tuple[str, str], ...]:
+    """Return the labels a pod of this database must have and does not, by its name. K-27"""
+    place = names.place_of(database, pod.metadata.name)
+    if place is None:
+        return ()
+    wanted = names.common_labels(database) | names.selector(database, place.shard)
+    return tuple(
+        (label, value)
+        for label, value in sorted(wanted.items())
+        if pod.metadata.label(label) != value
     )
 
 

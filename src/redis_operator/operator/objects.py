@@ -13,7 +13,7 @@ from redis_operator.kube.errors import ApiError, Conflict, KubeError, NotFound
 from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from redis_operator.kube.patches import JsonPatch, MergePatch, StrategicPatch
 from redis_operator.manifests import names
-from redis_operator.manifests.names import ROLE_LABEL
+from redis_operator.manifests.names import DATABASE_LABEL, ROLE_LABEL
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.look import SERVER
 from redis_operator.operator.servers import Servers
@@ -22,6 +22,7 @@ from redis_operator.planning.actions import (
     DeleteWorkload,
     DiscardData,
     GrowVolume,
+    LabelPod,
     LabelRole,
     ResizePod,
     ScaleWorkload,
@@ -51,16 +52,28 @@ class ClusterObjects:
     async def label_role(self, action: LabelRole) -> None:
         """Set the label by which Services find the pod, if it still is that pod."""
         change = {"metadata": {"uid": action.uid, "labels": {ROLE_LABEL: action.role.value}}}
-        key = (self._namespace, action.pod)
+        await self._patch_pod(action.pod, change)
+
+    async def label_pod(self, action: LabelPod) -> None:
+        """Give a pod back the labels by which we, its workload and its Services find it. K-27"""
+        change = {"metadata": {"uid": action.uid, "labels": dict(action.labels)}}
+        await self._patch_pod(action.pod, change)
+
+    async def _patch_pod(self, pod: str, change: dict[str, Any]) -> None:
         try:
-            await self._client.patch(PODS, key, MergePatch(change), timeout=_TIMEOUT)
+            await self._client.patch(
+                PODS, (self._namespace, pod), MergePatch(change), timeout=_TIMEOUT
+            )
         except (NotFound, Conflict) as error:
-            raise Refused(f"{action.pod} is not the pod it was: {error}") from error
+            raise Refused(f"{pod} is not the pod it was: {error}") from error
         except KubeError as error:
             raise Failed(str(error)) from error
 
     async def delete_pod(self, action: DeletePod) -> None:
-        """Delete a pod whose server, if it answers, is still what the plan took it for."""
+        """Delete a pod whose server still is what the plan took it for.
+
+        Servers that did not answer when they were observed are deleted by uid alone.
+        """
         key = (self._namespace, action.pod)
         try:
             pod = await self._client.get(PODS, key, timeout=_TIMEOUT)
@@ -84,8 +97,11 @@ class ClusterObjects:
             connection = await self._servers.open(action.pod, action.uid)
             found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
             role = await connection.run(commands.role(), timeout=_TIMEOUT)
-        except RedisError:
-            return  # it does not answer: the plan knew that, or it died since and goes anyway
+        except RedisError as error:
+            raise Refused(
+                f"{action.pod} answered when it was observed and does not now: {error}; "
+                "it may have been promoted since, so it is observed again first"
+            ) from error
         if action.expect_id is not None and found != action.expect_id:
             raise Refused(f"{action.pod} is another node by now")
         is_primary = isinstance(role, PrimaryRole)
@@ -108,7 +124,13 @@ class ClusterObjects:
             await self._check_keeper(action)
             if action.claim:
                 await self._delete_claim(action.claim, uid=action.claim_uid)
-            await self._client.delete(PODS, key, uid=action.uid, timeout=_TIMEOUT)
+            await self._client.delete(
+                PODS,
+                key,
+                uid=action.uid,
+                resource_version=pod.metadata.resource_version,  # as it was read: not up
+                timeout=_TIMEOUT,
+            )
         except NotFound:
             return
         except Conflict as error:
@@ -125,13 +147,35 @@ class ClusterObjects:
         if found != keeper.id or not isinstance(role, PrimaryRole) or not keys:
             raise Refused(f"{keeper.pod} is no primary with keys any more")
 
-    async def _delete_claim(self, name: str, *, uid: str) -> None:
+    async def _delete_claim(self, name: str, *, uid: str = "") -> None:
+        """Delete a claim of this database exactly as it was read a moment ago. K-07
+
+        With `uid` it must be that one; a claim of that name that is not this database's stays.
+        """
+        key = (self._namespace, name)
         try:
+            claim = await self._client.get(PERSISTENT_VOLUME_CLAIMS, key, timeout=_TIMEOUT)
+            meta = claim.metadata
+            if uid and meta.uid != uid:
+                raise Refused(f"claim {name} was re-created meanwhile: its data is kept")
+            if meta.label(DATABASE_LABEL) != self._name:
+                raise Refused(
+                    f"claim {name} does not carry the label {DATABASE_LABEL}={self._name}: "
+                    "its data is kept; set the label, or delete the claim yourself"
+                )
+            if meta.is_deleting:
+                return
             await self._client.delete(
-                PERSISTENT_VOLUME_CLAIMS, (self._namespace, name), uid=uid, timeout=_TIMEOUT
+                PERSISTENT_VOLUME_CLAIMS,
+                key,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                timeout=_TIMEOUT,
             )
         except NotFound:
             return
+        except Conflict as error:
+            raise Refused(f"claim {name} changed meanwhile: {error}") from error
 
     async def scale(self, action: ScaleWorkload) -> None:
         """Set how many pods a shard has, if it still has as many as the plan saw.
@@ -177,19 +221,23 @@ class ClusterObjects:
                 raise Refused(f"StatefulSet {name} was re-created meanwhile")
             if not self._keep_claims:
                 await self._delete_claims(action.shard, range(found.spec.replicas or 0))
-            await self._client.delete(STATEFUL_SETS, key, uid=action.uid, timeout=_TIMEOUT)
+            await self._client.delete(
+                STATEFUL_SETS,
+                key,
+                uid=action.uid,
+                resource_version=found.metadata.resource_version,
+                timeout=_TIMEOUT,
+            )
         except NotFound:
             return
+        except Conflict as error:
+            raise Refused(f"StatefulSet {name} changed meanwhile: {error}") from error
         except KubeError as error:
             raise Failed(str(error)) from error
 
     async def _delete_claims(self, shard: int, ordinals: range) -> None:
         for ordinal in ordinals:
-            key = (self._namespace, names.claim(self._name, shard, ordinal))
-            try:
-                await self._client.delete(PERSISTENT_VOLUME_CLAIMS, key, timeout=_TIMEOUT)
-            except NotFound:
-                continue
+            await self._delete_claim(names.claim(self._name, shard, ordinal))
 
     async def grow(self, action: GrowVolume) -> None:
         """Ask for a bigger volume, if it still is that claim."""

@@ -16,7 +16,13 @@ from redis_operator.kube.meta import Key
 from redis_operator.kube.objects import Pod
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.links import Links, Target
-from redis_operator.operator.look import has_ended, pod_seen, volume_seen, workload_seen
+from redis_operator.operator.look import (
+    has_ended,
+    lacking_labels,
+    pod_seen,
+    volume_seen,
+    workload_seen,
+)
 from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.world import World
@@ -29,6 +35,7 @@ from redis_operator.planning.observed import (
     NodeId,
     Observed,
     Seen,
+    Unlabelled,
     Unreachable,
 )
 from redis_operator.planning.observed import Pod as SeenPod
@@ -116,16 +123,17 @@ class Observer:
         self._drop_old_links(request.key, frozenset(pod.metadata.uid for pod, _ in found))
         answers = await asyncio.gather(*(self._ask(request, pod, seen) for pod, seen in found))
         workloads = [workload_seen(name, w) for w in self._world.workloads_of(request.key)]
-        explained = await self._absences.explain(
-            request.key[0],
+        explained, unlabelled = await self._absences.explain(
+            request.key,
             sorted((w for w in workloads if w), key=lambda w: w.shard),
-            (seen.shard for _, seen in found),
+            (seen.name for _, seen in found),
         )
         classes = self._world.class_map()
         volumes = [volume_seen(name, c, classes) for c in self._world.claims_of(request.key)]
         return Observed(
             nodes=tuple(answers),
             workloads=explained,
+            unlabelled=(*_partly_labelled(name, (pod for pod, _ in found)), *unlabelled),
             volumes=tuple(v for v in volumes if v),
             elections=elections(request.memory, answers, self._clock()),
             moving=request.memory.moving,
@@ -182,6 +190,13 @@ def elections(memory: Memory, nodes: Iterable[Node], now: float) -> tuple[Electi
         if (told := before.get(node.pod.shard)) is not None
     ]
     return (*memory.elections, *(election for election in recalled if election.at))
+
+
+def _partly_labelled(database: str, pods: Iterable[Pod]) -> Iterable[Unlabelled]:
+    """Pods that are still in the cache and lost another label than the one it selects by."""
+    for pod in pods:
+        if lacks := lacking_labels(database, pod):
+            yield Unlabelled(pod.metadata.name, pod.metadata.uid, lacks)
 
 
 def _target(pod: Pod, credentials: Credentials) -> Target:

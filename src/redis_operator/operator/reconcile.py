@@ -28,6 +28,7 @@ from redis_operator.operator.children import ChildError, Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links
+from redis_operator.operator.live import ApiPods
 from redis_operator.operator.look import memory_limit
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
@@ -214,7 +215,8 @@ class Reconciler(Struct, frozen=True):
     ) -> tuple[Outcome, ...]:
         if not advice.stages:
             return ()
-        servers = Servers(self.links, self.observer.targets(request))
+        pods = ApiPods(self.client, request.key[0])
+        servers = Servers(self.links, self.observer.targets(request), pods)
         objects = ClusterObjects(
             self.client,
             *request.key,

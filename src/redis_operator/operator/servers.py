@@ -12,6 +12,7 @@ from typing import Any
 
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.links import Links, Target
+from redis_operator.operator.live import LivePods
 from redis_operator.planning.actions import (
     AssignSlots,
     At,
@@ -31,7 +32,7 @@ from redis_operator.planning.actions import (
 )
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
-from redis_operator.redis.connection import Connection, connect
+from redis_operator.redis.connection import Address, Connection, connect
 from redis_operator.redis.errors import RedisError, RefusedError, ReplyError
 from redis_operator.redis.replies import ClusterNode, PrimaryRole
 from redis_operator.redis.versions import Ability, Version, can, parse_version
@@ -52,9 +53,10 @@ _MODES = {
 class Servers:
     """The servers of one database during one pass: how to reach each pod's."""
 
-    def __init__(self, links: Links, targets: Mapping[str, Target]) -> None:
+    def __init__(self, links: Links, targets: Mapping[str, Target], pods: LivePods) -> None:
         self._links = links
         self._targets = targets  # by pod name
+        self._pods = pods
         self._reaching: dict[At, asyncio.Task[Connection]] = {}
 
     async def open(self, pod: str, uid: str) -> Connection:
@@ -181,15 +183,15 @@ class Servers:
         await _until_known(connection, commands.replicate(action.primary.id), action.node.pod)
 
     async def forget(self, action: Forget) -> None:
-        """Have one server forget an id that owns nothing in its eyes. I3, I11"""
+        """Have one server forget an id that owns nothing but what was given up. I3, I11"""
         connection = await self.reach(action.node)
         nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
         view = next((node for node in nodes if node.id == action.id), None)
         if view is None:
             return
         myself = next(node for node in nodes if node.is_myself)
-        if view.slots:
-            raise Refused(f"{action.node.pod} says node {action.id[:8]} owns {view.slots}")
+        if owned := view.slots - action.expect_slots:
+            raise Refused(f"{action.node.pod} says node {action.id[:8]} owns slots {owned}")
         if myself.primary == action.id:
             raise Refused(f"{action.node.pod} follows node {action.id[:8]}")
         await connection.run(commands.forget(action.id), timeout=_TIMEOUT)
@@ -255,29 +257,36 @@ class Servers:
         match action.fence:
             case Fence.HANDSHAKE:
                 return
-            case Fence.PROCESS_GONE | Fence.CONTAINER_ENDED:
-                await self._must_refuse(action.primary_pod)
+            case Fence.PROCESS_GONE:
+                await _must_refuse(action.primary_pod, self._targets.get(action.primary_pod))
+            case Fence.CONTAINER_ENDED:
+                await self._must_have_ended(action)
             case Fence.POD_GONE:
-                if action.primary_pod in self._targets:
-                    await self._must_refuse(action.primary_pod)
+                await self._must_be_absent(action.unseen)
             case Fence.EMPTY_AND_PAUSED:
                 await self._pause_empty(action)
 
-    async def _must_refuse(self, pod: str) -> None:
-        """See that nobody listens at a pod's own address."""
-        target = self._targets.get(pod)
-        if target is None:
-            return  # the pod is gone, and its address with it
-        try:
-            connection = await connect(
-                target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
-            )
-        except RefusedError:
-            return
-        except RedisError as error:
-            raise Refused(f"{pod} may be alive: {error}") from error
-        connection.close()
-        raise Refused(f"{pod} answers again")
+    async def _must_have_ended(self, action: Failover) -> None:
+        """Read the pod of a primary from the API: it may run again, here or at another address."""
+        pod = action.primary_pod
+        live = await self._pods.read(pod)
+        if live is None:
+            return  # deleted since: its process has ended with it
+        if live.uid != action.primary_uid:
+            raise Refused(f"pod {pod} was re-created meanwhile: its server may be running again")
+        if live.ip:
+            await _must_refuse(pod, Target(live.uid, Address(live.ip, PORT)))
+
+    async def _must_be_absent(self, pods: tuple[str, ...]) -> None:
+        """Read pods from the API that were not observed: one that exists may be the primary. K-27
+
+        The caches hold what carries our label, and may be late; a read by name sees every pod.
+        """
+        for pod, live in zip(
+            pods, await asyncio.gather(*(self._pods.read(pod) for pod in pods)), strict=True
+        ):
+            if live is not None:
+                raise Refused(f"pod {pod} exists and was not observed: it may be the primary")
 
     async def _pause_empty(self, action: Failover) -> None:
         """Pause the writes of a primary that restarted empty, bounded by the server itself. I10"""
@@ -293,6 +302,22 @@ class Servers:
         if keys := await _keys(connection):
             await connection.run(commands.client_unpause(), timeout=_TIMEOUT)
             raise Refused(f"{action.primary_pod} holds {keys} keys: it is not empty")
+
+
+async def _must_refuse(pod: str, target: Target | None) -> None:
+    """See that no process listens at the address of a pod."""
+    if target is None:
+        raise Refused(f"pod {pod} is gone from the cache: its server may be alive elsewhere")
+    try:
+        connection = await connect(
+            target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
+        )
+    except RefusedError:
+        return
+    except RedisError as error:
+        raise Refused(f"{pod} may be alive: {error}") from error
+    connection.close()
+    raise Refused(f"{pod} answers again")
 
 
 async def _promoted(connection: Connection, pod: str) -> None:

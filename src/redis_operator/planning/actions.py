@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ..redis.slots import SlotSet
+from ..redis.slots import NO_SLOTS, SlotSet
 from .observed import NodeId, Role, Seen
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Forget",
     "GrowVolume",
     "InheritSlots",
+    "LabelPod",
     "LabelRole",
     "Meet",
     "MoveSlots",
@@ -129,8 +130,10 @@ class Failover(Struct, frozen=True):
     """`CLUSTER FAILOVER [FORCE|TAKEOVER]` on a replica.
 
     It must still follow `primary`, and be at `min_offset` at least. `fence` must hold again right
-    before: for PROCESS_GONE the address still refuses, for EMPTY_AND_PAUSED the executor pauses the
-    primary's writes (bounded) and sees DBSIZE 0.
+    before: for PROCESS_GONE the address still refuses; for CONTAINER_ENDED the API still has the
+    pod with `primary_uid`, and whatever address it has by now refuses; for POD_GONE the API has
+    none of the pods `unseen`; for EMPTY_AND_PAUSED the executor pauses the primary's writes
+    (bounded) and sees DBSIZE 0.
     """
 
     node: At
@@ -139,16 +142,20 @@ class Failover(Struct, frozen=True):
     fence: Fence
     min_offset: int = 0
     primary_pod: str = ""  # the pod the primary runs in, empty when it has none any more
+    primary_uid: str = ""
+    unseen: tuple[str, ...] = ()  # pods that may exist and were not observed: one may be it
 
 
 class Forget(Struct, frozen=True):
     """`CLUSTER FORGET` on one server; a plan does it on all of them within the ban. I11
 
-    Refused if the server by now says `id` owns a slot, or it follows `id`.
+    Refused if the server by now says that `id` owns a slot beyond `expect_slots`, those whose loss
+    was accepted, or if it follows `id`.
     """
 
     node: At
     id: NodeId
+    expect_slots: SlotSet = NO_SLOTS
 
 
 class InheritSlots(Struct, frozen=True):
@@ -217,6 +224,14 @@ class ResetEmptyNode(Struct, frozen=True):
     node: At
 
 
+class LabelPod(Struct, frozen=True):
+    """Give exactly this pod (uid) back labels that were taken from it. K-27"""
+
+    pod: str
+    uid: str
+    labels: tuple[tuple[str, str], ...]
+
+
 class LabelRole(Struct, frozen=True):
     """Set the role label by which Services find primaries and replicas."""
 
@@ -228,8 +243,10 @@ class LabelRole(Struct, frozen=True):
 class DeletePod(Struct, frozen=True):
     """Delete exactly this pod (uid); its workload makes it anew.
 
-    `expect_id` and `expect_role` are checked on the live server when it answers; a primary with
-    slots is only deleted when nothing better can be done and `expect_role` says PRIMARY.
+    `expect_id` and `expect_role` are what the server answered when it was observed. They are
+    checked on the live server; one that does not answer any more may have been promoted, so its
+    pod stays. A primary with slots is only deleted when nothing better can be done and
+    `expect_role` says PRIMARY. Both are None for a server that did not answer.
     """
 
     pod: str
@@ -305,6 +322,7 @@ Action: TypeAlias = (
     | CancelJob
     | ConfigSet
     | ResetEmptyNode
+    | LabelPod
     | LabelRole
     | DeletePod
     | DiscardData

@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec import Struct
 
 from ..redis.slots import SlotSet
-from .actions import Action, LabelRole
+from .actions import Action, LabelPod, LabelRole
 
 __all__ = ["Loss", "Phase", "Plan", "Switchover", "Wanted"]
 
@@ -99,7 +99,7 @@ class Plan(Struct, frozen=True):
         """
         if self.urgent or self.phase is Phase.CREATING:
             return False
-        return any(not isinstance(step, LabelRole) for step in self.steps)
+        return any(not isinstance(step, LabelPod | LabelRole) for step in self.steps)
 
     @property
     def settled(self) -> bool:

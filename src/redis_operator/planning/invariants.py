@@ -146,7 +146,9 @@ def _forget(situation: Situation, step: Forget) -> list[str]:
     found = []
     stayers = [n for n in situation.seen if n.slots or not situation.leaving(n.pod)]
     views = [view for node in stayers if (view := situation.view(node, step.id)) is not None]
-    if any(view.slots for view in views) and not situation.wanted.accept_data_loss:
+    if step.expect_slots and not situation.wanted.accept_data_loss:
+        found.append(f"I3: the loss of slots {step.expect_slots} was not accepted")
+    if any(view.slots - step.expect_slots for view in views):
         found.append(f"I3: {step.id} owns slots and would be forgotten")
     if step.id in situation.by_id and not situation.leaving(situation.by_id[step.id].pod):
         found.append(f"I3: {step.id} is {situation.name_of(step.id)}, which stays")
@@ -204,6 +206,13 @@ def _unplanned(situation: Situation, step: Failover) -> list[str]:
         alive = [n.pod.name for n in suspects if not n.dead]
         if alive:
             found.append(f"I7: {alive[0]} may be the primary and alive")
+        linked = [
+            voter.pod.name
+            for voter in situation.voters
+            if (view := situation.view(voter, step.primary)) is not None and view.healthy
+        ]
+        if holder is None and linked:
+            found.append(f"I7: {linked[0]} is linked with {step.primary}, which may be alive")
     replica = situation.by_id.get(step.node.id)
     electable = replica is None or can_be_elected(situation, replica, step.primary)
     if step.mode is FailoverMode.TAKEOVER and situation.has_majority and electable:

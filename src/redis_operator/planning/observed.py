@@ -35,6 +35,7 @@ __all__ = [
     "Role",
     "Seen",
     "SlotState",
+    "Unlabelled",
     "Unreachable",
     "Volume",
     "Weighed",
@@ -281,6 +282,14 @@ class Workload(Struct, frozen=True):
     trouble: str = ""  # why its controller cannot make the pods it lacks, in words
 
 
+class Unlabelled(Struct, frozen=True):
+    """A pod of this database that lacks labels, so that it is in no cache; it was read by name."""
+
+    pod: str
+    uid: str
+    lacks: tuple[tuple[str, str], ...]
+
+
 class Election(Struct, frozen=True):
     """A promotion that is remembered: engines dislike a second one too soon."""
 
@@ -312,6 +321,7 @@ class Observed(Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
     workloads: tuple[Workload, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    unlabelled: tuple[Unlabelled, ...] = ()
     elections: tuple[Election, ...] = ()
     moving: tuple[Moving, ...] = ()
     introductions: tuple[Introduction, ...] = ()

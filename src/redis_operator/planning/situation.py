@@ -96,6 +96,20 @@ class Situation:
         )
 
     @cached_property
+    def unseen_pods(self) -> tuple[str, ...]:
+        """Names that pods of this database may have and no observed pod has."""
+        present = {node.pod.name for node in self.observed.nodes}
+        sizes = dict.fromkeys(range(self.wanted.shards), self.wanted.pods_per_shard)
+        for workload in self.observed.workloads:
+            sizes[workload.shard] = max(workload.pods, self.wanted.pods_per_shard)
+        names = (
+            f"{self.wanted.name}-{shard}-{ordinal}"
+            for shard, size in sorted(sizes.items())
+            for ordinal in range(size)
+        )
+        return tuple(name for name in names if name not in present)
+
+    @cached_property
     def missing_shards(self) -> tuple[int, ...]:
         """Wanted shards that have no pod at all."""
         present = {node.pod.shard for node in self.observed.nodes}

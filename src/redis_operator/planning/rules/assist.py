@@ -32,7 +32,6 @@ def assist(situation: Situation) -> Plan | None:
     if not gone:
         return None
     reasons, ready = [], []
-    soon = None
     for node in gone:
         fence = fence_of(situation, node)
         if fence is None:
@@ -41,11 +40,12 @@ def assist(situation: Situation) -> Plan | None:
         candidate, reason = best(situation, node)
         if candidate is None:
             reasons.append(reason)
-            if situation.replicas_of(node):
-                soon = _HEARS_SOON  # an outage: what is in the way may be gone at any moment
             continue
         ready.append((candidate, node, fence))
     if not ready:
+        # An outage: what is in the way may be gone at any moment.
+        hopeful = any(situation.replicas_of(n) and not _is_silent(situation, n) for n in gone)
+        soon = _HEARS_SOON if hopeful else None
         return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=soon)
     candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
     mode = _mode(situation, gone)
@@ -61,13 +61,16 @@ def assist(situation: Situation) -> Plan | None:
                 rule="assist", blocked=tuple(reasons), phase=Phase.HEALING, again_after=_HEARS_SOON
             )
     pod = situation.pod_of(node)
+    place = (pod.name, pod.uid) if pod is not None else ("", "")
     step = Failover(
         node=at(candidate),
         primary=node,
         mode=mode,
         fence=fence,
         min_offset=candidate.replication.offset,
-        primary_pod=pod.name if pod is not None else "",
+        primary_pod=place[0],
+        primary_uid=place[1],
+        unseen=situation.unseen_pods,
     )
     return Plan(
         rule="assist",
@@ -82,13 +85,32 @@ def assist(situation: Situation) -> Plan | None:
 
 
 def fence_of(situation: Situation, node: NodeId) -> Fence | None:
-    """Why a slot owner that does not answer can serve nobody, or None when it might."""
+    """Why a slot owner that does not answer can serve nobody, or None when it might.
+
+    A pod that was not observed may run all the same: its label may be missing, or the cache late.
+    It is taken to be gone only when no voter is linked with the server, and the executor finds no
+    such pod in the API. K-27
+    """
     holder = situation.identities.get(node)
     if holder is not None:
         return _BY_EVIDENCE.get(holder.evidence)
     if any(not stranger.dead for stranger in situation.strangers):
         return None
-    return Fence.POD_GONE
+    return None if seen_healthy_by(situation, node) else Fence.POD_GONE
+
+
+def seen_healthy_by(situation: Situation, node: NodeId) -> tuple[str, ...]:
+    """Pods of the voters that are linked with a node and do not suspect it."""
+    return tuple(
+        voter.pod.name
+        for voter in situation.voters
+        if (view := situation.view(voter, node)) is not None and view.healthy
+    )
+
+
+def _is_silent(situation: Situation, node: NodeId) -> bool:
+    """Whether a pod that may be this node neither answers nor refuses: only timeouts help."""
+    return fence_of(situation, node) is None and not seen_healthy_by(situation, node)
 
 
 def _mode(situation: Situation, gone: list[NodeId]) -> FailoverMode | None:
@@ -115,6 +137,11 @@ def _uncertain(situation: Situation, node: NodeId) -> str:
     holder = situation.identities.get(node)
     if holder is not None:
         return f"{holder.pod.name} does not answer and may be alive: {holder.error}"
+    if linked := seen_healthy_by(situation, node):
+        return (
+            f"{situation.name_of(node)} owns slots and was not observed in any pod, "
+            f"but {linked[0]} is linked with it, so it is not failed over"
+        )
     names = ", ".join(s.pod.name for s in situation.strangers if not s.dead)
     return f"{situation.name_of(node)} owns slots and may be {names}, which does not answer"
 

@@ -21,8 +21,18 @@ def lost(situation: Situation) -> Plan | None:
     )
     if not situation.wanted.accept_data_loss:
         return Plan(rule="lost", losses=losses, phase=Phase.HEALING)
+    outdated = tuple(
+        f"{node.pod.name} has not heard yet that slots {more} of {situation.name_of(claim.id)} "
+        "have another owner"
+        for claim in gone
+        for node in situation.by_id.values()
+        if (view := situation.view(node, claim.id)) is not None
+        and (more := view.slots - claim.slots)
+    )
+    if outdated:
+        return Plan(rule="lost", losses=losses, blocked=outdated, phase=Phase.HEALING)
     steps: tuple[Action, ...] = tuple(
-        Forget(node=at(node), id=claim.id)
+        Forget(node=at(node), id=claim.id, expect_slots=claim.slots)
         for claim in gone
         for node in situation.by_id.values()
         if situation.view(node, claim.id) is not None

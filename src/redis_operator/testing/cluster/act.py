@@ -25,6 +25,7 @@ from ...planning.actions import (
     Forget,
     GrowVolume,
     InheritSlots,
+    LabelPod,
     LabelRole,
     Meet,
     MoveSlots,
@@ -70,7 +71,7 @@ def act(database: SimulatedDatabase, action: Action) -> Iterator[None]:
             yield from _move(database, action)
         case RescueKeys():
             yield from _rescue(database, action)
-        case CancelJob() | StopMoving():
+        case CancelJob() | StopMoving() | LabelPod():
             yield
         case (
             LabelRole()
@@ -177,11 +178,11 @@ def _tidy(
     world = database.world
     server = _server(database, action.node)
     match action:
-        case Forget(id=node):
+        case Forget(id=node, expect_slots=expected):
             record = server.table.get(node)
             _require(record is not None, "it has forgotten by now")
-            accepted = database.wanted.accept_data_loss
-            _require(record is not None and (accepted or not record.slots), "it owns slots by now")
+            assert record is not None
+            _require(not SlotSet.from_bits(record.slots) - expected, "it owns slots by now")
             verbs.forget(world, server, node)
             yield
         case CloseSlots(slots=slots):
