@@ -188,6 +188,38 @@ async def test_those_who_wait_together_run_the_plugin_once() -> None:
     assert clock.runs == 1
 
 
+async def test_a_plugin_slower_than_those_who_wait_is_not_ended_by_their_deadlines() -> None:
+    runs, go_on = [], asyncio.Event()
+
+    async def slow(now: datetime) -> Credential:
+        runs.append(now)
+        await go_on.wait()
+        return Credential(headers=bearer("slow"))
+
+    login = PluginLogin(slow)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await login.current()
+    go_on.set()
+    assert (await login.current()).headers == bearer("slow")
+    assert len(runs) == 1
+
+
+async def test_a_plugin_that_failed_is_run_again_for_the_next() -> None:
+    runs = []
+
+    async def failing(now: datetime) -> Credential:
+        runs.append(now)
+        raise CredentialError("no", file="plugin")
+
+    login = PluginLogin(failing)
+    for _ in range(2):
+        with pytest.raises(CredentialError):
+            await login.current()
+    assert len(runs) == 2
+
+
 async def test_a_refused_credential_is_fetched_anew_once() -> None:
     clock = Clock()
     login = PluginLogin(clock.run, now=lambda: clock.now)

@@ -10,7 +10,24 @@ OWNER = ("d", "owner")
 
 
 class Cache:
-    version = ""
+    def __init__(self, version: str = "") -> None:
+        self.version = version
+        self.on_progress: list = []
+
+    def reach(self, version: str) -> None:
+        self.version = version
+        for callback in self.on_progress:
+            callback()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CLOCK = Clock()
 
 
 @pytest.fixture
@@ -20,7 +37,7 @@ def pods() -> Cache:
 
 @pytest.fixture
 def store(pods: Cache) -> Consistency:
-    return Consistency(pods=pods)
+    return Consistency(pods=pods, clock=CLOCK)
 
 
 def wrote(store: Consistency, version: str, uid: str = "u") -> None:
@@ -104,3 +121,40 @@ def test_a_resource_without_a_cache_is_a_mistake_that_says_so(store):
     store.wrote(OWNER, uid="u", resource="jobs", version="1")
     with pytest.raises(KeyError, match="no cache of 'jobs'"):
         store.limitation(OWNER)
+
+
+def test_a_quiet_namespace_holds_back_no_write_in_another():
+    busy, quiet = Cache("5"), Cache("5")
+    store = Consistency(clock=Clock())
+    store.add_cache("pods", busy, namespace="a")
+    store.add_cache("pods", quiet, namespace="b")
+    store.wrote(("a", "owner"), uid="u", resource="pods", version="9")
+    assert store.limitation(("a", "owner")) is not None
+    busy.reach("9")
+    assert store.limitation(("a", "owner")) is None
+
+
+def test_an_owner_that_was_held_back_is_woken_when_the_cache_catches_up(store, pods):
+    woken = []
+    store.on_ready = woken.append
+    wrote(store, "10")
+    pods.reach("8")
+    assert store.limitation(OWNER) is not None
+    pods.reach("9")
+    assert woken == []
+    pods.reach("10")
+    pods.reach("11")
+    assert woken == [OWNER]
+
+
+def test_a_cache_that_never_arrives_is_waited_for_only_so_long():
+    clock, pods = Clock(), Cache("1")
+    store = Consistency(pods=pods, clock=clock, patience=5.0)
+    wrote(store, "10")
+    assert store.limitation(OWNER) is not None
+    clock.now = 4.9
+    assert store.limitation(OWNER) is not None
+    clock.now = 5.1
+    assert store.limitation(OWNER) is None
+    wrote(store, "12")
+    assert store.limitation(OWNER) is not None, "the next write is waited for again"

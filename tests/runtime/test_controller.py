@@ -134,7 +134,7 @@ async def test_stop_is_counted_and_not_tried_again_before_something_changes(quie
         await asyncio.sleep(1)
     assert len(calls) == 2
     assert machine.tally.results["terminal"] == 2
-    assert "not tried again" in caplog.text
+    assert "waiting for a change" in caplog.text
 
 
 async def test_a_requeue_keeps_its_priority_unless_another_is_given(quiet, running):

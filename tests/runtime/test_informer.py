@@ -180,7 +180,7 @@ async def test_a_handler_that_raises_is_logged_and_told_the_next_change(
         await informer.wait_synced()
         await client.create(kind, manifest("a"))
         await client.create(kind, manifest("b"))
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
     assert told(heard) == told(others) == [("Added", "a"), ("Added", "b")]
     assert "handler bug" in caplog.text
 

@@ -279,12 +279,18 @@ async def test_a_standby_is_warm_and_takes_over_at_once_after_a_graceful_stop(
 async def test_a_lost_lease_ends_the_process_at_once_and_without_writes(
     server, client, kind, manifest, running
 ):
-    operator = Operator(server, kind, lease=fast_lease("a"), connect=server.transport)
+    exits: list[int] = []
+    operator = Operator(
+        server, kind, lease=fast_lease("a"), connect=server.transport, exit_now=exits.append
+    )
     hung = asyncio.Event()
 
     async def reconcile(_):
         hung.set()
-        await asyncio.sleep(1000)
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            assert exits == [2], "the process ends before anything is tidied up"
         return Done()
 
     operator.controller._reconcile = reconcile

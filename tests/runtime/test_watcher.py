@@ -239,7 +239,6 @@ async def test_a_watch_list_collects_aside_and_replaces_when_the_initial_events_
     [
         Invalid("sendInitialEvents is forbidden", status=422),
         BadRequest("resourceVersionMatch is forbidden for watch", status=400),
-        REFUSED,
         Forbidden("no", status=403),
     ],
     ids=lambda error: type(error).__name__,
@@ -249,6 +248,30 @@ async def test_a_watch_list_that_is_refused_falls_back_to_a_plain_list_at_once(e
     await play(script, watch_list=True)
     assert [verb for verb, _ in script.asked] == ["watch", "list", "watch"]
     assert asyncio.get_running_loop().time() == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        REFUSED,
+        TooManyRequests("slow down", status=429),
+        ServerError("overloaded", status=503),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_watch_list_refused_for_now_is_asked_for_again_without_a_list_on_top(error):
+    script = Script(error, error, [Bookmark("5", initial_events_end=True), 2])
+    await play(script, watch_list=True)
+    assert [verb for verb, _ in script.asked] == ["watch", "watch", "watch"]
+    assert asyncio.get_running_loop().time() > 2.5, "it waits before it asks again"
+
+
+async def test_a_watch_list_at_a_version_that_is_too_new_is_asked_for_by_quorum():
+    too_large = Timeout("Too large resource version: 9, current: 5", status=504)
+    script = Script(too_large, [Bookmark("5", initial_events_end=True), 2])
+    await play(script, watch_list=True)
+    assert [verb for verb, _ in script.asked] == ["watch", "watch"]
+    assert asyncio.get_running_loop().time() == pytest.approx(2), "at once"
 
 
 async def test_a_server_that_does_not_know_watch_lists_is_asked_only_once():

@@ -145,7 +145,8 @@ class TokenFileLogin:
 class PluginLogin:
     """A credential printed by a program, kept until it expires or is refused.
 
-    Guarantees: the program runs once for all who wait at the same time.
+    Guarantees: the program runs once for all who wait at the same time, and goes on when one of
+    them gives up: a slow program must not be ended by the first caller's deadline.
     """
 
     def __init__(
@@ -158,15 +159,23 @@ class PluginLogin:
         self._now = now
         self._credential: Credential | None = None
         # Single flight: two requests that find no credential must not start two programs.
-        self._turn = asyncio.Lock()
+        self._flight: asyncio.Task[Credential] | None = None
 
     async def current(self) -> Credential:
         """Return the kept credential, or run the program for a new one."""
-        async with self._turn:
-            kept, now = self._credential, self._now()
-            if kept is None or (kept.expires is not None and kept.expires <= now):
-                kept = self._credential = await self._run(now)
+        kept, now = self._credential, self._now()
+        if kept is not None and (kept.expires is None or kept.expires > now):
             return kept
+        if self._flight is None:
+            self._flight = asyncio.create_task(self._fetch(now))
+        return await asyncio.shield(self._flight)
+
+    async def _fetch(self, now: datetime) -> Credential:
+        try:
+            self._credential = await self._run(now)
+        finally:
+            self._flight = None
+        return self._credential
 
     def refuse(self, credential: Credential) -> bool:
         """Drop the kept credential if it is the one refused; the program may print another."""

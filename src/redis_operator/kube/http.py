@@ -202,6 +202,8 @@ class HttpTransport:
         limits: aiohttp.ClientTimeout,
         credential: Credential,
     ) -> aiohttp.ClientResponse:
+        if request.before_send is not None:
+            request.before_send()
         context: ssl.SSLContext | bool = True
         if self._tls:
             now = asyncio.get_running_loop().time()
@@ -308,7 +310,9 @@ class HttpTransport:
         for text in response.headers.getall("Warning", ()):
             if text not in self._warned and len(self._warned) < 1000:
                 self._warned.add(text)
-                _log.warning("API server warning", extra={"warning": text, "host": self._host})
+                _log.warning(
+                    "API server warning", extra={"fields": {"warning": text, "host": self._host}}
+                )
 
     def _request_session(self) -> aiohttp.ClientSession:
         if self._requests is None:
@@ -325,7 +329,7 @@ def _session(connections: int) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
         limit=connections, keepalive_timeout=60.0, socket_factory=_socket
     )
-    return aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"user-agent": _USER_AGENT, "accept-encoding": "identity"},
@@ -333,6 +337,10 @@ def _session(connections: int) -> aiohttp.ClientSession:
         read_bufsize=_READ_BUFFER,
         trust_env=False,
     )
+    # By itself aiohttp sends PUT and DELETE once more when a connection breaks after the request:
+    # the first copy may have been carried out, and the second hit what was created since.
+    session._retry_connection = False  # noqa: SLF001 - there is no other way to say so
+    return session
 
 
 def _socket(address: _Address) -> socket.socket:

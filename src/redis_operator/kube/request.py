@@ -6,7 +6,7 @@ the client, the embedded API server and the fault layer all speak in these two v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -34,13 +34,18 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
 class Request(Struct, frozen=True):
-    """One HTTP request to an API server, relative to the server's address."""
+    """One HTTP request to an API server, relative to the server's address.
+
+    `before_send` is called by the transport each time it is about to send the request, retries
+    included; what it raises keeps the request from being sent.
+    """
 
     method: str
     path: str
     query: tuple[tuple[str, str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    before_send: Callable[[], None] | None = None
 
 
 class Response(Struct, frozen=True):

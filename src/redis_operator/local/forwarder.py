@@ -13,6 +13,8 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from redis_operator.runtime.logs import fields
+
 __all__ = ["Address", "Forwarder", "wanted"]
 
 Address: TypeAlias = tuple[str, int]
@@ -142,7 +144,7 @@ class Forwarder:
                 await listener.open(address)
             except OSError as error:
                 failed[address] = f"cannot listen on {address[0]}:{address[1]}: {error.strerror}"
-                _LOG.warning("service address does not answer", extra={"why": failed[address]})
+                _LOG.warning("service address does not answer", extra=fields(why=failed[address]))
                 continue
             self._listeners[address] = listener
         return failed

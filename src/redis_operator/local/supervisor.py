@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from redis_operator.local import instance as instances
 from redis_operator.local.instance import Instance, Settings
+from redis_operator.runtime.logs import fields
 
 __all__ = [
     "Child",
@@ -133,7 +134,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(_STOP_SECONDS):
             await process.wait()
     except TimeoutError:
-        _LOG.warning("a process did not end in time and is killed", extra={"pid": process.pid})
+        _LOG.warning("a process did not end in time and is killed", extra=fields(pid=process.pid))
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()

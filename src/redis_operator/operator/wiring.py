@@ -83,7 +83,9 @@ def add_databases(
     world = World(manager, settings.namespaces)
     consistency = Consistency()
     for informers in (*world.children.values(), world.pods, world.redises):
-        consistency.add_cache(informers[0].kind.resource, _Slowest(informers))
+        for informer in informers:
+            resource = informer.kind.resource
+            consistency.add_cache(resource, informer, namespace=informer.namespace)
     applier = Applier(manager.client, annotation=INTENT_ANNOTATION, consistency=consistency)
 
     def lost(uid: str) -> None:
@@ -126,6 +128,7 @@ def add_databases(
         deadline=120.0,
         gate=consistency.limitation,
     )
+    consistency.on_ready = lambda key: controller.enqueue(key, reason="the caches caught up")
     manager.metrics.registry.register(DatabaseCollector(world.all_redises))
     manager.add(controller)
     return controller
@@ -135,19 +138,6 @@ by_others: Predicate[Any] = any_of(
     generation_changed, labels_changed, annotations_changed, lifetime_changed, not_(version_changed)
 )
 """What we write ourselves, the status, is no news: each report would bring about the next."""
-
-
-class _Slowest:
-    """Several caches of one resource: together they have reached what the slowest has."""
-
-    def __init__(self, caches: Iterable[Any]) -> None:
-        self._caches = tuple(caches)
-
-    @property
-    def version(self) -> str:
-        """The version that all of them have reached."""
-        versions = [cache.version for cache in self._caches]
-        return "" if "" in versions else min(versions, key=int)
 
 
 def _owner_of(world: World, uid: str) -> Key | None:

@@ -2,19 +2,27 @@
 
 After each write the returned resourceVersion is noted for the owner it was done for. Before the
 next reconcile of that owner every cache concerned must have reached it. Versions are compared as
-numbers, within one resource only; one that cannot be compared is let through, since waiting for
-it could never end.
+numbers, within one cache only: caches of two namespaces are two, since a quiet one moves its
+version only by bookmarks, once a minute. One that cannot be compared is let through, since
+waiting for it could never end; and nothing is waited for longer than `patience` seconds: an old
+cache is better than a database nobody looks after.
 
 For deletions use `expectations`: the answer to a delete has no version that a cache reaches.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from redis_operator.kube.meta import Key, is_at_least, parse_version
+from redis_operator.runtime.logs import fields
 
 __all__ = ["Consistency", "Versioned"]
+
+_log = logging.getLogger(__name__)
 
 
 class Versioned(Protocol):
@@ -29,16 +37,32 @@ class Versioned(Protocol):
 class Consistency:
     """The versions written for each owner, and the caches that have to reach them.
 
+    `on_ready` is called with an owner whose caches caught up after it was held back.
     Assumption: `wrote` and `limitation` are called by the one reconcile of that owner.
     """
 
-    def __init__(self, **caches: Versioned) -> None:
-        self._caches: dict[str, Versioned] = dict(caches)
+    def __init__(
+        self,
+        *,
+        patience: float = 5.0,
+        clock: Callable[[], float] | None = None,
+        **caches: Versioned,
+    ) -> None:
+        self._patience = patience
+        self._clock = clock if clock is not None else lambda: asyncio.get_running_loop().time()
+        self._caches: dict[tuple[str, str], Versioned] = {}
         self._written: dict[Key, tuple[str, dict[str, str]]] = {}
+        self._held_since: dict[Key, float] = {}
+        self.on_ready: Callable[[Key], None] | None = None
+        for resource, cache in caches.items():
+            self.add_cache(resource, cache)
 
-    def add_cache(self, resource: str, cache: Versioned) -> None:
-        """Name the cache of a resource."""
-        self._caches[resource] = cache
+    def add_cache(self, resource: str, cache: Versioned, *, namespace: str = "") -> None:
+        """Name the cache of a resource, in one namespace or in all that have none of their own."""
+        self._caches[resource, namespace] = cache
+        on_progress = getattr(cache, "on_progress", None)
+        if on_progress is not None:
+            on_progress.append(self._wake)
 
     def wrote(self, owner: Key, *, uid: str, resource: str, version: str) -> None:
         """Note a write done for an owner; the newest version of each resource is kept."""
@@ -52,26 +76,52 @@ class Consistency:
 
     def limitation(self, owner: Key) -> str | None:
         """Return which cache is behind our own writes, or nothing when a decision may be taken."""
-        if owner not in self._written:
+        behind = self._behind(owner)
+        if behind is None:
+            self._held_since.pop(owner, None)
             return None
-        _, versions = self._written[owner]
+        now = self._clock()
+        since = self._held_since.setdefault(owner, now)
+        if now - since < self._patience:
+            return behind
+        _log.warning("deciding from an old cache", extra=fields(why=behind, waited=now - since))
+        del self._held_since[owner]
+        self._written.pop(owner, None)
+        return None
+
+    def _behind(self, owner: Key) -> str | None:
+        _, versions = self._written.get(owner, ("", {}))
         for resource, version in list(versions.items()):
-            cache = self._caches.get(resource)
-            if cache is None:
-                raise KeyError(f"no cache of {resource!r}: this store has {sorted(self._caches)}")
+            cache = self._cache(resource, owner[0])
             if _is_behind(cache.version, version):
                 reached = cache.version or "nothing"
                 return f"the cache of {resource} has reached {reached}, we wrote {version}"
             del versions[resource]
         if not versions:
-            del self._written[owner]
+            self._written.pop(owner, None)
         return None
+
+    def _cache(self, resource: str, namespace: str) -> Versioned:
+        for place in (namespace, ""):
+            if (resource, place) in self._caches:
+                return self._caches[resource, place]
+        known = sorted({name for name, _ in self._caches})
+        raise KeyError(f"no cache of {resource!r} in {namespace!r}: this store has {known}")
+
+    def _wake(self) -> None:
+        """Have those reconciled that waited for a cache which has just moved on."""
+        for owner in list(self._held_since):
+            if self._behind(owner) is None:
+                del self._held_since[owner]
+                if self.on_ready is not None:
+                    self.on_ready(owner)
 
     def forget(self, owner: Key, *, uid: str) -> None:
         """Drop what was noted for an owner that is gone, unless it is another by now."""
         known: tuple[str, Any] | None = self._written.get(owner)
         if known is not None and known[0] == uid:
             del self._written[owner]
+            self._held_since.pop(owner, None)
 
 
 def _is_behind(reached: str, wanted: str) -> bool:

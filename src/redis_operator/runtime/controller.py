@@ -5,8 +5,10 @@ key reaches it, never the event: what to do is derived from the world as it is.
 
 Guarantees:
 - One key is never reconciled twice at a time; different keys are, by up to `workers` workers.
-- A worker never dies: whatever a reconcile raises is a `Retry`, logged with its reconcile id;
-  trouble with the API as one line, a bug with its traceback.
+- A worker never dies: whatever a reconcile or the gate raises is a `Retry`, logged with its
+  reconcile id; trouble with the API as one line, a bug with its traceback. So is a cancellation
+  that was not meant for the worker (the reconcile awaited something another task cancelled), and
+  an answer that is not an outcome.
 - A reconcile that exceeds its deadline is cancelled and retried, so a key that hangs costs one
   worker for that long and a key that fails costs nothing but its own growing wait.
 - Keys of the first list and of resyncs wait behind keys of real events.
@@ -50,7 +52,7 @@ _RECONCILE_BOUNDS: Final = (
     60,
 )  # fmt: skip
 _JITTER = 0.1
-_GATE_SECONDS = 0.1
+_GATE_SECONDS = 1.0
 
 
 class CachesNotSynced(RuntimeError):  # noqa: N818 - the state of affairs
@@ -217,10 +219,15 @@ class Controller:
         with bound(
             controller=self.name, namespace=key[0], name=key[1], reconcileID=str(uuid.uuid4())
         ):
-            waiting_for = self._gate(key) if self._gate is not None else None
+            try:
+                waiting_for = self._gate(key) if self._gate is not None else None
+            except Exception as error:
+                _log.exception("the gate raised; will retry")
+                self._settle(key, Retry(error))
+                return
             if waiting_for is not None:
-                _log.debug("not yet", extra=fields(waiting_for=waiting_for))
-                # No failure: what opens it is an event soon, or a bookmark that wakes nobody.
+                _log.debug("waiting for a cache", extra=fields(waiting_for=waiting_for))
+                # Not a failure: what opens the gate wakes the key; this is only for safety.
                 self.queue.add_after(key, _GATE_SECONDS, priority=self.queue.priority_of(key))
                 return
             _log.debug("reconcile", extra=fields(reason=reason))
@@ -237,18 +244,29 @@ class Controller:
     async def _outcome(self, key: Key) -> Outcome:
         try:
             async with asyncio.timeout(self._deadline) as deadline:
-                return await self._reconcile(key)
+                found: object = await self._reconcile(key)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # meant for us: the controller stops
+            self.tally.panics += 1
+            _log.exception("the reconcile awaited something that was cancelled; will retry")
+            return Retry("the reconcile awaited something that another task cancelled")
         except TimeoutError as error:
             if not deadline.expired():
                 return Retry(error)
             self.tally.timeouts += 1
             return Retry(f"the reconcile did not end within {self._deadline:g} s")
         except KubeError as error:
-            return Retry(error)  # trouble with the API is no bug: one line, no traceback
+            return Retry(error)  # trouble with the API is not a bug: one line, no traceback
         except Exception as error:
             self.tally.panics += 1
-            _log.exception("the reconcile raised; it is tried again")
+            _log.exception("the reconcile raised; will retry")
             return Retry(error)
+        if isinstance(found, Done | Again | Retry | Stop):
+            return found
+        self.tally.panics += 1
+        return Retry(f"the reconcile returned {found!r}: return Done(), Again, Retry or Stop")
 
     def _settle(self, key: Key, outcome: Outcome) -> None:
         queue = self.queue
@@ -265,12 +283,14 @@ class Controller:
                 self.tally.results["error"] += 1
                 queue.add_rate_limited(key, priority=priority if wanted is None else wanted)
                 failures = queue.failures(key)
-                _log.warning("tried again later", extra=fields(error=error, failures=failures))
+                _log.warning(
+                    "reconcile failed, will retry", extra=fields(error=error, failures=failures)
+                )
             case Stop(error):
                 self.tally.results["error"] += 1
                 self.tally.results["terminal"] += 1
                 queue.forget(key)
-                _log.error("not tried again before something changes", extra=fields(error=error))
+                _log.error("reconcile failed, waiting for a change", extra=fields(error=error))
             case _:
                 assert_never(outcome)
 

@@ -5,8 +5,8 @@ that is busy for seconds must not lose the lease, and one that is stuck for good
 
 Three things together keep two leaders from writing:
 1. A holder stops `renew_deadline` after its last renewal; others wait `duration`, which is longer.
-2. `FencedTransport` asks before each write, so a program that was stopped (a debugger, a paused
-   machine) and continues later writes nothing before it has looked at its clock.
+2. `FencedTransport` has each write ask right before it is sent, retries included, so a program
+   that was stopped (a debugger, a suspended machine) and continues later writes nothing.
 3. `Watchdog` ends the process when the main loop does not turn any more.
 """
 
@@ -23,6 +23,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import KubeError
@@ -47,7 +49,7 @@ class NotLeader(KubeError):  # noqa: N818 - as its base names its children
         self.request = request
         super().__init__(
             f"{request.method} {request.path} was not sent: this process does not hold the lease. "
-            "Another one leads, or will; stop"
+            "Another replica leads or is about to"
         )
 
 
@@ -58,9 +60,19 @@ class Leadership(Protocol):
         """Whether a write may be sent now."""
         ...
 
+    @property
+    def left(self) -> float:
+        """How many seconds a write that is sent now may take."""
+        ...
+
 
 class FencedTransport:
-    """A transport that sends writes only while we lead. Reads pass."""
+    """A transport that sends writes only while we lead. Reads pass.
+
+    The transport underneath asks again whenever it is about to send: a write may wait for a free
+    connection, a plugin or a server that asked for patience, and the lease be lost meanwhile. A
+    write is given up when the fence falls.
+    """
 
     def __init__(self, transport: Transport, leadership: Leadership) -> None:
         self._transport = transport
@@ -71,9 +83,16 @@ class FencedTransport:
 
         Errors: `NotLeader`, besides those of the transport.
         """
-        if request.method not in _READS and not self._leadership.is_leader():
-            raise NotLeader(request)
-        return await self._transport.request(request, timeout=timeout)
+        if request.method in _READS:
+            return await self._transport.request(request, timeout=timeout)
+
+        def check() -> None:
+            if not self._leadership.is_leader():
+                raise NotLeader(request)
+
+        check()
+        timeout = min(timeout, max(self._leadership.left, 0.0))
+        return await self._transport.request(replace(request, before_send=check), timeout=timeout)
 
     def stream(
         self, request: Request, *, idle: float
@@ -90,8 +109,8 @@ class ElectionThread:
     """Runs the election beside the main loop.
 
     `connect` is called in the thread, for a connection that only the election uses. The callbacks
-    are called in the main loop. `wait_leading` returns when we lead; `lost` is set when we did
-    and do no longer.
+    are called in the main loop. `wait_leading` returns when we lead; `lost` is set when we do no
+    longer, or never will: any end of the thread that was not asked for counts as a lost lease.
     """
 
     def __init__(self, settings: LeaseSettings, connect: Callable[[], Transport]) -> None:
@@ -111,6 +130,11 @@ class ElectionThread:
     def is_leader(self) -> bool:
         """Whether a write may be sent now."""
         return self.fence.is_leader()
+
+    @property
+    def left(self) -> float:
+        """How many seconds a write that is sent now may take."""
+        return self.fence.left
 
     def start(self) -> None:
         """Begin to run for leader. Call it in the main loop."""
@@ -144,9 +168,11 @@ class ElectionThread:
         try:
             asyncio.run(self._elect())
         except Exception:
-            _log.exception("the election ended by an error")
+            _log.exception("the election thread failed: the lease counts as lost")
         finally:
             self.fence.drop()
+            if not self._stop_asked:
+                self._tell(self.lost.set)
             self._tell(self._ended.set)
 
     async def _elect(self) -> None:
@@ -155,7 +181,7 @@ class ElectionThread:
         if self._stop_asked:
             return
         transport = self._connect()
-        client = Client(transport, timeout=self.settings.renew_deadline)
+        client = Client(transport, timeout=self.settings.request_timeout)
         elector = Elector(
             client,
             self.settings,
@@ -167,7 +193,6 @@ class ElectionThread:
             await elector.acquire()
             self._tell(self.leading.set)
             await elector.hold()
-            self._tell(self.lost.set)
         except asyncio.CancelledError:
             if self.settings.release_on_exit:
                 await elector.release()

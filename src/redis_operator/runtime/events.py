@@ -188,6 +188,11 @@ class Recorder:
             event = await self._queue.get()
             try:
                 await self._handle(event)
+            except (
+                Exception
+            ):  # one event, such as one that cannot be encoded, must not end the rest
+                self.dropped += 1
+                _log.exception("event dropped: it cannot be sent")
             finally:
                 self._queue.task_done()
 

@@ -12,8 +12,10 @@ Guarantees:
   What was known of it before stays in the cache, since it is there still.
 - A burst of events does not starve the loop: it yields every half millisecond or 256 events.
 
-Assumptions: one event loop; handlers only enqueue (a handler that raises is logged, and told the
-next change all the same); cached objects are never changed.
+- A handler that raises is logged and called again with the object as it is then, after growing
+  waits: an event is not lost because the code that maps it to a key stumbled once.
+
+Assumptions: one event loop; handlers only enqueue; cached objects are never changed.
 Errors: trouble with the server is logged, waited out and counted; `run` ends only by cancellation.
 """
 
@@ -52,6 +54,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _RESYNC_SPREAD = 0.1
+_RETRY_SECONDS, _RETRY_MOST_SECONDS = 1.0, 300.0
 
 
 class Subscription(Generic[T]):
@@ -60,6 +63,7 @@ class Subscription(Generic[T]):
     def __init__(self, handler: Handler[T], cancel: Callable[[Subscription[T]], None]) -> None:
         self._handler = handler
         self._cancel = cancel
+        self._cancelled = False
         self._synced = asyncio.Event()
 
     @property
@@ -72,15 +76,20 @@ class Subscription(Generic[T]):
         await self._synced.wait()
 
     def cancel(self) -> None:
-        """Tell this handler nothing more."""
+        """Unsubscribe; also from within the handler."""
+        self._cancelled = True
         self._cancel(self)
 
-    def tell(self, change: Change[T]) -> None:
-        """Hand one change to the handler; what it raises is logged and goes no further."""
+    def tell(self, change: Change[T]) -> bool:
+        """Hand one change to the handler; whether it took it. What it raises is logged."""
+        if self._cancelled:
+            return True
         try:
             self._handler(change)
         except Exception:
-            _log.exception("a handler failed on %s; it is told the next change", type(change))
+            _log.exception("a handler failed on %s; it is called again later", type(change))
+            return False
+        return True
 
     def latch(self) -> None:
         """Note that the handler has been told everything."""
@@ -162,6 +171,7 @@ class Informer(Generic[T]):
         self._subscriptions: list[Subscription[T]] = []
         self._version = ""
         self._version_waiters: list[tuple[str, asyncio.Future[None]]] = []
+        self.on_progress: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
         self._turn = Turn()
         self.aside: dict[Key, Unreadable] = {}
@@ -293,9 +303,28 @@ class Informer(Generic[T]):
 
     async def _tell(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
         for change in changes:
-            for subscription in subscriptions:
-                subscription.tell(change)
+            for subscription in tuple(subscriptions):
+                if not subscription.tell(change):
+                    self._retry(subscription, change)
             await self._turn.step()
+
+    def _retry(
+        self, subscription: Subscription[T], change: Change[T], wait: float = _RETRY_SECONDS
+    ) -> None:
+        """Call a handler that raised once more later, unless the object has moved on."""
+
+        def again() -> None:
+            if not self._is_current(change) or subscription.tell(change):
+                return
+            if wait < _RETRY_MOST_SECONDS:
+                self._retry(subscription, change, 4 * wait)
+
+        asyncio.get_running_loop().call_later(wait, again)
+
+    def _is_current(self, change: Change[T]) -> bool:
+        obj = change.new if isinstance(change, Updated) else change.obj
+        cached = self.cache.get(key_of(obj))  # type: ignore[arg-type]
+        return cached is None if isinstance(change, Deleted) else cached is obj
 
     def _put(self, obj: T, *, initial: bool = False) -> list[Change[T]]:
         obj = self._transformed(obj)
@@ -373,6 +402,8 @@ class Informer(Generic[T]):
         if self._version and is_at_least(version, self._version) is False:
             return
         self._version = version
+        for callback in self.on_progress:
+            callback()
         for waiter in list(self._version_waiters):
             if self._has_reached(waiter[0]) and not waiter[1].done():
                 waiter[1].set_result(None)
@@ -381,8 +412,10 @@ class Informer(Generic[T]):
         while True:
             spread = 1.0 + _RESYNC_SPREAD * (2.0 * self._random() - 1.0)
             await asyncio.sleep(self._resync * spread)
-            changes: list[Change[T]] = [Updated(obj, obj) for obj in self.cache]
-            await self._tell(list(self._subscriptions), changes)
+            for obj in list(self.cache):
+                # What changed or went since the replay began was told as it happened.
+                if self.cache.get(key_of(obj)) is obj:  # type: ignore[arg-type]
+                    await self._tell(list(self._subscriptions), [Updated(obj, obj)])
 
     def _note(self, error: Exception, wait: float) -> None:
         if wait <= 0:

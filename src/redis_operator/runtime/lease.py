@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
@@ -45,7 +46,8 @@ class LeaseSettings(Struct, frozen=True):
     """Which lease, as whom, and how fast; seconds.
 
     A holder that could not renew for `renew_deadline` stops; others wait for `duration` after the
-    last sign of life. The difference is the time a holder has to notice.
+    last sign of life. The difference is the time a holder has to notice. One request gets at most
+    half of the renew deadline, so that one that hangs leaves time for another.
     """
 
     namespace: str
@@ -72,17 +74,39 @@ class LeaseSettings(Struct, frozen=True):
         if not self.identity:
             raise ValueError("a holder needs an identity: use default_identity()")
 
+    @property
+    def request_timeout(self) -> float:
+        """How long one request may take, connecting included; seconds."""
+        return min(self.renew_deadline / 2, self.retry_period * 2)
+
+
+def _since_boot() -> float:
+    """Return a clock that goes on while the machine sleeps, where the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
 
 class Fence:
     """Whether we lead right now, to be asked before each write, from any thread.
 
-    It falls by itself when the lease was not renewed for the renew deadline, whatever became of
-    the thread that renews.
+    It falls by itself when the lease was not renewed for the renew deadline, even if the renewing
+    thread is dead. Its clock goes on while the machine is suspended: a process that wakes up an
+    hour later knows it before its first write. A virtual machine that is paused by its host may
+    not notice; nothing inside it can.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = _since_boot) -> None:
         self._clock = clock
         self._until = float("-inf")
+
+    @property
+    def left(self) -> float:
+        """How many seconds remain until it falls, unless the lease is renewed; negative after."""
+        return self._until - self._clock()
+
+    def now(self) -> float:
+        """Return the instant on the clock that this fence is judged by."""
+        return self._clock()
 
     @property
     def until(self) -> float:
@@ -135,7 +159,7 @@ class Elector:
         """Return when we lead; tries again every retry period, jittered."""
         while True:
             if await self._attempt():
-                _log.info("leading", extra=fields(identity=self._settings.identity))
+                _log.info("became leader", extra=fields(identity=self._settings.identity))
                 return
             await asyncio.sleep(self._settings.retry_period * (1.0 + _JITTER * self._random()))
 
@@ -145,7 +169,7 @@ class Elector:
         while self._fence.is_leader():
             await asyncio.sleep(settings.retry_period)
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._fence.until):
+                async with asyncio.timeout(self._fence.left):
                     while not await self._attempt():
                         if self.holder not in {"", settings.identity}:
                             break  # somebody else leads: no use in waiting for the deadline
@@ -165,24 +189,24 @@ class Elector:
             except Conflict:
                 await self._look()
             except KubeError as error:
-                _log.warning("the lease could not be given back", extra=fields(error=error))
+                _log.warning("the lease could not be released", extra=fields(error=error))
                 return
             else:
-                _log.info("lease given back", extra=fields(identity=self._settings.identity))
+                _log.info("released lease", extra=fields(identity=self._settings.identity))
                 return
 
     # One attempt
 
     async def _attempt(self) -> bool:
         """Take or renew the lease; whether we hold it afterwards."""
-        begun = asyncio.get_running_loop().time()
+        begun = self._fence.now()
         try:
             held = await self._renew_fast(begun) or await self._take_or_renew(begun)
         except KubeError as error:
             _log.warning("lease attempt failed", extra=fields(error=error))
             held = False
-        except (KeyError, TypeError, ValueError) as error:
-            _log.error("the lease cannot be read", extra=fields(error=repr(error)))
+        except Exception as error:  # nothing may end the renewing: the next attempt may succeed
+            _log.exception("lease attempt failed", extra=fields(cause=repr(error)))
             held = False
         if held:
             self._fence.extend(begun + self._settings.renew_deadline)
@@ -215,13 +239,13 @@ class Elector:
         return True
 
     async def _look(self) -> None:
-        lease = await self._client.get(LEASES, self._key, timeout=self._settings.renew_deadline)
+        lease = await self._client.get(LEASES, self._key, timeout=self._settings.request_timeout)
         self._see(lease)
 
     def _see(self, lease: Manifest) -> None:
         before = (self._observed or {}).get("spec")
         if self._observed is None or before != lease.get("spec"):
-            self._observed_at = asyncio.get_running_loop().time()
+            self._observed_at = self._fence.now()
         self._observed = lease
 
     def _is_valid(self, now: float) -> bool:
@@ -233,13 +257,13 @@ class Elector:
             "metadata": {"namespace": self._settings.namespace, "name": self._settings.name},
             "spec": self._spec({}, self._settings.identity, self._whole_duration()),
         }
-        self._see(await self._client.create(LEASES, lease, timeout=self._settings.renew_deadline))
+        self._see(await self._client.create(LEASES, lease, timeout=self._settings.request_timeout))
 
     async def _write(self, lease: Manifest, *, holder: str, duration: int | None = None) -> None:
         spec = self._spec(lease.get("spec") or {}, holder, duration or self._whole_duration())
         self._see(
             await self._client.replace(
-                LEASES, {**lease, "spec": spec}, timeout=self._settings.renew_deadline
+                LEASES, {**lease, "spec": spec}, timeout=self._settings.request_timeout
             )
         )
 
@@ -258,7 +282,7 @@ class Elector:
         }
 
     def _whole_duration(self) -> int:
-        return max(1, round(self._settings.duration))
+        return math.ceil(self._settings.duration)
 
     @property
     def _key(self) -> Key:

@@ -4,11 +4,12 @@ Start: health and metrics → webhooks (before caches: a conversion webhook that
 would block the very lists that fill them) → caches, until synced → tasks that need no leader →
 warm-up (controllers collect keys) → election → controllers and tasks that need the leader.
 
-Stop, within `stop_grace` seconds: readiness turns → tasks and warm-up → controllers (running
-reconciles may end) → caches → webhooks → health and metrics → the lease is given back → events.
+Stop, within `stop_grace` seconds in all: readiness turns → tasks and warm-up → controllers
+(running reconciles may end) → caches → webhooks → health and metrics → the lease is released →
+events. A stage that fails or takes too long does not keep the next from its turn.
 
-A lost lease skips all grace: the process must end at once, and not write. A second signal ends it
-without any of this.
+A lost lease skips all of it: `exit_now` is called first, so that whatever still runs cannot write.
+A second signal ends the process without any of this too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from redis_operator.kube.access import Access
 from redis_operator.kube.client import Client
@@ -42,11 +43,16 @@ from redis_operator.runtime.logs import fields
 from redis_operator.runtime.metrics import MeasuredTransport, Metrics
 from redis_operator.runtime.server import HealthServer
 
-__all__ = ["Manager", "Server"]
+__all__ = ["LOST_STATUS", "Manager", "Server"]
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+LOST_STATUS: Final = 2
+"""What the process exits with when the lease was lost."""
+_ENDLESS = frozenset({"caches", "controllers", "events", "machinery"})
+_LAST_SECONDS = 5.0
+_LEAST_SECONDS = 0.1
 _RELEASE_SECONDS = 5.0
 _CANCEL_SECONDS = 5.0
 _STUCK_SECONDS = 30.0
@@ -118,6 +124,7 @@ class Manager:
         self._failure: BaseException | None = None
         self._signals = 0
         self._connection: Transport | None = None
+        self._caches_started = False
         self.on_synced: list[Callable[[], None]] = []
 
     @classmethod
@@ -145,7 +152,10 @@ class Manager:
     def informer(
         self, kind: Kind[T], *, namespace: str = "", labels: str = "", fields: str = "", **more: Any
     ) -> Informer[T]:
-        """Return the shared cache of a kind; the same kind and selectors share one."""
+        """Return the shared cache of a kind; the same kind and selectors share one.
+
+        One asked for while the manager runs is run at once; wait for it with `wait_synced`.
+        """
         place = (kind, namespace, labels, fields)
         known = self.informers.get(place)
         if known is None:
@@ -153,6 +163,8 @@ class Manager:
                 self.client, kind, namespace=namespace, labels=labels, fields=fields, **more
             )
             self.informers[place] = known
+            if self._caches_started:
+                self._run_cache(known)
         elif more:
             raise ValueError(f"{known!r} exists already: give its options where it is first made")
         return known
@@ -242,19 +254,23 @@ class Manager:
             await server.start()
 
     async def _start_caches(self) -> None:
+        self._caches_started = True
         for informer in self.informers.values():
-            if informer.on_unreadable is None:
-                informer.on_unreadable = partial(self._tell_unreadable, informer.kind)
-            self._spawn("caches", f"cache of {informer.kind.resource}", informer.run())
+            self._run_cache(informer)
         try:
             async with asyncio.timeout(self._cache_timeout):
-                for informer in self.informers.values():
+                for informer in list(self.informers.values()):
                     await informer.wait_synced()
         except TimeoutError:
             raise CachesNotSynced(self._unsynced()) from None
         for callback in self.on_synced:
             callback()
         _log.info("caches synced", extra=fields(caches=len(self.informers)))
+
+    def _run_cache(self, informer: Informer[Any]) -> None:
+        if informer.on_unreadable is None:
+            informer.on_unreadable = partial(self._tell_unreadable, informer.kind)
+        self._spawn("caches", f"cache of {informer.kind.resource}", informer.run())
 
     def _tell_unreadable(self, kind: Kind[Any], what: Unreadable) -> None:
         """Tell an object's owner that we cannot read it: an event is all that can be written."""
@@ -273,17 +289,20 @@ class Manager:
         if election is None:
             return
         election.start()
+        self._spawn("machinery", "leadership", self._follow_leadership(election))
         await election.wait_leading()
         self.metrics.leading.labels(election.settings.name).set(1)
-        self._spawn("machinery", "leadership", self._follow_leadership(election))
 
     async def _follow_leadership(self, election: ElectionThread) -> None:
         await election.lost.wait()
         self.metrics.leading.labels(election.settings.name).set(0)
-        raise LeadershipLost(
+        lost = LeadershipLost(
             f"the lease {election.settings.namespace}/{election.settings.name} was lost; "
             f"{election.holder or 'nobody'} was seen to hold it last"
         )
+        _log.error("exiting at once", extra=fields(error=lost))
+        self._exit_now(LOST_STATUS)
+        raise lost
 
     def _unsynced(self) -> str:
         missing = [
@@ -297,40 +316,58 @@ class Manager:
 
     async def _stop(self) -> None:
         self._not_ready = "stopping"
+        self._stopping.set()
         is_lost = isinstance(self._failure, LeadershipLost)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (0.0 if is_lost else self._stop_grace)
-        _log.info("stopping", extra=fields(manager=self.name, stage="tasks"))
-        await self._cancel("others")
-        _log.info("stopping", extra=fields(manager=self.name, stage="controllers"))
-        await asyncio.gather(
-            *(controller.stop(grace=deadline - loop.time()) for controller in self.controllers)
-        )
-        await self._cancel("leader")
-        await self._cancel("controllers")
-        _log.info("stopping", extra=fields(manager=self.name, stage="caches"))
-        await self._cancel("caches")
-        _log.info("stopping", extra=fields(manager=self.name, stage="webhooks"))
-        for server in self._webhooks:
-            await server.stop()
-        _log.info("stopping", extra=fields(manager=self.name, stage="server"))
-        if self.health is not None:
-            await self.health.stop()
-        _log.info("stopping", extra=fields(manager=self.name, stage="election"))
+        grace = 0.0 if is_lost else self._stop_grace
+        deadline = loop.time() + grace
+        # What comes after the controllers must have its turn too: the lease is released there.
+        work_until = deadline - min(_LAST_SECONDS, grace / 2)
+        stages: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+            ("tasks", partial(self._cancel, "others")),
+            ("controllers", partial(self._stop_controllers, work_until)),
+            ("caches", partial(self._cancel, "caches")),
+            ("webhooks", partial(self._stop_servers, self._webhooks)),
+            ("server", partial(self._stop_servers, [self.health] if self.health else [])),
+            ("election", partial(self._stop_election, is_lost=is_lost)),
+            ("events", partial(self._stop_events, is_lost=is_lost)),
+        ]
+        for number, (stage, stop) in enumerate(stages):
+            _log.info("stopping", extra=fields(manager=self.name, stage=stage))
+            until = (
+                work_until
+                if stage == "controllers"
+                else loop.time() + (deadline - loop.time()) / (len(stages) - number)
+            )
+            await _limited(stage, stop(), timeout=until - loop.time())
+        if self._watchdog is not None:
+            self._watchdog.stop()
+
+    async def _stop_controllers(self, deadline: float) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(c.stop(grace=deadline - loop.time()) for c in self.controllers))
+        await self._cancel("leader", "controllers")
+
+    async def _stop_servers(self, servers: Iterable[Server]) -> None:
+        stops = (server.stop() for server in servers)
+        for result in await asyncio.gather(*stops, return_exceptions=True):
+            if isinstance(result, Exception):
+                _log.error("a server failed to stop", extra=fields(error=result))
+
+    async def _stop_election(self, *, is_lost: bool) -> None:
         await self._cancel("machinery")
         if self.election is not None:
             await self.election.stop(timeout=0.0 if is_lost else _RELEASE_SECONDS)
             self.metrics.leading.labels(self.election.settings.name).set(0)
-        _log.info("stopping", extra=fields(manager=self.name, stage="events"))
+
+    async def _stop_events(self, *, is_lost: bool) -> None:
         await self.recorder.drain(timeout=0.0 if is_lost else 1.0)
         await self._cancel("events")
         if self._connection is not None:
             await self._connection.close()
-        if self._watchdog is not None:
-            self._watchdog.stop()
 
-    async def _cancel(self, group: str) -> None:
-        tasks = self._groups.pop(group, [])
+    async def _cancel(self, *groups: str) -> None:
+        tasks = [task for group in groups for task in self._groups.pop(group, [])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -342,11 +379,15 @@ class Manager:
         task = asyncio.ensure_future(_awaited(work))
         task.set_name(name)
         self._groups.setdefault(group, []).append(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, group))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, group: str, task: asyncio.Task[None]) -> None:
+        """Notice a part that ended: by an error, or although it was not asked to."""
         if not task.cancelled() and task.exception() is not None:
             self._fail(task.exception())
+        elif not self._stopping.is_set() and (task.cancelled() or group in _ENDLESS):
+            how = "was cancelled" if task.cancelled() else "ended"
+            self._fail(RuntimeError(f"{task.get_name()} {how} although it was not asked to stop"))
 
     def _fail(self, error: BaseException | None) -> None:
         if self._failure is None:
@@ -381,3 +422,15 @@ class Manager:
 
 async def _awaited(work: Awaitable[None]) -> None:
     await work
+
+
+async def _limited(stage: str, work: Awaitable[object], *, timeout: float) -> None:
+    """Carry out one stage of the stop; what goes wrong is logged, and the next stage begins."""
+    task = asyncio.ensure_future(work)
+    await asyncio.wait([task], timeout=max(timeout, _LEAST_SECONDS))
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_LEAST_SECONDS)
+        _log.error("stopping took too long", extra=fields(stage=stage))
+    elif not task.cancelled() and task.exception() is not None:
+        _log.error("stopping failed", extra=fields(stage=stage, error=task.exception()))

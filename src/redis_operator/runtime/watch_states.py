@@ -38,6 +38,7 @@ __all__ = [
     "Waiting",
     "Watching",
     "after_error",
+    "is_unavailable_version",
     "is_very_short",
 ]
 
@@ -129,6 +130,7 @@ class Streaming(Struct, frozen=True):
 
     last: str = ""
     items: dict[Key, object] = {}
+    quorum: bool = False
 
 
 class Listed(Struct, frozen=True):
@@ -169,7 +171,8 @@ def after_error(
 
     - Listing at a version that is too old or too new: once more at once, by quorum.
     - A page token that expired: the whole list in one piece, at once.
-    - A watch-list that failed: a plain list, at once.
+    - A watch-list that the server cannot serve, or that broke off: a plain list, at once. One
+      that was refused for now (429, 5xx, no connection): wait, and ask for the same again.
     - A watch that could not be opened, or was told to slow down: wait, and open it again; what is
       known is still good, and a list would only add to the load.
     - A version that is too old: list again, at once if the watch had lived for a second.
@@ -180,7 +183,7 @@ def after_error(
         case Unlisted() | Listing():
             return _after_list_error(state, error)
         case Streaming():
-            return Unlisted(last=state.last, plain=True), False
+            return Unlisted(last=state.last, plain=True, quorum=state.quorum), False
         case Listed() | Watching():
             return _after_watch_error(state, error, now, internal_error_window)
         case _:
@@ -191,7 +194,7 @@ def _after_list_error(state: Unlisted | Listing, error: KubeError) -> tuple[Stat
     of = state.of if isinstance(state, Listing) else state
     if isinstance(error, Gone) and isinstance(state, Listing) and state.continue_:
         return Listing(of=of, limit=0), False
-    if _is_unavailable_version(error) and not of.quorum:
+    if is_unavailable_version(error) and not of.quorum:
         return replace(of, quorum=True), False
     # The next round may ask the same server, which may by then have caught up.
     return Unlisted(last=of.last, quorum=of.quorum), True
@@ -218,7 +221,8 @@ def _after_watch_error(
     return Unlisted(last=state.version), True
 
 
-def _is_unavailable_version(error: KubeError) -> bool:
+def is_unavailable_version(error: KubeError) -> bool:
+    """Whether a server does not have the version asked for: too old, or not reached yet."""
     if isinstance(error, Gone):
         return True
     if not isinstance(error, ApiError):

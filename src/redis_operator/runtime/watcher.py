@@ -25,7 +25,15 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar, assert_never
 from msgspec.structs import replace
 
 from redis_operator.kube.decode import Page, Unreadable
-from redis_operator.kube.errors import BadRequest, Invalid, KubeError, StreamStalled
+from redis_operator.kube.errors import (
+    BadRequest,
+    ConnectionFailed,
+    Invalid,
+    KubeError,
+    ServerError,
+    StreamStalled,
+    TooManyRequests,
+)
 from redis_operator.kube.meta import Key, key_of, meta_of
 from redis_operator.kube.watch import Bookmark, ChangeType, UnreadableChange, WatchEvent
 from redis_operator.kube.watch import Change as WireChange
@@ -46,12 +54,15 @@ from redis_operator.runtime.watch_states import (
     Waiting,
     Watching,
     after_error,
+    is_unavailable_version,
     is_very_short,
 )
 
 __all__ = ["OpenStream", "Source", "Watcher"]
 
 T = TypeVar("T")
+
+_FOR_NOW = (TooManyRequests, ServerError, ConnectionFailed)
 T_co = TypeVar("T_co", covariant=True)
 
 _WATCH_SECONDS: Final = (300.0, 600.0)
@@ -138,11 +149,16 @@ class Watcher(Generic[T]):
             try:
                 await self._enter(version, initial_events=True)
             except KubeError as error:
+                unavailable = is_unavailable_version(error)
+                if isinstance(error, _FOR_NOW) and not unavailable:
+                    raise  # a plain list would only add to the load: wait, and ask the same again
                 await self.close()
+                if unavailable and not state.quorum:
+                    return (), replace(state, quorum=True)
                 if isinstance(error, BadRequest | Invalid):
                     self._watch_list = False  # a server that does not know it never will
                 return (), replace(state, plain=True)
-            return (), Streaming(last=state.last, items={})
+            return (), Streaming(last=state.last, items={}, quorum=state.quorum)
         version = state.version
         limited = version in {"", "0"} or self._paginated
         return (), Listing(of=state, limit=self._page_size if limited else 0)
@@ -178,7 +194,7 @@ class Watcher(Generic[T]):
             else:
                 items[key] = event.object
         await self.close()
-        return (), Unlisted(last=state.last, plain=True)
+        return (), Unlisted(last=state.last, plain=True, quorum=state.quorum)
 
     # Following
 
