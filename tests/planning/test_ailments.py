@@ -21,6 +21,7 @@ from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import Context, status
+from redis_operator.redis.slots import ALL_SLOTS
 from redis_operator.testing.cluster.breakages import BREAKAGES, Breakage, files_are_broken
 from redis_operator.testing.cluster.database import SimulatedDatabase
 from redis_operator.testing.cluster.trial import Trial
@@ -285,7 +286,7 @@ def test_broken_files_among_other_trouble_interrupted_anywhere_cost_no_key(
 ) -> None:
     breakages = [*others[:place], files_are_broken, *others[place:]]
     # A majority may be lost with them: then somebody has to say that replicas may take over.
-    wanted = replace(WANTED, replicas=replicas, accept_data_loss=True)
+    wanted = replace(WANTED, replicas=replicas, accepted_loss=ALL_SLOTS)
     trial = Trial(seed=seed, wanted=wanted, breakages=breakages, rivals=rivals)
     trial.run()
     if trial.database.broken:

@@ -21,7 +21,8 @@ def wanted(replicas: int = 1, *, persistent: bool = True) -> Wanted:
         shards=3,
         replicas=replicas,
         persistent=persistent,
-        accept_data_loss=not persistent,  # a lost majority does not come back then
+        volatile=not persistent,  # a lost majority does not come back then
+        start_empty=not persistent,
         node_timeout_ms=2000,
         config=TIMEOUT,
     )

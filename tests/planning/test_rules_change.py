@@ -332,7 +332,7 @@ def test_a_database_without_copies_is_not_rolled_unless_loss_is_accepted() -> No
     database.apply_spec(bare, revision="2")
     advice = database.plan()
     assert not advice.steps
-    assert any("allowDataLoss" in reason for reason in advice.blocked)
+    assert any("accept-data-loss=restart" in reason for reason in advice.blocked)
 
 
 def test_primaries_without_replicas_are_restarted_one_by_one_when_they_have_storage() -> None:

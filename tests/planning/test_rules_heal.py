@@ -170,7 +170,7 @@ def test_a_majority_of_lost_primaries_is_taken_over_only_when_loss_was_accepted(
     advice = database.plan()
     assert not any(isinstance(step, Failover) for step in advice.steps)
     assert any("2 are needed to elect a primary" in reason for reason in advice.blocked)
-    database.wanted = replace(WANTED, accept_data_loss=True)
+    database.wanted = replace(WANTED, accepted_loss=ALL_SLOTS)
     advice = database.plan()
     (step,) = [s for s in advice.steps if isinstance(s, Failover)]
     assert step.mode is FailoverMode.TAKEOVER
@@ -182,7 +182,7 @@ def test_a_majority_of_lost_primaries_is_taken_over_only_when_loss_was_accepted(
 
 
 def test_a_lost_majority_with_a_silent_owner_is_never_taken_over() -> None:
-    database = whole_database(replace(WANTED, accept_data_loss=True))
+    database = whole_database(replace(WANTED, accepted_loss=ALL_SLOTS))
     database.world.kill("db-0-0")
     database.server(1, 0).stopped = True
     advice = database.plan()
@@ -249,7 +249,7 @@ def test_all_pods_new_without_storage_is_data_lost_and_stays_so_until_accepted()
     advice = database.reconcile(patience=15)
     assert [loss.slots for loss in advice.losses] == [ALL_SLOTS]
     assert not any(server.slots for server in database.servers)
-    database.wanted = replace(wanted, accept_data_loss=True)
+    database.wanted = replace(wanted, accepted_loss=ALL_SLOTS)
     assert database.reconcile(patience=30).settled
     owned = [server.slots for server in database.servers if server.slots]
     assert owned == list(even_shares(3))
@@ -265,7 +265,7 @@ def test_a_shard_lost_with_all_copies_is_named_by_its_slots() -> None:
     assert [loss.slots for loss in advice.losses] == [even_shares(3)[1]]
     assert database.server(0, 0).slots == even_shares(3)[0]
     assert not database.server(1, 0).slots
-    database.wanted = replace(wanted, accept_data_loss=True)
+    database.wanted = replace(wanted, accepted_loss=ALL_SLOTS)
     assert database.reconcile(patience=40).settled
     assert sum(len(s.slots) for s in database.servers if s.is_primary) == len(ALL_SLOTS)
 

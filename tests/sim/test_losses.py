@@ -9,6 +9,7 @@ import pytest
 from redis_operator.kube.patches import MergePatch
 from redis_operator.local.controllers.caches import BUILT_IN_KINDS
 from redis_operator.manifests.names import DATABASE_LABEL, SHARD_LABEL
+from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_operator.testing.simulation.scenarios import formed, primary
 from redis_operator.testing.simulation.system import (
     DATABASE,
@@ -25,6 +26,11 @@ PODS = BUILT_IN_KINDS["pods"]
 def _reason(found: Manifest, kind: str) -> str:
     conditions = found.get("status", {}).get("conditions") or ()
     return next((c.get("reason", "") for c in conditions if c["type"] == kind), "")
+
+
+def _status(found: Manifest, kind: str) -> str:
+    conditions = found.get("status", {}).get("conditions") or ()
+    return next((c["status"] for c in conditions if c["type"] == kind), "")
 
 
 async def _lose_shard(simulation: Simulation, shard: int) -> None:
@@ -48,8 +54,51 @@ def test_shard_that_was_lost_serves_again_when_the_loss_is_accepted() -> None:
             within=60.0,
             what="reported as lost",
         )
-        await simulation.change(update={"allowDataLoss": True})
+        await simulation.annotate(**{ACCEPT_LOSS: "5461-10921"})
         await simulation.until_ready(within=60.0)
+        annotations = (await simulation.found())["metadata"].get("annotations") or {}
+        assert ACCEPT_LOSS not in annotations, "it must be good for one loss"
+        assert simulation.writer.write("k1")
+        simulation.check_end()
+
+    simulate(scenario, snapshot=formed(database(storage=False, durability={"onDataLoss": "Hold"})))
+
+
+def _forget_promises(simulation: Simulation, shards: tuple[int, ...]) -> None:
+    """What a shard held in memory is lost with it: nothing that a client was promised there."""
+    for server in simulation.world.servers.values():
+        if server.name.startswith(tuple(f"{DATABASE}-{shard}-" for shard in shards)):
+            for held in server.keys.values():
+                for key in held:
+                    simulation.ledger.promised.pop(key, None)
+
+
+@pytest.mark.parametrize("shards", [(0, 1, 2), (1,)], ids=["every server", "one shard"])
+def test_containers_in_memory_that_end_at_once_serve_every_slot_again_and_the_loss_is_recorded(
+    shards: tuple[int, ...],
+) -> None:
+    """CL-31, CL-32"""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        _forget_promises(simulation, shards)
+        for shard in shards:
+            for ordinal in (0, 1):
+                simulation.kill(f"{DATABASE}-{shard}-{ordinal}")
+
+        def honest(found: Manifest) -> bool:
+            status = found.get("status", {})
+            if status.get("slots") != "16384/16384":
+                assert _status(found, "Degraded") == "True", status
+            return bool(status.get("lastDataLoss")) and _status(found, "Ready") == "True"
+
+        await asyncio.sleep(1.0)
+        await simulation.until(honest, within=60.0, what="served again")
+        loss = (await simulation.found())["status"]["lastDataLoss"]
+        assert loss["slots"] == ("5461-10921" if shards == (1,) else "0-16383")
+        assert loss["time"]
+        assert loss["action"].startswith("StartedEmpty")
         assert simulation.writer.write("k1")
         simulation.check_end()
 

@@ -120,6 +120,12 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Durability.max_lag_seconds": _f(
         "How old a replica's last sign may be to count as in sync.", minimum=1, maximum=3600
     ),
+    "Durability.on_data_loss": _f(
+        "What to do when every copy of some slots is gone. StartEmpty: they are served again, "
+        "empty. Hold: they are reported and stay as they are until a person names them in the "
+        "annotation redisoperator.dev/accept-data-loss. Absent: StartEmpty without storage, Hold "
+        "with it."
+    ),
     "Resources.requests": _f("What a server is sure to get.", **_QUANTITIES),
     "Resources.limits": _f("What a server may use at most.", **_QUANTITIES),
     "Auth.secret_name": _secret(
@@ -171,10 +177,6 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "Update.strategy": _f("Rolling: replicas first, then a planned switchover, the primary last."),
     "Update.paused": _f("Do not replace running pods for now."),
-    "Update.allow_data_loss": _f(
-        "Accept loss: rolls of shards that have neither a replica nor a disk, empty servers for "
-        "slots whose data are gone, and replicas that take over when most primaries are lost."
-    ),
     "Update.balance_primaries": _f("Move primaries apart over zones when all is calm."),
     "Deletion.policy": _f("Delete removes volumes, Retain keeps them, Backup saves them first."),
     "Bootstrap.from_backup": _f("Start with the content of a RedisBackup."),
@@ -201,6 +203,13 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisStatus.memory": _f("Memory that primaries use."),
     "RedisStatus.version": _f("Version that all servers run."),
     "RedisStatus.image": _f("Image that all servers run."),
+    "RedisStatus.last_data_loss": _f(
+        "Slots that last lost every copy of their data, and what was done about it."
+    ),
+    "DataLoss.time": _f("When it was found."),
+    "DataLoss.slots": _f("Ranges of slots whose data are gone."),
+    "DataLoss.reason": _f("How they were lost."),
+    "DataLoss.action": _f("What was done, or what a person has to decide."),
     "RedisStatus.binding": _f("Secret in the Service Binding layout."),
     "Binding.name": _f("Name of the Secret."),
     "Progress.slots_moved": _f("Slots moved so far."),

@@ -20,6 +20,7 @@ __all__ = [
     "BootstrapFromBackup",
     "BootstrapFromRedis",
     "ConfigValue",
+    "DataLoss",
     "Deletion",
     "DeletionPolicy",
     "DisruptionBudget",
@@ -30,6 +31,7 @@ __all__ = [
     "Mode",
     "Monitoring",
     "NetworkPolicy",
+    "OnDataLoss",
     "Persistence",
     "Phase",
     "PodOptions",
@@ -103,6 +105,13 @@ class ServiceType(Enum):
     LOAD_BALANCER = "LoadBalancer"
 
 
+class OnDataLoss(Enum):
+    """What to do when every copy of some slots is gone."""
+
+    START_EMPTY = "StartEmpty"
+    HOLD = "Hold"
+
+
 class Phase(Enum):
     """The state of a database in one word."""
 
@@ -157,6 +166,7 @@ class Durability(_Part, frozen=True):
     persistence: Persistence | None = None
     min_replicas_to_write: int = 0
     max_lag_seconds: int = 10
+    on_data_loss: OnDataLoss | None = None
 
 
 class User(_Part, frozen=True):
@@ -242,7 +252,6 @@ class Update(_Part, frozen=True):
 
     strategy: UpdateStrategy = UpdateStrategy.ROLLING
     paused: bool = False
-    allow_data_loss: bool = False
     balance_primaries: bool = True
 
 
@@ -307,6 +316,22 @@ class RedisSpec(_Part, frozen=True):
             return self.durability.persistence
         return Persistence.AOF if self.storage is not None else Persistence.NONE
 
+    @property
+    def on_data_loss(self) -> OnDataLoss:
+        """What becomes of lost slots: as asked, else a cache goes on empty and a store is held."""
+        if self.durability.on_data_loss is not None:
+            return self.durability.on_data_loss
+        return OnDataLoss.START_EMPTY if self.storage is None else OnDataLoss.HOLD
+
+
+class DataLoss(_Part, frozen=True):
+    """Slots that lost every copy of their data, and what was done about it."""
+
+    time: str
+    slots: str
+    reason: str
+    action: str
+
 
 class ReplicaStatus(_Part, frozen=True, omit_defaults=False):
     """One replica as last seen."""
@@ -367,6 +392,7 @@ class RedisStatus(_Part, frozen=True):
     version: str = ""
     image: str = ""
     binding: Binding | None = None
+    last_data_loss: DataLoss | None = None
 
 
 class Redis(_Part, frozen=True, omit_defaults=False):

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from redis_operator.api.redis import Phase
 from redis_operator.kube.meta import Manifest
 
-__all__ = ["DatabaseCollector", "actions_counter"]
+__all__ = ["DatabaseCollector", "actions_counter", "losses_counter"]
 
 _LABELS = ("namespace", "name")
 
@@ -27,6 +27,16 @@ def actions_counter(registry: CollectorRegistry) -> CounterMetric:
     """Return the counter of plans carried out, by the rule that made them."""
     return CounterMetric(
         "redis_operator_plans", "Plans carried out, by rule.", ["rule"], registry=registry
+    )
+
+
+def losses_counter(registry: CollectorRegistry) -> CounterMetric:
+    """Return the counter of losses: slots of a database that lost every copy of their data."""
+    return CounterMetric(
+        "redis_operator_data_loss",
+        "Times that slots of a database lost every copy of their data.",
+        _LABELS,
+        registry=registry,
     )
 
 

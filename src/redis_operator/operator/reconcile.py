@@ -36,7 +36,7 @@ from redis_operator.operator.objects import ClusterObjects
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passwords import PasswordError
 from redis_operator.operator.report import Reporter
-from redis_operator.operator.requests import close_switchover, is_met
+from redis_operator.operator.requests import close, met
 from redis_operator.operator.servers import Servers
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
@@ -46,7 +46,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import Ailment
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
-from redis_operator.planning.rules.configure import accepted, unpersisted
+from redis_operator.planning.rules.configure import accepted
 from redis_operator.planning.rules.connect import PATIENT_TIMES
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import Context, refused, status
@@ -196,14 +196,9 @@ class Reconciler(Struct, frozen=True):
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             if not redis.spec.paused and refusal is None and hindrance is None:
-                facts = await self.children.accept(
-                    redis,
-                    facts,
-                    accepted(wanted, observed),
-                    persisted=unpersisted(wanted, observed) is None,
-                )
-            if is_met(wanted, observed):
-                await close_switchover(self.client, raw)
+                facts = await self.children.accept(redis, facts, accepted(wanted, observed))
+            for request_met in met(redis.metadata.annotations, wanted, observed):
+                await close(self.client, raw, request_met)
             count_on = advice.count_on
             failures = [o.error for o in outcomes if not o.done]
             context = self._context(key, redis, told, hindrance, failures)

@@ -23,10 +23,16 @@ class Reporter:
     """Writes statuses and events of databases."""
 
     def __init__(
-        self, client: Client, applier: Applier, recorder: Recorder, plans: Counter | None = None
+        self,
+        client: Client,
+        applier: Applier,
+        recorder: Recorder,
+        plans: Counter | None = None,
+        losses: Counter | None = None,
     ) -> None:
         self._client = client
         self._plans = plans
+        self._losses = losses
         self._applier = applier
         self._recorder = recorder
 
@@ -51,7 +57,15 @@ class Reporter:
         for told in announcements(before, after):
             record = self._recorder.warning if told.warning else self._recorder.normal
             record(about, told.reason, told.message)
+        self._count_loss(meta, before, after)
         return after
+
+    def _count_loss(self, meta: Manifest, before: RedisStatus, after: RedisStatus) -> None:
+        known = before.last_data_loss.time if before.last_data_loss is not None else ""
+        if after.last_data_loss is None or after.last_data_loss.time == known:
+            return
+        if self._losses is not None:
+            self._losses.labels(meta["namespace"], meta["name"]).inc()
 
     def complain(self, raw: Manifest, error: Forbidden) -> None:
         """Tell that the operator lacks a right: where the status may not be written, an event."""

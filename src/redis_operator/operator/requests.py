@@ -6,33 +6,65 @@ it. Only exactly the request that was met is taken off: a newer one stays.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import Conflict, Invalid, NotFound
 from redis_operator.kube.meta import Manifest
 from redis_operator.kube.patches import JsonPatch
-from redis_operator.operator.wanted import PRIMARY_ANNOTATION
+from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES
-from redis_operator.planning.advice import Wanted
+from redis_operator.planning.advice import ACCEPT_LOSS, Wanted
 from redis_operator.planning.observed import Observed
+from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
-__all__ = ["close_switchover", "is_met"]
+__all__ = ["close", "met"]
 
 _TIMEOUT = 10.0
 
 
-def is_met(wanted: Wanted, observed: Observed) -> bool:
+def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> tuple[str, ...]:
+    """Return the annotations whose request has been met."""
+    found = []
+    if wanted.switchover is not None and _is_primary(wanted.switchover.pod, observed):
+        found.append(PRIMARY_ANNOTATION)
+    accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""))
+    if (accepted.slots or accepted.restart) and (
+        accepted.slots <= _served(observed)
+        and not (accepted.restart and _is_restart_due(wanted, observed))
+    ):
+        found.append(ACCEPT_LOSS)
+    return tuple(found)
+
+
+def _is_primary(pod: str, observed: Observed) -> bool:
     """Tell whether the pod that shall be primary is one, and owns what a primary owns."""
-    request = wanted.switchover
-    return request is not None and any(
-        node.pod.name == request.pod and node.is_primary and node.slots for node in observed.seen
+    return any(node.pod.name == pod and node.is_primary and node.slots for node in observed.seen)
+
+
+def _served(observed: Observed) -> SlotSet:
+    slots = NO_SLOTS
+    for node in observed.seen:
+        if node.is_primary:
+            slots |= node.slots
+    return slots
+
+
+def _is_restart_due(wanted: Wanted, observed: Observed) -> bool:
+    """Tell whether pods have yet to be restarted, or ended, or it is not known."""
+    if wanted.hibernate:
+        return bool(observed.nodes) or any(workload.pods for workload in observed.workloads)
+    current = {workload.shard: workload.revision for workload in observed.workloads}
+    return not all(current.values()) or any(
+        node.pod.revision != current.get(node.pod.shard) for node in observed.nodes
     )
 
 
-async def close_switchover(client: Client, raw: Manifest) -> None:
-    """Take a switchover that was made off the database."""
+async def close(client: Client, raw: Manifest, annotation: str) -> None:
+    """Take a request that was met off the database."""
     meta = raw["metadata"]
-    path = f"/metadata/annotations/{PRIMARY_ANNOTATION.replace('/', '~1')}"
-    asked = meta["annotations"][PRIMARY_ANNOTATION]
+    path = f"/metadata/annotations/{annotation.replace('/', '~1')}"
+    asked = meta["annotations"][annotation]
     operations = [
         {"op": "test", "path": path, "value": asked},
         {"op": "remove", "path": path},

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from redis_operator.api.quantity import parse_quantity
-from redis_operator.api.redis import Persistence, Redis
+from redis_operator.api.redis import OnDataLoss, Persistence, Redis
 from redis_operator.manifests.config import NODE_TIMEOUT_MS, live_directives
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.memory import memory_limit
-from redis_operator.planning.advice import Switchover, Wanted
+from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
+from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
-__all__ = ["PRIMARY_ANNOTATION", "directives", "wanted_of"]
+__all__ = [
+    "PRIMARY_ANNOTATION",
+    "Acceptance",
+    "directives",
+    "read_acceptance",
+    "wanted_of",
+]
 
 PRIMARY_ANNOTATION = "redisoperator.dev/switch-primary-to"
 """Set on the database, it asks for one pod to become the primary of its shard."""
+_RESTART = "restart"
+
+
+class Acceptance(Struct, frozen=True):
+    """A loss that a person accepts, once."""
+
+    slots: SlotSet = NO_SLOTS
+    restart: bool = False  # of pods that have neither a replica nor storage
+    problem: str = ""
 
 
 def wanted_of(redis: Redis, facts: Facts) -> Wanted:
@@ -20,19 +38,23 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     spec, annotations = redis.spec, redis.metadata.annotations
     size = parse_quantity(spec.storage.size) if spec.storage is not None else None
     pod = annotations.get(PRIMARY_ANNOTATION, "")
-    started = facts.persistence or spec.persistence
-    live = live_directives(spec, facts.version, facts.once_set, started)
+    accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""))
     return Wanted(
         name=redis.metadata.name,
         shards=spec.shards,
         replicas=spec.replicas,
         engine=spec.engine.value,
         version=f"{facts.version.major}.{facts.version.minor}",
-        persistent=spec.storage is not None and Persistence.NONE not in (spec.persistence, started),
-        persistence="" if started is spec.persistence else spec.persistence.value,
-        config=tuple(sorted(live.items())),
+        persistent=spec.storage is not None and spec.persistence is not Persistence.NONE,
+        config=tuple(sorted(live_directives(spec, facts.version, facts.once_set).items())),
         node_timeout_ms=NODE_TIMEOUT_MS,
-        accept_data_loss=spec.update.allow_data_loss,
+        volatile=spec.persistence is Persistence.NONE,
+        start_empty=spec.on_data_loss is OnDataLoss.START_EMPTY,
+        accepted_loss=accepted.slots,
+        unreadable_acceptance=accepted.problem,
+        restart_may_lose=(
+            accepted.restart or spec.durability.on_data_loss is OnDataLoss.START_EMPTY
+        ),
         paused=spec.paused,
         update_paused=spec.update.paused,
         hibernate=spec.hibernate,
@@ -41,6 +63,17 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         volume_size=int(size) if size is not None else 0,
         memory_limit=memory_limit(spec) or 0,
     )
+
+
+def read_acceptance(text: str) -> Acceptance:
+    """Read what a person gave up: ranges of slots, the word `restart`, or both."""
+    words = text.replace(",", " ").split()
+    ranges = [word for word in words if word != _RESTART]
+    try:
+        slots = SlotSet.parse(" ".join(ranges))
+    except ValueError as error:
+        return Acceptance(problem=f"annotation {ACCEPT_LOSS} is not followed: {error}")
+    return Acceptance(slots=slots, restart=_RESTART in words)
 
 
 def directives(wanted: Wanted) -> tuple[str, ...]:

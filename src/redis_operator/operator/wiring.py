@@ -15,7 +15,7 @@ from redis_operator.operator.absent import Absences
 from redis_operator.operator.children import Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.links import Links
-from redis_operator.operator.measures import DatabaseCollector, actions_counter
+from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer
@@ -109,7 +109,11 @@ def add_databases(
         ),
         children=Children(manager.client, world, applier),
         reporter=Reporter(
-            manager.client, applier, manager.recorder, actions_counter(manager.metrics.registry)
+            manager.client,
+            applier,
+            manager.recorder,
+            plans=actions_counter(manager.metrics.registry),
+            losses=losses_counter(manager.metrics.registry),
         ),
         ending=Ending(manager.client),
         memories=Memories(clock),

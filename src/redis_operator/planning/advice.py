@@ -7,10 +7,13 @@ from itertools import chain
 
 from msgspec import Struct
 
-from ..redis.slots import SlotSet
+from ..redis.slots import NO_SLOTS, SlotSet
 from .actions import Action, LabelPod, LabelRole
 
-__all__ = ["Loss", "Phase", "Plan", "Switchover", "Wanted"]
+__all__ = ["ACCEPT_LOSS", "Loss", "Phase", "Plan", "Switchover", "Wanted"]
+
+ACCEPT_LOSS = "redisoperator.dev/accept-data-loss"
+"""Annotation of a database: the slots it names are given up, or one `restart` may lose data."""
 
 
 class Switchover(Struct, frozen=True):
@@ -28,12 +31,13 @@ class Wanted(Struct, frozen=True):
     engine: str = "valkey"
     version: str = ""  # empty: whatever the image brings
     persistent: bool = True  # pods keep their data over a restart
-    persistence: str = ""  # the kind that it changes to; empty: it does not change
     config: tuple[tuple[str, str], ...] = ()  # directives to be set live, at these values
     node_timeout_ms: int = 5000
-    # A person accepts loss: lost slots may go to empty servers, pods without copies may be rolled,
-    # and replicas take over without a majority when every lost primary is fenced.
-    accept_data_loss: bool = False
+    volatile: bool = False  # servers write nothing to disk: what a process held ends with it
+    start_empty: bool = False  # slots that lost every copy are served again, empty, by themselves
+    accepted_loss: SlotSet = NO_SLOTS  # slots that a person gave up, once
+    unreadable_acceptance: str = ""  # why what a person wrote about a loss cannot be followed
+    restart_may_lose: bool = False  # pods without a replica and storage may be restarted
     paused: bool = False
     update_paused: bool = False
     hibernate: bool = False
@@ -49,6 +53,10 @@ class Wanted(Struct, frozen=True):
         """A primary and its replicas."""
         return 1 + self.replicas
 
+    def gives_up(self, slots: SlotSet) -> bool:
+        """Whether these slots may be served empty once every copy of them is gone."""
+        return self.start_empty or slots <= self.accepted_loss
+
 
 class Phase(Enum):
     """What kind of work a plan is, for `status.phase`."""
@@ -63,10 +71,11 @@ class Phase(Enum):
 
 
 class Loss(Struct, frozen=True):
-    """Slots whose every copy is gone. Reported until a person accepts it; never papered over."""
+    """Slots whose every copy is gone. Reported until they are served again; never papered over."""
 
     slots: SlotSet
     why: str
+    accepted: bool = False  # by the policy of the spec or by a person: they are started empty
 
 
 class Plan(Struct, frozen=True):

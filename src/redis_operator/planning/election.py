@@ -71,9 +71,8 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         for history in (node.replication.id, node.replication.id2)
     } - {""}
     told = dict(situation.observed.histories).get(primary)
-    able = [n for n in ranked(situation, primary) if n.replication.id not in elsewhere]
-    if not situation.wanted.accept_data_loss:
-        able = [n for n in able if not _never_synced(n)]
+    copies = [n for n in ranked(situation, primary) if not n.never_synced]
+    able = [n for n in copies if n.replication.id not in elsewhere]
     able = [n for n in able if n.replication.id == told] or able
     if not able:
         return (), f"{name} has no live replica with its data"
@@ -81,10 +80,6 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         names = " and ".join(node.pod.name for node in able)
         return (), f"{names} follow {name} with different histories: nobody knows whose is its own"
     return tuple(able), ""
-
-
-def _never_synced(node: Seen) -> bool:
-    return not node.keys and node.replication.offset <= 1 and not node.replication.link_up
 
 
 def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:

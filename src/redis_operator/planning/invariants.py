@@ -82,7 +82,8 @@ def _replicate(situation: Situation, step: Replicate) -> list[str]:
         return [f"I1: {node.pod.name} owns slots and would drop its data"]
     if node.is_primary and node.keys:
         return [f"I1: {node.pod.name} holds {node.keys} keys and would drop them"]
-    if node.replica_of in situation.owned and node.replica_of not in situation.by_id:
+    last = node.replica_of in situation.owned and node.replica_of not in situation.by_id
+    if last and not node.never_synced:
         return [f"I1: {node.pod.name} may be the last copy of {node.replica_of}"]
     return []
 
@@ -101,8 +102,8 @@ def _assign(situation: Situation, step: AssignSlots) -> list[str]:
     found = []
     if step.slots - situation.unclaimed:
         found.append(f"I3: slots {step.slots - situation.unclaimed} are somebody's already")
-    if situation.unreachable or situation.missing_pods:
-        found.append("I3: slots are given out while a pod that may hold their keys is away")
+    if situation.possible_holders:
+        found.append(f"I3: slots are assigned though {situation.possible_holders[0]}")
     for node in situation.seen:
         if node.id == step.node.id or not node.is_primary or not node.keys:
             continue
@@ -146,13 +147,16 @@ def _forget(situation: Situation, step: Forget) -> list[str]:
     found = []
     stayers = [n for n in situation.seen if n.slots or not situation.leaving(n.pod)]
     views = [view for node in stayers if (view := situation.view(node, step.id)) is not None]
-    if step.expect_slots and not situation.wanted.accept_data_loss:
-        found.append(f"I3: the loss of slots {step.expect_slots} was not accepted")
+    served = NO_SLOTS
+    for node in situation.voters:
+        served |= node.slots
+    if not situation.wanted.gives_up(step.expect_slots - served):
+        found.append(f"I3: the loss of slots {step.expect_slots - served} was not accepted")
     if any(view.slots - step.expect_slots for view in views):
         found.append(f"I3: {step.id} owns slots and would be forgotten")
     if step.id in situation.by_id and not situation.leaving(situation.by_id[step.id].pod):
         found.append(f"I3: {step.id} is {situation.name_of(step.id)}, which stays")
-    if step.id in situation.identities or situation.strangers or situation.missing_pods:
+    if step.id in situation.identities or situation.possible_owners:
         found.append(f"I2: {step.id} may be a pod that does not answer")
     return found
 

@@ -208,8 +208,7 @@ class Seen(Struct, frozen=True):
     version: str = ""
     config: tuple[tuple[str, str], ...] = ()  # CONFIG GET of the directives planning asked for
     loading: bool = False
-    saving: bool = False  # writes its append-only file from the beginning; it would not end now
-    aof_written: bool = False  # has an append-only file that is complete and goes on
+    saving: bool = False
     used_memory: int = 0
     max_memory: int = 0
     started_at: float = 0.0
@@ -226,6 +225,17 @@ class Seen(Struct, frozen=True):
     def is_primary(self) -> bool:
         """Whether it says it is a primary, with or without slots."""
         return self.role is Role.PRIMARY
+
+    @property
+    def never_synced(self) -> bool:
+        """Whether it follows a primary and holds nothing of it: it restarted empty, or is new."""
+        return (
+            not self.is_primary
+            and not self.keys
+            and self.replication.offset <= 1
+            and not self.replication.link_up
+            and not self.loading
+        )
 
 
 class Evidence(Enum):

@@ -41,6 +41,8 @@ def _in_context(situation: Situation, chosen: Plan) -> Plan:
     """Pods that come and go because of a change are part of the change, not an ailment."""
     if chosen.phase is not Phase.HEALING or chosen.rule not in _ROUTINE or chosen.losses:
         return chosen
+    if situation.observed.formed and not situation.all_owned:
+        return chosen  # a slot that is not served is an outage, whatever else is going on
     pods = [node.pod for node in situation.observed.nodes]
     if any(outdated(situation, pod) for pod in pods):
         return replace(chosen, phase=Phase.UPDATING)

@@ -178,6 +178,15 @@ class Situation:
                     claimed |= peer.slots
         return ALL_SLOTS - claimed
 
+    @cached_property
+    def all_owned(self) -> bool:
+        """Whether every slot has an owner that answers."""
+        owned = NO_SLOTS
+        for node, slots in self.owned.items():
+            if node in self.by_id:
+                owned |= slots
+        return owned == ALL_SLOTS
+
     def owner_of(self, slot: int) -> NodeId | None:
         """The effective owner of a slot."""
         return next((claim.id for claim in self.claims if slot in claim.slots), None)
@@ -239,6 +248,35 @@ class Situation:
     def replicas_of(self, primary: NodeId) -> tuple[Seen, ...]:
         """Seen replicas that say they follow it."""
         return tuple(node for node in self.seen if node.replica_of == primary)
+
+    def copies_of(self, primary: NodeId) -> tuple[Seen, ...]:
+        """Its seen replicas that hold its data: one that never synced holds nothing."""
+        return tuple(node for node in self.replicas_of(primary) if not node.never_synced)
+
+    @cached_property
+    def possible_owners(self) -> tuple[str, ...]:
+        """Pods that may be, or come back as, a slot owner that no seen server is.
+
+        A server without a disk comes back under another id when it owned slots.
+        """
+        volatile = self.wanted.volatile
+        away = [n.pod.name for n in self.strangers if not (volatile and n.dead)]
+        return (*away, *self.missing_pods)
+
+    @cached_property
+    def possible_holders(self) -> tuple[str, ...]:
+        """Why data that no seen server holds may not be lost: who else may hold them.
+
+        What a process held in memory alone ended with it, so only a silent one is waited for.
+        """
+        volatile = self.wanted.volatile
+        away = [n for n in self.unreachable if not (volatile and n.dead)]
+        reasons = [f"{n.pod.name} does not answer: {n.pod.waiting or n.error}" for n in away]
+        reasons += [f"{pod} does not exist yet" for pod in self.missing_pods]
+        reasons += [f"{n.pod.name} is still loading its data" for n in self.seen if n.loading]
+        if self.twins:
+            reasons.append("two pods have one node id")
+        return tuple(reasons)
 
     def pods_of(self, shard: int) -> tuple[Node, ...]:
         """The shard's pods, as they were seen or not."""

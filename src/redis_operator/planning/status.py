@@ -28,6 +28,7 @@ from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from . import advice
 from .advice import Plan, Wanted
 from .ailments import Ailment, ailments
+from .losses import explain, recorded
 from .observed import Node, Observed, Seen
 from .situation import Situation
 
@@ -74,7 +75,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     shards = tuple(_shards(situation, context))
     covered = _covered(observed.seen)
     available = _available(observed, covered, plan)
-    degraded = _degraded(situation, plan, context)
+    degraded = _degraded(situation, plan, context, ALL_SLOTS - covered)
     progressing = _progressing(plan)
     applied = _config_applied(plan, context)
     ready = _ready(available, degraded, progressing, plan)
@@ -102,6 +103,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         version=_version(observed.seen) or context.previous.version,
         image=context.previous.image,
         binding=Binding(context.binding) if formed else context.previous.binding,
+        last_data_loss=recorded(wanted, plan, context.previous, context.now),
     )
 
 
@@ -128,6 +130,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
     for condition in after.conditions:
         if was.get(condition.type, ("", "")) == (condition.status, condition.reason):
             continue
+        if condition.reason == "DataLost":
+            continue  # reported once, with its slots, below
         good = condition.status == ("False" if condition.type == "Degraded" else "True")
         if condition.type not in was and condition.type in ("Degraded", "ConfigApplied") and good:
             continue  # a database that begins well is no news
@@ -135,6 +139,12 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
             continue  # nor is one that is not there yet
         quiet = good or condition.type == "Progressing"
         found.append(Announcement(not quiet, condition.reason, condition.message))
+    loss, known = after.last_data_loss, before.last_data_loss
+    if loss is not None and (
+        known is None or (loss.time, loss.action) != (known.time, known.action)
+    ):
+        text = f"slots {loss.slots}: {loss.reason}; {loss.action}"
+        found.append(Announcement(warning=True, reason="DataLost", message=text))
     before_primaries = {s.name: s.primary for s in before.shards}
     for shard in after.shards:
         old = before_primaries.get(shard.name, "")
@@ -240,9 +250,9 @@ def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
     return Condition(type="Available", status="False", reason=reason, message=text)
 
 
-def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
+def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotSet) -> Condition:
     if plan.losses:
-        text = "; ".join(f"slots {loss.slots}: {loss.why}" for loss in plan.losses)
+        text = explain(situation.wanted, plan)
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}" for node in situation.unreachable
@@ -264,6 +274,9 @@ def _degraded(situation: Situation, plan: Plan, context: Context) -> Condition:
         return Condition(type="Degraded", status="True", reason=kind, message=text)
     if formed and plan.phase is advice.Phase.HEALING:
         return Condition(type="Degraded", status="True", reason="Healing", message=plan.why)
+    if formed and missing and plan.phase is not advice.Phase.HIBERNATED:
+        text = f"slots {missing} are not served"
+        return Condition(type="Degraded", status="True", reason="NotServing", message=text)
     return Condition(type="Degraded", status="False", reason="AsExpected", message="")
 
 

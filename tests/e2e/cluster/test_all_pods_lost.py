@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -25,29 +26,64 @@ async def test_all_pods_deleted_at_once_come_back_with_new_addresses_and_all_dat
     assert await cache.check(application) == []
 
 
-async def test_a_database_in_memory_that_lost_everything_says_so_and_is_not_made_anew(
+async def test_a_database_in_memory_that_lost_everything_serves_again_and_records_the_loss(
     database: Any,
 ) -> None:
     cache = await database()
     await cache.wait_ready()
     await cache.fill(100)
     await cache.delete_pods(*(await cache.pods()), grace_seconds=0)
-    found = await cache.wait_condition("Degraded", "True", reason="DataLost", seconds=90)
-    assert "slots" in found["message"]
-    assert (await cache.condition("Ready"))["status"] == "False"
+    loss = await _recorded_loss(cache)
+    assert loss["slots"] == "0-16383"
+    await cache.wait_ready(seconds=60)
+    assert await cache.check(await cache.fill(100)) == []
 
 
-async def test_a_shard_that_lost_all_copies_is_reported_and_the_others_serve_on(
+async def test_servers_in_memory_that_are_killed_at_once_serve_again_and_the_loss_is_recorded(
     database: Any,
 ) -> None:
+    """CL-31: kill -9 of everything; the containers restart in place, as after a reboot."""
     cache = await database()
+    await cache.wait_ready()
+    await cache.fill(100)
+    await asyncio.gather(*(cache.crash(pod) for pod in await cache.pods()))
+    loss = await _recorded_loss(cache)
+    assert loss["slots"] == "0-16383"
+    assert loss["action"].startswith("StartedEmpty")
+    await cache.wait_ready(seconds=60)
+    assert await cache.check(await cache.fill(100)) == []
+
+
+async def test_a_shard_that_lost_all_copies_is_held_until_its_slots_are_given_up(
+    database: Any,
+) -> None:
+    """CL-21, CL-36"""
+    cache = await database(durability={"onDataLoss": "Hold"})
     await cache.wait_ready()
     application = await cache.fill(300)
     await cache.delete_pods("cache-1-0", "cache-1-1", grace_seconds=0)
     found = await cache.wait_condition("Degraded", "True", reason="DataLost", seconds=90)
-    assert "5461-10921" in found["message"]
+    assert "accept-data-loss=5461-10921" in found["message"]
     lost = await _lost_outside(cache, application, range(5461, 10922))
     assert lost == []
+    await cache.annotate(**{"redisoperator.dev/accept-data-loss": "5461-10921"})
+    await cache.wait_ready(seconds=60)
+    annotations = (await cache.get())["metadata"].get("annotations") or {}
+    assert "redisoperator.dev/accept-data-loss" not in annotations
+
+
+async def _recorded_loss(cache: Any) -> dict[str, str]:
+    """Wait for the record of a loss; until the slots are served the status must not look well."""
+    async with asyncio.timeout(90):
+        while True:
+            status = await cache.status()
+            if status.get("slots") != "16384/16384":
+                degraded = next(c for c in status["conditions"] if c["type"] == "Degraded")
+                assert degraded["status"] == "True", status
+            if loss := status.get("lastDataLoss"):
+                found: dict[str, str] = loss
+                return found
+            await asyncio.sleep(0.1)
 
 
 async def _lost_outside(cache: Any, application: Any, slots: range) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Failover, FailoverMode, Fence, at
-from ..advice import Phase, Plan
+from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..election import best, can_be_elected
 from ..observed import Evidence, NodeId, Seen
 from ..situation import Situation
@@ -23,7 +24,8 @@ def assist(situation: Situation) -> Plan | None:
 
     With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
     operator with old news, cannot make two primaries. Without it TAKEOVER asks nobody: only when
-    a person accepted loss and every slot owner that does not answer is fenced; or when the owners
+    every slot owner that does not answer is dead and its data are gone with it, or a person gave
+    up what it may still hold; or when the owners
     would refuse every vote, because the replica never heard of its primary's last epoch. Silence is
     never death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
     """
@@ -50,7 +52,7 @@ def assist(situation: Situation) -> Plan | None:
     candidate, node, fence = max(ready, key=lambda r: (r[0].replication.offset, r[0].id))
     mode = _mode(situation, gone)
     if mode is None:
-        reasons.append(_no_majority(situation))
+        reasons.append(_no_majority(situation, gone))
         return Plan(rule="assist", blocked=tuple(reasons), phase=Phase.HEALING)
     if not can_be_elected(situation, candidate, node):
         mode = FailoverMode.TAKEOVER
@@ -116,8 +118,22 @@ def _is_silent(situation: Situation, node: NodeId) -> bool:
 def _mode(situation: Situation, gone: list[NodeId]) -> FailoverMode | None:
     if situation.has_majority:
         return FailoverMode.FORCE
-    fenced = all(fence_of(situation, node) is not None for node in gone)
-    return FailoverMode.TAKEOVER if situation.wanted.accept_data_loss and fenced else None
+    fences = [fence_of(situation, node) for node in gone]
+    if None in fences:
+        return None
+    # Without a disk nothing can come back: what their processes held ended with them.
+    gone_for_good = Fence.POD_GONE not in fences or not situation.possible_holders
+    if situation.wanted.volatile and gone_for_good:
+        return FailoverMode.TAKEOVER
+    accepted = _slots_of(situation, gone) <= situation.wanted.accepted_loss
+    return FailoverMode.TAKEOVER if accepted else None
+
+
+def _slots_of(situation: Situation, owners: list[NodeId]) -> SlotSet:
+    slots = NO_SLOTS
+    for owner in owners:
+        slots |= situation.owned[owner]
+    return slots
 
 
 def _unheard_epoch(situation: Situation, candidate: Seen) -> str | None:
@@ -146,10 +162,11 @@ def _uncertain(situation: Situation, node: NodeId) -> str:
     return f"{situation.name_of(node)} owns slots and may be {names}, which does not answer"
 
 
-def _no_majority(situation: Situation) -> str:
+def _no_majority(situation: Situation, gone: list[NodeId]) -> str:
     return (
         f"only {len(situation.voters)} of {len(situation.claims)} slot owners answer, "
         f"{situation.quorum} are needed to elect a primary; "
-        "the lost ones may come back; if they will not, set spec.update.allowDataLoss, and "
-        "replicas take over with what they have once every lost primary is known to be dead"
+        "the others may come back. If they will not, let replicas take over with what they have, "
+        "once every lost primary is known to be dead: annotate the database with "
+        f"{ACCEPT_LOSS}={_slots_of(situation, gone)}"
     )

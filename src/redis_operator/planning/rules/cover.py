@@ -12,14 +12,16 @@ from ..situation import Situation
 
 __all__ = ["cover"]
 
+_GONE = "every copy of their data is gone: no server owns them or holds a key of theirs"
+
 
 def cover(situation: Situation) -> Plan | None:
     """Give unowned slots back to whoever holds their keys; report those whose keys are gone.
 
     With keys on one server the slots are its own again; with keys on several, the one that has
-    most of them, and the rescue rule brings the others' keys there. Slots nobody has a key for
-    were lost with their owner, or were empty: that cannot be told apart, so it is reported as
-    lost, and only a person's word gives them to an empty server. I3, CL-03, CL-21, CL-30
+    most of them, and the rescue rule brings the others' keys there. Slots that no server has a key
+    for were lost with their owner, or were empty: that cannot be told apart, so it is reported as
+    lost, and empty servers get them when the spec or a person says so. I3, CL-03, CL-21, CL-30
     """
     missing = situation.unclaimed - _on_their_way(situation)
     if not missing:
@@ -43,10 +45,11 @@ def cover(situation: Situation) -> Plan | None:
         )
     if not situation.observed.formed:
         return None
-    if situation.wanted.accept_data_loss:
-        return _start_anew(situation, missing)
-    loss = Loss(slots=missing, why="no server owns them or holds a key of theirs")
-    return Plan(rule="cover", losses=(loss,), phase=Phase.HEALING)
+    wanted = situation.wanted
+    given_up = missing if wanted.start_empty else missing & wanted.accepted_loss
+    if given_up:
+        return _start_empty(situation, missing, given_up)
+    return Plan(rule="cover", losses=(Loss(slots=missing, why=_GONE),), phase=Phase.HEALING)
 
 
 def _on_their_way(situation: Situation) -> SlotSet:
@@ -61,13 +64,8 @@ def _on_their_way(situation: Situation) -> SlotSet:
 
 
 def _unsure(situation: Situation) -> list[str]:
-    reasons = [f"{node.pod.name} does not answer: {node.error}" for node in situation.unreachable]
-    reasons += [f"{pod} does not exist yet" for pod in situation.missing_pods]
-    reasons += [f"{node.pod.name} is still loading" for node in situation.seen if node.loading]
-    reasons += [f"keys on {n.pod.name} are not counted yet" for n in situation.uncounted]
-    if situation.twins:
-        reasons.append("two pods have one node id")
-    return reasons
+    uncounted = [f"keys on {n.pod.name} are not counted yet" for n in situation.uncounted]
+    return [*situation.possible_holders, *uncounted]
 
 
 def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[Action, ...]:
@@ -84,26 +82,32 @@ def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[Action, .
     return tuple(_assign(situation.by_id[node], SlotSet(s)) for node, s in sorted(shares.items()))
 
 
-def _start_anew(situation: Situation, missing: SlotSet) -> Plan:
-    """A person has accepted the loss: the share of each shard goes to its leader."""
+def _start_empty(situation: Situation, missing: SlotSet, given_up: SlotSet) -> Plan:
+    """Give the share of each shard to its leader."""
     steps: list[Action] = []
-    left = missing
+    left = given_up
     for shard, share in enumerate(even_shares(situation.wanted.shards)):
         leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
         if leader is not None and leader.is_primary and share & left:
             steps.append(_assign(leader, share & left))
             left -= share
+    losses = tuple(
+        Loss(slots=slots, why=_GONE, accepted=accepted)
+        for slots, accepted in ((given_up, True), (missing - given_up, False))
+        if slots
+    )
     if not steps:
         return Plan(
             rule="cover",
             blocked=(f"slots {missing} have no owner and no shard has a server to take them",),
+            losses=losses,
             phase=Phase.HEALING,
         )
     return Plan(
         rule="cover",
-        why="the loss was accepted: empty servers get the slots",
+        why=f"slots {given_up} lost every copy of their data and are assigned to empty servers",
         stages=(tuple(steps),),
-        losses=(Loss(slots=missing, why="accepted: given to empty servers"),),
+        losses=losses,
         phase=Phase.HEALING,
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..actions import ScaleWorkload
-from ..advice import Phase, Plan
-from ..calm import unsaved
+from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..situation import Situation
 
 __all__ = ["hibernate"]
@@ -43,12 +42,12 @@ def hibernate(situation: Situation) -> Plan | None:
 def _limitation(situation: Situation) -> str | None:
     if not any(workload.pods for workload in situation.observed.workloads):
         return None
-    if not situation.wanted.persistent and not situation.wanted.accept_data_loss:
+    if not situation.wanted.persistent and not situation.wanted.restart_may_lose:
         return (
             "spec.hibernate would lose all data: the database has no storage; "
-            "add spec.storage, or set spec.update.allowDataLoss"
+            "add spec.storage, or accept it once with the annotation "
+            f"{ACCEPT_LOSS}=restart"
         )
     if situation.unfinished_moves:
         return f"hibernation waits: {situation.unfinished_moves[0]}"
-    saving = unsaved(situation)
-    return f"hibernation waits: {saving}" if saving else None
+    return None

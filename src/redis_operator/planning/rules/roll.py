@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..actions import DeletePod
-from ..advice import Phase, Plan
+from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..ailments import memory_kill
-from ..calm import shard_unrest, unrest, unsaved
+from ..calm import shard_unrest, unrest
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
 from ..situation import Situation
@@ -86,10 +86,11 @@ def _refused(situation: Situation) -> str | None:
     reason = lowered_too_far(wanted, situation.observed)
     if reason:
         return reason
-    if not wanted.replicas and not wanted.persistent and not wanted.accept_data_loss:
+    if not wanted.replicas and not wanted.persistent and not wanted.restart_may_lose:
         return (
             "without replicas and storage a restart loses all data: "
-            "add either, or set spec.update.allowDataLoss"
+            "add either, accept it once with the annotation "
+            f"{ACCEPT_LOSS}=restart, or set spec.durability.onDataLoss: StartEmpty"
         )
     return None
 
@@ -125,12 +126,7 @@ def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
             continue
         if any(node.pod.shard == other.pod.shard for other in chosen):
             continue
-        shard = node.pod.shard
-        reason = (
-            shard_unrest(situation, shard)
-            or unsaved(situation, shard)
-            or _freshly_up(situation, shard)
-        )
+        reason = shard_unrest(situation, node.pod.shard) or _freshly_up(situation, node.pod.shard)
         if reason:
             reasons.append(reason)
         elif len(chosen) < room:
@@ -156,7 +152,7 @@ def _freshly_up(situation: Situation, shard: int) -> str | None:
 
 def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
     """Only primaries are left: hand over, or restart one that has nobody to hand over to."""
-    reason = unrest(situation) or unsaved(situation)
+    reason = unrest(situation)
     if reason:
         return Plan(
             rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING, again_after=0.5
