@@ -9,6 +9,8 @@ BENCH_STAMP := .venv/.bench-ready
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
+# Twice as many workers as two cores have: half of the tests wait for real servers and processes.
+WORKERS ?= 4
 # make e2e E2E_BOUNDED=1 runs one file of each kind of trouble instead of all.
 E2E_FILES := $(if $(E2E_BOUNDED),-k "not by_itself" $(addprefix tests/e2e/cluster/test_,create.py primary_lost.py all_pods_lost.py children.py end.py),tests/e2e)
 
@@ -25,8 +27,9 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
 
 setup: $(STAMP) ## build .venv (gets uv itself when it is missing)
 
-test: $(STAMP) ## run the tests on this machine alone
-	$(PYTHON) -m pytest -q -n 2 --dist loadfile -m "$(QUICK)" tests
+test: $(STAMP) ## run the tests on this machine alone (SEED=... repeats a run)
+	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
+	  -m "$(QUICK)" --ignore=tests/contract --ignore=tests/e2e tests
 
 check: $(STAMP) format lint types layers test ## what CI does: format, lint, types, layers, tests
 

@@ -1,8 +1,12 @@
-"""What holds for all tests: which of the slow ones wait for the campaign."""
+"""What holds for all tests: the seed of a run, who goes first, and which wait for the campaign."""
 
 from __future__ import annotations
 
 import os
+import random
+import time
+from itertools import chain, zip_longest
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -21,12 +25,30 @@ _HEAVY = ("test_mover.py", "test_scripts.py")
 _LATER = ("redis-6.2",)
 # What a real server does by chance, sooner or later: the simulated one does it in the quick suite.
 _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey",)
+# Long tests go first, so that none is left for the end of the run.
+_COMPUTES = ("sim", "planning")
+_WAITS = ("redis/test_mover.py", "manifests/test_scripts.py", "manifests/test_users.py", "operator")
+_ROOT = Path(__file__).parent
+_begun = time.monotonic()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the seed of this run, once for all workers, unless SEED says which one to repeat."""
+    if not hasattr(config, "workerinput"):
+        os.environ.setdefault("SEED", str(random.SystemRandom().randrange(2**32)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which real servers the tests ran on."""
+    """Say what ran: on which servers, how much, how long, and how to repeat it."""
     found = ", ".join(str(engine.version) for engine in find_engines()) or "none"
     terminalreporter.write_line(f"real servers on this machine: {found}")
+    stats = terminalreporter.stats
+    counts = [
+        f"{len(stats.get(key, ()))} {key}" for key in ("passed", "failed", "error", "skipped")
+    ]
+    seconds = time.monotonic() - _begun
+    seed = os.environ.get("SEED")
+    terminalreporter.write_line(f"tests: {', '.join(counts)}; {seconds:.0f} s; SEED={seed}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,3 +57,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.campaign)
         if item.name.startswith(_BY_CHANCE):
             item.add_marker(pytest.mark.campaign)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = _long_first(items)
+
+
+def _long_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Mix the long tests that compute with the long ones that wait; the short ones follow."""
+    computing: list[pytest.Item] = []
+    waiting: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        place = item.path.relative_to(_ROOT).as_posix()
+        waits = place.startswith(_WAITS) or item.get_closest_marker("servers") is not None
+        (waiting if waits else computing if place.startswith(_COMPUTES) else others).append(item)
+    computing.sort(key=lambda item: _COMPUTES.index(item.path.relative_to(_ROOT).parts[0]))
+    mixed = chain.from_iterable(zip_longest(computing, waiting))
+    return [item for item in mixed if item is not None] + others

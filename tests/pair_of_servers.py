@@ -19,7 +19,7 @@ from redis_operator.testing.servers import EngineBinary, Server, Servers
 
 __all__ = ["KEYS", "Pair", "eventually", "fill", "pair", "run", "speak"]
 
-KEYS = 12_000
+KEYS = 4_000
 
 
 class Pair:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +32,7 @@ OPERATOR = Credentials("operator", "operator-pw")
 T = TypeVar("T")
 EARLY = SlotSet.span(0, 16382)
 SHELL = shutil.which("dash") or "sh"
+SLEEP = shutil.which("sleep") or "/bin/sleep"
 
 
 class Pod:
@@ -67,6 +67,9 @@ class Pod:
         server = self.directory / "bin" / "server"
         server.write_text(f'#!/bin/sh\nexec {self.binary.path} "$@" --bind {self.host}\n')
         server.chmod(0o755)
+        sleep = self.directory / "bin" / "sleep"
+        sleep.write_text(f'#!/bin/sh\necho "$1" >>{self.directory}/slept\nexec {SLEEP} "$@"\n')
+        sleep.chmod(0o755)
 
     def change(self, persistence: Persistence) -> None:
         """Give it the files and the environment of another way to keep data."""
@@ -76,7 +79,7 @@ class Pod:
     def environment(self) -> dict[str, str]:
         version = self.binary.version
         return {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}",
             "POD_IP": self.host,
             "POD_NAME": self.name,
             "PORT": "6379",
@@ -140,15 +143,20 @@ class Pod:
         script = [SHELL, str(self.directory / "config" / "ready.sh")]
         return subprocess.run(script, env=environment, check=False, timeout=10).returncode == 0
 
+    def slept(self) -> float:
+        """How many seconds the scripts have slept, all sleeps of this pod together."""
+        file = self.directory / "slept"
+        return sum(float(word) for word in file.read_text().split()) if file.exists() else 0.0
+
     async def stop_hook(self) -> float:
-        """Run what runs before a stop; return how many seconds it took."""
-        begun = time.monotonic()
+        """Run what runs before a stop; return how many seconds it chose to wait."""
+        before = self.slept()
         script = [SHELL, str(self.directory / "config" / "stop.sh")]
         done = await asyncio.to_thread(
             subprocess.run, script, env=self.environment(), check=False, timeout=20
         )
         assert done.returncode == 0
-        return time.monotonic() - begun
+        return self.slept() - before
 
 
 @contextlib.asynccontextmanager

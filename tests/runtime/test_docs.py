@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "runtime.md").read_text()
 EXAMPLE = (ROOT / "examples" / "website" / "website.py").read_text()
@@ -51,8 +49,12 @@ def test_every_numbered_line_of_the_design_is_in_the_table():
     assert (expected | set(WHOLE)) - named == set()
 
 
-@pytest.mark.parametrize("reference", sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", PAGE))))
-def test_every_test_the_table_names_exists(reference):
-    file, name = reference.split("::")
-    folder = ROOT if "/" in file else ROOT / "tests" / "runtime"
-    assert re.search(rf"^ *(async )?def {name}\(", (folder / file).read_text(), re.MULTILINE)
+def test_every_test_the_table_names_exists():
+    references = set(re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE))
+    assert len(references) > 100
+    missing = []
+    for file, name in sorted(references):
+        folder = ROOT if "/" in file else ROOT / "tests" / "runtime"
+        if not re.search(rf"^ *(async )?def {name}\(", (folder / file).read_text(), re.MULTILINE):
+            missing.append(f"{file}::{name}")
+    assert missing == []

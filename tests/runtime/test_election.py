@@ -32,23 +32,28 @@ def fast(identity: str, **more) -> LeaseSettings:
         namespace="system",
         name="operator",
         identity=identity,
-        duration=3.0,
-        renew_deadline=2.5,
+        duration=60.0,
+        renew_deadline=50.0,
         retry_period=0.1,
         **more,
     )
 
 
-async def within(seconds: float, event: asyncio.Event) -> None:
-    async with asyncio.timeout(seconds):
+async def happens(event: asyncio.Event) -> None:
+    """Wait for an event, for less than a lease lasts."""
+    async with asyncio.timeout(30):
         await event.wait()
 
 
 async def test_the_election_goes_on_while_the_main_loop_is_busy(server):
     election = ElectionThread(fast("a"), server.transport)
     election.start()
-    await within(5, election.leading)
-    time.sleep(3.2)  # longer than the lease; the main loop does not turn  # noqa: ASYNC251
+    await happens(election.leading)
+    renewed = len(server.writes()) + 5
+    deadline = time.monotonic() + 30
+    while len(server.writes()) < renewed:  # the main loop does not turn
+        assert time.monotonic() < deadline, "the lease is not renewed"
+        time.sleep(0.01)  # noqa: ASYNC251
     assert election.is_leader()
     assert not election.lost.is_set()
     await election.stop()
@@ -64,7 +69,7 @@ async def test_it_runs_in_its_own_thread_with_its_own_connection(server):
 
     election = ElectionThread(fast("a"), connect)
     election.start()
-    await within(5, election.leading)
+    await happens(election.leading)
     await election.stop()
     assert threads == ["election"]
 
@@ -72,12 +77,10 @@ async def test_it_runs_in_its_own_thread_with_its_own_connection(server):
 async def test_stopping_gives_the_lease_back_and_the_next_takes_it_at_once(server):
     first, second = (ElectionThread(fast(name), server.transport) for name in "ab")
     first.start()
-    await within(5, first.leading)
+    await happens(first.leading)
     second.start()
     await first.stop()
-    begun = time.monotonic()
-    await within(5, second.leading)
-    assert time.monotonic() - begun < 1.0
+    await happens(second.leading)  # else the lease would have to run out first
     await second.stop()
     lease = await Client(server.transport()).get(LEASES, ("system", "operator"))
     assert lease["spec"]["holderIdentity"] == ""
@@ -86,7 +89,7 @@ async def test_stopping_gives_the_lease_back_and_the_next_takes_it_at_once(serve
 async def test_a_lease_is_kept_on_exit_when_the_settings_say_so(server):
     election = ElectionThread(fast("a", release_on_exit=False), server.transport)
     election.start()
-    await within(5, election.leading)
+    await happens(election.leading)
     await election.stop()
     lease = await Client(server.transport()).get(LEASES, ("system", "operator"))
     assert lease["spec"]["holderIdentity"] == "a"
@@ -95,11 +98,11 @@ async def test_a_lease_is_kept_on_exit_when_the_settings_say_so(server):
 async def test_losing_the_lease_is_told_to_the_main_loop(server):
     election = ElectionThread(fast("a"), server.transport)
     election.start()
-    await within(5, election.leading)
+    await happens(election.leading)
     client = Client(server.transport())
     change = MergePatch({"spec": {"holderIdentity": "x", "leaseDurationSeconds": 60}})
     await client.patch(LEASES, ("system", "operator"), change)
-    await within(5, election.lost)
+    await happens(election.lost)
     assert not election.is_leader()
     assert election.holder == "x"
     await election.stop()
@@ -108,7 +111,7 @@ async def test_losing_the_lease_is_told_to_the_main_loop(server):
 async def test_a_candidate_that_never_led_can_be_stopped(server):
     leader, standby = (ElectionThread(fast(name), server.transport) for name in "ab")
     leader.start()
-    await within(5, leader.leading)
+    await happens(leader.leading)
     standby.start()
     await standby.stop()
     assert not standby.leading.is_set()
@@ -150,12 +153,14 @@ async def test_a_watchdog_notices_a_loop_that_no_longer_turns():
         stuck.append(stalled)
         noticed.set()
 
-    dog = Watchdog(0.2, on_stuck)
+    limit = 1.0
+    dog = Watchdog(limit, on_stuck)
     dog.start()
-    await asyncio.sleep(0.5)
+    for _ in range(30):
+        await asyncio.sleep(limit / 20)
     assert stuck == [], "a loop that turns is left alone"
-    assert noticed.wait(2), "the loop stands still while we wait here"
-    assert stuck[0] > 0.2
+    assert noticed.wait(60), "the loop stands still while we wait here"
+    assert stuck[0] > limit
     dog.stop()
 
 
@@ -166,14 +171,12 @@ async def test_by_default_the_watchdog_ends_the_process_and_says_what_it_did():
         "async def main():\n"
         "    Watchdog(0.3).start()\n"
         "    await asyncio.sleep(0.1)\n"
-        "    time.sleep(30)\n"
+        "    time.sleep(600)\n"
         "asyncio.run(main())\n"
     )
-    begun = time.monotonic()
     done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20
+        subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 70
     assert "has not turned for" in done.stderr
     assert "time.sleep" in done.stderr or "in main" in done.stderr
-    assert time.monotonic() - begun < 15

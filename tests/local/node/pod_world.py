@@ -60,7 +60,7 @@ class World:
         self.agent = NodeAgent(client, data_dir=self.data_dir, nodes=specs, **options)
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.wait_ready())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
             ready.cancel()
@@ -96,7 +96,7 @@ class World:
         await self.client.delete(PODS.plain(), ("default", name), **options)
 
     async def until(
-        self, condition: Callable[[dict[str, Any]], Any], name: str = "p", timeout: float = 10
+        self, condition: Callable[[dict[str, Any]], Any], name: str = "p", timeout: float = 30
     ) -> dict[str, Any]:
         """Return the pod once a condition holds."""
         last: dict[str, Any] = {}
@@ -138,13 +138,14 @@ class World:
 
     async def until_logged(self, text: str, name: str = "p") -> None:
         """Return once a container has printed a text."""
-        async with asyncio.timeout(10):
+        await self.until(phase_is("Running"), name)
+        async with asyncio.timeout(30):
             while True:
                 if text in await self.log(name):
                     return
                 await asyncio.sleep(0.01)
 
-    async def until_gone(self, name: str = "p", timeout: float = 10) -> None:
+    async def until_gone(self, name: str = "p", timeout: float = 30) -> None:
         async with asyncio.timeout(timeout):
             while True:
                 try:

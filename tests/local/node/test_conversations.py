@@ -221,11 +221,18 @@ async def test_rotated_log_is_read_in_order_and_followed(tmp_path: Path) -> None
         async for piece in read_log(path, LogOptions(follow=True), is_over=lambda: over):
             taken.extend(piece.decode().splitlines())
 
+    async def taken_up_to(line: str) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                if line in taken:
+                    return
+                await asyncio.sleep(0.01)
+
     following = asyncio.create_task(follow())
     for number in range(20):
         file.feed("stderr", f"late {number}\n".encode())
         if number % 4 == 3:
-            await asyncio.sleep(0.15)
+            await taken_up_to(f"late {number}")
     over = True
     async with asyncio.timeout(5):
         await following
