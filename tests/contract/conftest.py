@@ -18,7 +18,7 @@ import pytest
 
 from contract.definitions import definition, place, served, version
 from contract.driver import Api, Space, until
-from contract.golden import FOLDER
+from contract.golden import FOLDER, recording
 from contract.kubectl import Kubectl, found
 from contract.widgets import SCALE, SPEC, STATUS
 
@@ -98,6 +98,8 @@ def api(kubeconfig: str, pytestconfig: pytest.Config) -> Iterator[Api]:
     administrator = Api.from_kubeconfig(kubeconfig)
     version = administrator.request("GET", "/version").object["gitVersion"]
     pytestconfig.stash[SERVER] = f"{_which()} ({version})"
+    if recording():
+        (FOLDER / "recorded-from.txt").write_text(f"{version}\n")
     yield administrator
     administrator.close()
 
@@ -124,8 +126,8 @@ def space(api: Api, unique: str) -> Iterator[Space]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each check with kubectl is run with every kubectl of this machine that was recorded."""
     if "kubectl_version" in metafunc.fixturenames:
-        recording = os.environ.get("CONTRACT_RECORD")
-        versions = [each for each in found() if recording or (FOLDER / f"kubectl-{each}").is_dir()]
+        every = recording()
+        versions = [each for each in found() if every or (FOLDER / f"kubectl-{each}").is_dir()]
         metafunc.parametrize("kubectl_version", sorted(versions))
 
 
