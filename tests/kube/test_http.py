@@ -320,6 +320,23 @@ async def test_a_half_sent_answer_is_a_broken_connection(serve: Any) -> None:
 # Retries
 
 
+async def test_a_version_the_server_has_not_reached_is_not_waited_for(serve: Any) -> None:
+    """The watcher falls back to a quorum read at once; retries would hide the answer from it."""
+    seen = []
+
+    async def behind(_: web.Request) -> web.Response:
+        seen.append(1)
+        return web.json_response(
+            {"reason": "Timeout", "message": "Too large resource version: 9, current: 5"},
+            status=504,
+            headers={"Retry-After": "1"},
+        )
+
+    server = await serve(behind)
+    assert (await send(Access(server=server.url), timeout=10)).status == 504
+    assert seen == [1]
+
+
 def busy(times: int, status: int, **headers: str) -> Any:
     count = 0
 

@@ -16,6 +16,7 @@ from redis_operator.kube.access import (
 )
 from redis_operator.kube.errors import (
     Expired,
+    NoAnswer,
     StreamStalled,
 )
 from redis_operator.kube.http import HttpTransport
@@ -78,6 +79,16 @@ async def test_a_stream_that_hangs_without_closing_is_given_up(serve: Any) -> No
     async with opened(Access(server=server.url)) as transport:
         with pytest.raises(StreamStalled, match=r"sent nothing for 1 s"):
             await read(transport, idle=1.0)
+
+
+async def test_a_stream_whose_answer_never_begins_is_given_up(serve: Any) -> None:
+    async def silent(request: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with opened(Access(server=(await serve(silent)).url)) as transport:
+        with pytest.raises(NoAnswer, match="no answer to the watch of"):
+            await read(transport, idle=0.3)
 
 
 async def test_a_stream_that_is_refused_raises_on_entry(serve: Any) -> None:

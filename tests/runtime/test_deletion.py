@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from redis_operator.kube.errors import ConnectionFailed
+from redis_operator.kube.errors import (
+    ConnectionBroken,
+    ConnectionFailed,
+    NoAnswer,
+    ServerError,
+)
 from redis_operator.kube.meta import is_at_least
 from redis_operator.kube.patches import MergePatch
 from redis_operator.runtime.deletion import delete_after_live_look
@@ -107,6 +112,33 @@ async def test_a_delete_that_fails_takes_its_expectation_back(
             expectations=expectations,
         )  # fmt: skip
     assert expectations.limitation(OWNER) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NoAnswer("hung"), ConnectionBroken("reset"), ServerError("failed", status=500)],
+    ids=lambda error: type(error).__name__,
+)
+async def test_a_delete_that_may_have_been_done_stays_expected(
+    client, kind, manifest, expectations, error
+):
+    obj = await client.create(kind, manifest("a"))
+    inner = client.transport
+
+    class Unsure:
+        async def request(self, request, *, timeout):
+            answer = await inner.request(request, timeout=timeout)
+            if request.method == "DELETE":
+                raise error
+            return answer
+
+    client.transport = Unsure()
+    with pytest.raises(type(error)):
+        await delete_after_live_look(
+            client, kind, KEY, uid=obj.metadata.uid, limitation=never, owner=OWNER,
+            expectations=expectations,
+        )  # fmt: skip
+    assert obj.metadata.uid in expectations.limitation(OWNER)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
 import random
 import ssl
@@ -58,7 +59,7 @@ async def post():
         async def send(path, body):
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
             url = f"https://127.0.0.1:{server.port}{path}"
-            async with session.post(url, data=content) as response:
+            async with session.post(url, data=io.BytesIO(content)) as response:
                 text = await response.text()
                 return response.status, json.loads(text) if response.status == 200 else text
 
@@ -130,6 +131,14 @@ def conversion(*names: str) -> dict:
             ],
         },
     }
+
+
+async def test_a_conversion_of_a_large_list_is_not_refused_for_its_size(post):
+    review = conversion("a")
+    review["request"]["objects"][0]["padding"] = "x" * (17 * 1024 * 1024)
+    status, answer = await post("/convert", review)
+    assert status == 200
+    assert answer["response"]["result"]["status"] == "Success"
 
 
 async def test_objects_are_converted_in_order(post):

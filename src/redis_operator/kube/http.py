@@ -58,6 +58,8 @@ _log = logging.getLogger(__name__)
 
 _MOST_RETRIES: Final = 10
 _CONNECT_WITHIN: Final = 10.0
+_SILENT_SECONDS: Final = 60.0
+_TOO_NEW: Final = b"Too large resource version"
 _READ_BUFFER: Final = 2**20
 _USER_AGENT: Final = "redis-operator"
 _RESET: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError)
@@ -115,9 +117,16 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, *, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream of raw pieces; leaving the context closes its connection."""
+        """Open a stream of raw pieces; leaving the context closes its connection.
+
+        `idle` limits the silence of an open stream; the headers have to come within a minute.
+        """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_WITHIN, sock_read=idle)
-        response = await self._authorised(request, self._stream_session(), limits)
+        try:
+            async with asyncio.timeout(min(idle, _SILENT_SECONDS)):
+                response = await self._authorised(request, self._stream_session(), limits)
+        except TimeoutError as error:
+            raise NoAnswer(f"no answer to the watch of {request.path}", host=self._host) from error
         try:
             if response.status != 200:
                 raise error_from_response(
@@ -149,7 +158,10 @@ class HttpTransport:
 
     async def _with_retries(self, request: Request, deadline: float) -> Response:
         loop = asyncio.get_running_loop()
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_WITHIN)
+        # Silence is limited by itself: a list of many megabytes may take long, and keeps coming.
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=_CONNECT_WITHIN, sock_read=_SILENT_SECONDS
+        )
         for attempt in range(_MOST_RETRIES + 1):
             last = attempt == _MOST_RETRIES
             try:
@@ -163,6 +175,8 @@ class HttpTransport:
             else:
                 asked = retry_after(response)
                 busy = response.status == 429 or response.status >= 500
+                if response.status == 504 and _TOO_NEW in response.body:
+                    return response  # whoever asked has a better answer than to wait: a quorum read
                 if last or asked is None or not busy or loop.time() + asked >= deadline:
                     return response
                 wait = max(asked, 0.05)

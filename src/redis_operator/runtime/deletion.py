@@ -11,7 +11,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from redis_operator.kube.client import Client, Propagation
-from redis_operator.kube.errors import Conflict, NotFound
+from redis_operator.kube.errors import (
+    Conflict,
+    ConnectionBroken,
+    KubeError,
+    NoAnswer,
+    NotFound,
+    ServerError,
+)
 from redis_operator.kube.meta import Key, meta_of
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.expectations import Expectations
@@ -37,7 +44,7 @@ async def delete_after_live_look(
     `limitation` is asked about the live object. Gone already, or another one by now: that is a
     reason not to, and no error. The deletion is expected of `owner` before it is sent.
 
-    Errors: those of the API, with the expectation taken back.
+    Errors: those of the API; the expectation is taken back only when it surely was not done.
     """
     try:
         live = await client.get(kind, key)
@@ -63,8 +70,10 @@ async def delete_after_live_look(
         _take_back(expectations, owner, uid)
         gone = isinstance(error, NotFound)
         return "it is gone already" if gone else "it changed while we looked"
-    except BaseException:
-        _take_back(expectations, owner, uid)
+    except (ServerError, NoAnswer, ConnectionBroken):
+        raise  # it may have been carried out: it is expected until the object is seen, or too long
+    except KubeError:
+        _take_back(expectations, owner, uid)  # it was refused, or never sent
         raise
     return None
 

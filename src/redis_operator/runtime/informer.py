@@ -54,6 +54,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _RESYNC_SPREAD = 0.1
+_LIST_SECONDS = 600.0  # a large list over a slow line takes long; silence is limited by itself
 _RETRY_SECONDS, _RETRY_MOST_SECONDS = 1.0, 300.0
 
 
@@ -117,6 +118,7 @@ class _Collection(Generic[T]):
             resource_version=version,
             limit=limit,
             continue_=continue_,
+            timeout=_LIST_SECONDS,
         )
 
     def watch(

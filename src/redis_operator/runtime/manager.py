@@ -74,7 +74,8 @@ class Manager:
     """Holds the parts of one operator process and runs them in order.
 
     `client` is for everyone's reads and, once a lease is set, fences writes by it: use
-    `manager.client`, not the one passed in. `connect` opens the election's own connection.
+    `manager.client`, not the one passed in. `unfenced_client` is for what every replica writes,
+    leader or not: certificates of webhooks, events. `connect` opens the election's own connection.
     """
 
     def __init__(
@@ -107,10 +108,10 @@ class Manager:
             transport = FencedTransport(measured, self.election)
             self.metrics.leading.labels(lease.name).set(0)
         self.client = Client(transport, field_manager=client.field_manager, timeout=client.timeout)
-        self.recorder = Recorder(
-            Client(measured, field_manager=client.field_manager, timeout=client.timeout),
-            component=name,
+        self.unfenced_client = Client(
+            measured, field_manager=client.field_manager, timeout=client.timeout
         )
+        self.recorder = Recorder(self.unfenced_client, component=name)
         self.health = health
         self._webhooks = list(webhooks)
         self._stop_grace = stop_grace

@@ -34,6 +34,9 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _LARGEST_BODY = 16 * 1024 * 1024
+# A list of a custom resource arrives in one ConversionReview: a limit here would make the kind
+# unreadable for everybody. The API server itself limits what it stores and lists.
+_LARGEST_CONVERSION = 1024 * 1024 * 1024
 _LONGEST = 10.0
 
 
@@ -147,8 +150,9 @@ class WebhookServer:
         """Serve the conversion webhook of a custom resource at a path."""
 
         async def handle(request: web.Request) -> web.Response:
+            whole = request.clone(client_max_size=_LARGEST_CONVERSION)
             try:
-                review = _CONVERSION.decode(await request.read())
+                review = _CONVERSION.decode(await whole.read())
             except msgspec.MsgspecError as error:
                 return web.Response(status=400, text=f"not a ConversionReview: {error}\n")
             return _json(_converted(review, convert))
