@@ -3,51 +3,87 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import hiredis
 
-from redis_operator.redis import commands
+from redis_operator.redis import commands, tally
 from redis_operator.redis.connection import Address
 from redis_operator.redis.errors import ReplyError, reply_error
 from redis_operator.redis.replies import ClusterNode
 from redis_operator.redis.resp import encode
-from redis_operator.redis.slots import SlotSet, even_shares
+from redis_operator.redis.slots import SlotSet, even_shares, key_slot
+from redis_operator.redis.versions import Version, parse_version
 from redis_operator.testing.cluster import SimulatedCluster
 from redis_operator.testing.cluster.wire import answer
 from redis_operator.testing.loopback import free_host
 from redis_operator.testing.servers import EngineBinary, Servers
 
 NODE_TIMEOUT = 0.8
+TALLY = tally._SCRIPT
+
+
+Words = tuple[str | int, ...]
 
 
 class Fleet(Protocol):
     async def call(self, index: int, *words: str | int) -> Any: ...
     async def kill(self, index: int) -> None: ...
+    async def end(self, index: int) -> None: ...
     async def start(
         self, index: int, *, new_address: bool = False, empty: bool = False
     ) -> None: ...
+    async def freeze(self, index: int) -> None: ...
+    async def thaw(self, index: int) -> None: ...
+    async def pipe(self, index: int, *asked: Words) -> list[Any]: ...
     def ip(self, index: int) -> str: ...
     async def tick(self) -> None: ...
+    @property
+    def version(self) -> Version: ...
 
 
 class SimulatedFleet:
-    def __init__(self, count: int, engine: str = "valkey", version: str = "9.1.2") -> None:
+    def __init__(
+        self,
+        count: int,
+        engine: str = "valkey",
+        version: str = "9.1.2",
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        found = parse_version(engine, version)
+        assert found is not None
+        self.version = found
         self.world = SimulatedCluster(seed=1)
         self.names = [f"s{i}" for i in range(count)]
         for name in self.names:
             server = self.world.add(name)
             server.engine, server.version, server.guarded = engine, version, False
             server.config["cluster-node-timeout"] = str(int(NODE_TIMEOUT * 1000))
+            for option, value in (options or {}).items():
+                server.config[option.replace("_", "-")] = value
 
     async def call(self, index: int, *words: str | int) -> Any:
-        reply = answer(self.world, self.world.servers[self.names[index]], words)
+        (reply,) = await self.pipe(index, words)
         if isinstance(reply, Exception):
             raise reply
         return reply
 
+    async def pipe(self, index: int, *asked: Words) -> list[Any]:
+        return [answer(self.world, self.world.servers[self.names[index]], w) for w in asked]
+
+    async def freeze(self, index: int) -> None:
+        self.world.servers[self.names[index]].stopped = True
+
+    async def thaw(self, index: int) -> None:
+        self.world.servers[self.names[index]].stopped = False
+
     async def kill(self, index: int) -> None:
+        await self.end(index)
+
+    async def end(self, index: int) -> None:
         self.world.kill(self.names[index])
 
     async def start(self, index: int, *, new_address: bool = False, empty: bool = False) -> None:
@@ -65,8 +101,11 @@ class SimulatedFleet:
 
 
 class RealFleet:
-    def __init__(self, binary: EngineBinary, count: int) -> None:
+    def __init__(
+        self, binary: EngineBinary, count: int, *, extra: Mapping[str, str] | None = None
+    ) -> None:
         self.count = count
+        self.version = binary.version
         options = {
             "cluster-node-timeout": str(int(NODE_TIMEOUT * 1000)),
             "cluster-require-full-coverage": "no",
@@ -74,7 +113,8 @@ class RealFleet:
         }
         if binary.version.number >= (6, 2, 0):
             options["cluster-allow-replica-migration"] = "no"
-        self.servers = Servers(binary, options=options)
+        more = {name.replace("_", "-"): value for name, value in (extra or {}).items()}
+        self.servers = Servers(binary, options=options | more)
 
     async def __aenter__(self) -> RealFleet:
         await self.servers.start(self.count)
@@ -84,27 +124,45 @@ class RealFleet:
         await self.servers.__aexit__(None, None, None)
 
     async def call(self, index: int, *words: str | int) -> Any:
+        (reply,) = await self.pipe(index, words)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def pipe(self, index: int, *asked: Words) -> list[Any]:
         server = self.servers.members[index]
         reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+        replies: list[Any] = []
         try:
-            writer.write(encode(words))
+            writer.write(b"".join(encode(words) for words in asked))
             parser = hiredis.Reader(replyError=lambda text: reply_error(str(text)))
-            while (reply := parser.gets()) is False:
+            while len(replies) < len(asked):
+                if (reply := parser.gets()) is not False:
+                    replies.append(reply)
+                    continue
                 chunk = await asyncio.wait_for(reader.read(65536), 10)
                 if not chunk:
                     raise ConnectionError("the server closed the connection")
                 parser.feed(chunk)
         finally:
             writer.close()
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+        return replies
+
+    async def freeze(self, index: int) -> None:
+        self.servers.members[index].send_signal(signal.SIGSTOP)
+
+    async def thaw(self, index: int) -> None:
+        self.servers.members[index].send_signal(signal.SIGCONT)
 
     async def kill(self, index: int) -> None:
         server = self.servers.members[index]
         if server.is_running:
             await self.call(index, "SAVE")
         await server.kill()
+
+    async def end(self, index: int) -> None:
+        """Kill the process as it is, without a save."""
+        await self.servers.members[index].kill()
 
     async def start(self, index: int, *, new_address: bool = False, empty: bool = False) -> None:
         server = self.servers.members[index]
@@ -213,3 +271,14 @@ async def keys(fleet: Fleet, index: int) -> int:
 
 async def owned(fleet: Fleet, index: int) -> SlotSet:
     return (await myself(fleet, index)).slots
+
+
+def key_of(shard: int, shards: int) -> str:
+    """A key whose slot is in a shard of a cluster with even shares."""
+    return next(keys_of(shard, shards))
+
+
+def keys_of(shard: int, shards: int) -> Iterator[str]:
+    """Keys of a shard, each of another slot as a rule."""
+    share = even_shares(shards)[shard]
+    return (k for k in (f"k{n}" for n in range(10_000)) if key_slot(k) in share)

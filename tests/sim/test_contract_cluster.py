@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from redis_operator.redis.slots import even_shares, key_slot
-from redis_operator.testing.servers import find_engines
 from sim import fleet as f
 
 pytestmark = pytest.mark.servers
-ENGINES = find_engines()
-SIMULATED = (("redis", "6.2.14"), ("valkey", "9.1.2"))
-KINDS = [*SIMULATED, *ENGINES]
-
-
-def _name(kind: Any) -> str:
-    return f"simulated-{kind[0]}" if isinstance(kind, tuple) else str(kind.name)
-
-
-@pytest.fixture(params=KINDS, ids=_name)
-async def fleet_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[[int], Any]]:
-    started: list[f.RealFleet] = []
-
-    async def make(count: int) -> f.Fleet:
-        if isinstance(request.param, tuple):
-            return f.SimulatedFleet(count, *request.param)
-        fleet = f.RealFleet(request.param, count)
-        started.append(fleet)
-        await fleet.__aenter__()
-        return fleet
-
-    yield make
-    for fleet in started:
-        await fleet.__aexit__()
 
 
 async def test_a_mesh_of_introductions_makes_everybody_known(fleet_of: Any) -> None:
@@ -67,7 +41,7 @@ async def test_only_an_empty_primary_becomes_a_replica_and_then_has_the_data(fle
     assert "nknown node" in await f.refusal(fleet, 0, "CLUSTER", "REPLICATE", unknown)
     ids = await f.form(fleet, primaries=2, count=3)
     assert "empty" in await f.refusal(fleet, 1, "CLUSTER", "REPLICATE", ids[0])
-    key = _key_of(0, 2)
+    key = f.key_of(0, 2)
     await fleet.call(0, "SET", key, "v")
 
     async def copied() -> bool:
@@ -79,15 +53,10 @@ async def test_only_an_empty_primary_becomes_a_replica_and_then_has_the_data(fle
     assert (await f.myself(fleet, 2)).primary == ids[0]
 
 
-def _key_of(shard: int, shards: int) -> str:
-    share = even_shares(shards)[shard]
-    return next(k for k in (f"k{n}" for n in range(10_000)) if key_slot(k) in share)
-
-
 async def test_a_planned_failover_swaps_the_roles_under_a_higher_epoch(fleet_of: Any) -> None:
     fleet = await fleet_of(6)
     ids = await f.form(fleet, primaries=3, count=6)
-    await fleet.call(0, "SET", _key_of(0, 3), "v")
+    await fleet.call(0, "SET", f.key_of(0, 3), "v")
     before = (await f.myself(fleet, 0)).config_epoch
     await fleet.call(3, "CLUSTER", "FAILOVER")
 
@@ -140,7 +109,7 @@ async def test_a_replica_that_restarted_is_elected_only_when_it_is_forced(
     """No engine compares what candidates hold: FORCE promotes an empty replica as well."""
     fleet = await fleet_of(6)
     await f.form(fleet, primaries=3, count=6)
-    await fleet.call(0, "SET", _key_of(0, 3), "v")
+    await fleet.call(0, "SET", f.key_of(0, 3), "v")
 
     async def copied() -> bool:
         return await f.keys(fleet, 3) == 1
@@ -184,7 +153,7 @@ async def test_the_higher_epoch_takes_the_slot_and_the_loser_deletes_its_key(fle
     """Why ADDSLOTS and BUMPEPOCH are weapons. I3"""
     fleet = await fleet_of(3)
     await f.form(fleet, primaries=3, count=3)
-    key = _key_of(0, 3)
+    key = f.key_of(0, 3)
     slot = key_slot(key)
     await fleet.call(0, "SET", key, "v")
     await fleet.call(2, "CLUSTER", "DELSLOTS", slot)
@@ -218,7 +187,7 @@ async def test_nobody_forgets_itself_or_its_primary_and_the_dead_stay_forgotten(
 async def test_a_slot_moves_with_its_key_and_the_target_takes_an_epoch(fleet_of: Any) -> None:
     fleet = await fleet_of(3)
     ids = await f.form(fleet, primaries=3, count=3)
-    key = _key_of(0, 3)
+    key = f.key_of(0, 3)
     slot = key_slot(key)
     await fleet.call(0, "SET", key, "v")
     await fleet.call(1, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
@@ -244,7 +213,7 @@ async def test_a_slot_moves_with_its_key_and_the_target_takes_an_epoch(fleet_of:
 async def test_a_key_goes_only_where_its_slot_is_open_and_never_over_another(fleet_of: Any) -> None:
     fleet = await fleet_of(3)
     ids = await f.form(fleet, primaries=3, count=3)
-    key = _key_of(0, 3)
+    key = f.key_of(0, 3)
     slot = key_slot(key)
     await fleet.call(0, "SET", key, "v")
     words = ("MIGRATE", fleet.ip(1), 6379, "", 0, 1000)
@@ -344,7 +313,7 @@ async def test_a_primary_that_restarts_empty_empties_its_replica(fleet_of: Any) 
     """Why a pod without its data must never boot with the identity of a primary. I9"""
     fleet = await fleet_of(4)
     await f.form(fleet, primaries=3, count=4)
-    await fleet.call(0, "SET", _key_of(0, 3), "v")
+    await fleet.call(0, "SET", f.key_of(0, 3), "v")
 
     async def copied() -> bool:
         return await f.keys(fleet, 3) == 1

@@ -63,7 +63,7 @@ def _copy(server: Server, source: Server) -> None:
     server.replication_id = source.replication_id
     server.replication_id2 = ""
     if server.offset != source.offset or server.keys != source.keys:
-        server.keys = source.copy_keys()
+        server.keys, server.expires = source.copy_keys(), dict(source.expires)
     server.offset = source.offset
 
 

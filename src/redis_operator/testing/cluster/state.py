@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...redis.slots import SlotSet
+from ...redis.versions import Ability, Version, can, parse_version
+
+if TYPE_CHECKING:
+    from .migrations import Job
 
 __all__ = ["DEFAULTS", "Handshake", "Record", "Server", "SlotKeys"]
 
 SlotKeys = dict[int, dict[str, str]]
+Late = tuple[int, str, str, float | None, bool]
+"""A RESTORE that waits for a frozen process: slot, key, value, end, whether to replace."""
 
 DEFAULTS = {
     "cluster-node-timeout": "5000",
@@ -82,7 +89,12 @@ class Server:
     banned: dict[str, float] = field(default_factory=dict)
     importing: dict[int, str] = field(default_factory=dict)
     migrating: dict[int, str] = field(default_factory=dict)
+    jobs: list[Job] = field(default_factory=list)  # atomic migrations, newest first; in memory
+    scripts: dict[str, str] = field(default_factory=dict)  # by digest; in memory
+    asking: bool = False  # the last command was ASKING
+    late: list[Late] = field(default_factory=list)
     keys: SlotKeys = field(default_factory=dict)
+    expires: dict[str, float] = field(default_factory=dict)  # when keys with a TTL end
     replication_id: str = ""
     replication_id2: str = ""
     offset: int = 0
@@ -112,6 +124,11 @@ class Server:
     def is_primary(self) -> bool:
         """Whether it takes writes."""
         return self.me.replica_of is None
+
+    def can(self, ability: Ability) -> bool:
+        """Whether its engine and version have the ability."""
+        version = parse_version(self.engine, self.version)
+        return can(version or Version(self.engine, 0), ability)
 
     @property
     def node_timeout(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...redis.slots import SLOTS, SlotSet
+from ...redis.slots import SLOTS, SlotSet, key_slot
 from . import bus, replication
 from .state import Record, Server
 
@@ -28,6 +28,7 @@ __all__ = [
     "migrate",
     "replicate",
     "reset",
+    "restore",
     "set_config_epoch",
     "set_slot",
 ]
@@ -208,26 +209,51 @@ def migrate(
     *,
     replace: bool = False,
     copy: bool = False,
+    login: tuple[str, str] | None = None,
 ) -> str:
-    """MIGRATE keys of one slot to another server; both stand still, so nothing comes between."""
-    target = world.reach(server, ip)
-    if target is None or target.database != server.database:
-        raise RefusalError("IOERR error or timeout connecting to the client")
-    moved = 0
-    for key in keys:
-        slot = next((s for s, held in server.keys.items() if key in held), None)
-        if slot is None:
+    """MIGRATE keys of one slot to another server, while both stand still.
+
+    Everything is sent before an answer is read: when the answers do not come, the keys are on both
+    sides, or will be once the target goes on. Of several keys those that were not refused move.
+    """
+    found = [(slot, key) for key in keys if (slot := _slot_of(server, key)) is not None]
+    if not found:
+        return "NOKEY"
+    target = world.migration_target(server, ip)
+    if login is not None:  # else whoever breaks things on purpose knows the password
+        world.check_login(target, login)
+    sent = [(slot, key, server.keys[slot][key], server.expires.get(key)) for slot, key in found]
+    if target.stopped:
+        target.late += [(*one, replace) for one in sent]
+        raise RefusalError("IOERR error or timeout reading from target instance")
+    broken = world.migration_breaks(len(sent))
+    refusal: RefusalError | None = None
+    for number, (slot, key, value, end) in enumerate(sent):
+        try:
+            restore(target, slot, key, value, end, replace=replace)
+        except RefusalError as error:
+            refusal = refusal or error
             continue
-        _restore(target, slot, key, server.keys[slot][key], replace=replace)
-        if not copy:
+        if not copy and number < broken:
             del server.keys[slot][key]
-        moved += 1
-    server.offset += moved
-    target.offset += moved
-    return "OK" if moved else "NOKEY"
+            server.expires.pop(key, None)
+    server.offset += len(sent)
+    target.offset += len(sent)
+    if broken < len(sent):
+        raise RefusalError("IOERR error or timeout reading from target instance")
+    if refusal is not None:
+        raise refusal
+    return "OK"
 
 
-def _restore(target: Server, slot: int, key: str, value: str, *, replace: bool) -> None:
+def _slot_of(server: Server, key: str) -> int | None:
+    slot = key_slot(key)
+    return slot if key in server.keys.get(slot, {}) else None
+
+
+def restore(
+    target: Server, slot: int, key: str, value: str, end: float | None, *, replace: bool
+) -> None:
     """RESTORE-ASKING: only who owns or imports the slot takes the key."""
     if not target.is_primary:
         raise RefusalError("ERR Target instance replied with error: READONLY You can't write")
@@ -236,8 +262,13 @@ def _restore(target: Server, slot: int, key: str, value: str, *, replace: bool) 
         raise RefusalError(f"ERR Target instance replied with error: MOVED {slot}")
     held = target.keys.setdefault(slot, {})
     if key in held and not replace:
-        raise RefusalError("BUSYKEY Target key name already exists.")
+        raise RefusalError(
+            "ERR Target instance replied with error: BUSYKEY Target key name already exists."
+        )
     held[key] = value
+    target.expires.pop(key, None)
+    if end is not None:
+        target.expires[key] = end
 
 
 def config_set(server: Server, values: dict[str, str]) -> None:

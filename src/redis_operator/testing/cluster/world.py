@@ -7,10 +7,11 @@ history. `commands` speaks to a server as clients do; `look` and `act` speak as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 
 from ...redis.slots import SlotSet, key_slot
-from . import bus, replication
+from . import bus, migrations, replication, verbs
 from .state import Record, Server
 
 __all__ = ["TICK", "SimulatedCluster"]
@@ -28,6 +29,8 @@ class SimulatedCluster:
         self.servers: dict[str, Server] = {}  # by name
         self.cut: set[frozenset[str]] = set()  # pairs of names that cannot talk
         self.acknowledged: dict[tuple[str, str], str] = {}  # (database, key) -> value
+        self.passwords: dict[str, dict[str, str]] = {}  # by server, then by user
+        self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
         self._ids = 0
         self._addresses = 0
 
@@ -72,6 +75,7 @@ class SimulatedCluster:
         server.started_at = server.fail_since = self.now
         server.serves = False
         server.handshakes.clear()
+        server.jobs, server.scripts, server.late = [], {}, []
         server.link_up = server.synced = False  # nobody stands for election on old data unasked
         server.sync_done_at = server.election_at = None
         server.replication_id2 = ""
@@ -123,6 +127,28 @@ class SimulatedCluster:
             return False
         return other.stopped or frozenset((sender.name, other.name)) in self.cut
 
+    def migration_target(self, sender: Server, ip: str) -> Server:
+        """The server that a MIGRATE reaches, frozen or not; refused like the engines do."""
+        other = self.at(ip)
+        cut = other is None or frozenset((sender.name, other.name)) in self.cut
+        if other is None or cut or other is sender or other.database != sender.database:
+            raise verbs.RefusalError("IOERR error or timeout connecting to the client")
+        return other
+
+    def check_login(self, target: Server, login: tuple[str, str]) -> None:
+        """Refuse who logs in wrongly to a server that has users."""
+        known = self.passwords.get(target.name)
+        if not known or target.stopped or known.get(login[0]) == login[1]:
+            return
+        told = "WRONGPASS invalid username-password pair" if login[1] else "NOAUTH log in first"
+        raise verbs.RefusalError(f"ERR Target instance replied with error: {told}")
+
+    def migration_breaks(self, count: int) -> int:
+        """How many of the answers to a MIGRATE come back, drawn by seed."""
+        if self.migrate_breaks and self.random.random() < self.migrate_breaks:
+            return self.random.randrange(count)
+        return count
+
     # Time
 
     def advance(self, seconds: float) -> None:
@@ -136,6 +162,7 @@ class SimulatedCluster:
         order = [s for s in self.servers.values() if s.answers(self.now)]
         self.random.shuffle(order)
         for server in order:
+            _go_on(self, server)
             bus.meet_all(self, server)
             bus.ping_all(self, server)
         for server in order:
@@ -145,6 +172,7 @@ class SimulatedCluster:
             if not server.is_primary:
                 replication.pull(self, server)
                 replication.consider_election(self, server)
+            migrations.proceed(self, server)
 
     def _note_minority(self, server: Server) -> None:
         voters = [r for r in server.table.values() if r.votes]
@@ -219,3 +247,17 @@ class SimulatedCluster:
     def open_slots(self, server: Server) -> SlotSet:
         """Slots a server has open in either direction."""
         return SlotSet(server.importing) | SlotSet(server.migrating)
+
+
+def _go_on(world: SimulatedCluster, server: Server) -> None:
+    """Do what arrived while the process stood still, and end keys whose time is over."""
+    for slot, key, value, end, replace in server.late:
+        with suppress(verbs.RefusalError):
+            verbs.restore(server, slot, key, value, end, replace=replace)
+            server.offset += 1
+    server.late.clear()
+    if server.is_primary:
+        for key in [key for key, end in server.expires.items() if end <= world.now]:
+            del server.expires[key]
+            server.keys.get(key_slot(key), {}).pop(key, None)
+            server.offset += 1

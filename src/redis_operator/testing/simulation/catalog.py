@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .changes import CHANGES, ENDS, OVERLAPS
+from .changes import CHANGES, ENDS, MOVES, OVERLAPS
 from .heals import CREATIONS, HEALS
 
 __all__ = ["SCENARIOS"]
 
-SCENARIOS = (*CREATIONS, *HEALS, *CHANGES, *OVERLAPS, *ENDS)
+SCENARIOS = (*CREATIONS, *HEALS, *MOVES, *CHANGES, *OVERLAPS, *ENDS)

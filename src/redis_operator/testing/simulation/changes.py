@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
+from redis_operator.kube.meta import Manifest
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.operator.world import REDISES
 
@@ -12,7 +14,7 @@ from .scenarios import Act, Over, Scenario, is_asleep, mine, pods, primary, repl
 from .summary import is_gone
 from .system import DATABASE, NAMESPACE, Broken, Simulation, database
 
-__all__ = ["CHANGES", "ENDS", "OVERLAPS"]
+__all__ = ["CHANGES", "ENDS", "ENGINES", "MOVES", "OVERLAPS"]
 
 
 def _change(**spec: Any) -> Act:
@@ -85,7 +87,7 @@ async def _until_moving(simulation: Simulation) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + 60.0
     while loop.time() < end:
-        if any(s.importing for s in mine(simulation)):
+        if any(s.importing or any(not job.is_finished for job in s.jobs) for s in mine(simulation)):
             return
         await asyncio.sleep(0.0007)
     raise Broken(simulation.explain("no slot was ever moved", await simulation.redis()))
@@ -139,18 +141,47 @@ def _balanced(simulation: Simulation) -> bool:
 
 _FEW = 12
 
-CHANGES = (
-    Scenario("few slots move", _few(), _balanced, exact_slots=False),
-    Scenario("few slots move and their source dies", _few(1), _balanced, exact_slots=False),
-    Scenario("few slots move and their target dies", _few(0), _balanced, exact_slots=False),
-    Scenario("few slots move and both ends die", _few(0, 1), _balanced, exact_slots=False),
-    Scenario(
-        "few slots move and their target's pod is lost",
-        _lose_target,
-        _balanced,
-        base=database(storage=False),
-        exact_slots=False,
+
+def _moves(base: Manifest, suffix: str = "") -> tuple[Scenario, ...]:
+    """A few slots that move, and what can happen to either end meanwhile."""
+    lost = database(storage=False, **{k: base["spec"][k] for k in ("engine", "version")})
+    names: tuple[tuple[str, Act, Manifest], ...] = (
+        ("few slots move", _few(), base),
+        ("few slots move and their source dies", _few(1), base),
+        ("few slots move and their target dies", _few(0), base),
+        ("few slots move and both ends die", _few(0, 1), base),
+        ("few slots move and their target's pod is lost", _lose_target, lost),
+    )
+    return tuple(
+        Scenario(f"{name}{suffix}", act, _balanced, base=start, exact_slots=False)
+        for name, act, start in names
+    )
+
+
+def _without_scripts(scenario: Scenario) -> Scenario:
+    """The same on servers that forbid scripts."""
+
+    async def act(simulation: Simulation) -> None:
+        simulation.network.refused["SCRIPT"] = "NOPERM this user has no permissions to run it"
+        await scenario.act(simulation)
+
+    return replace(scenario, name=f"{scenario.name}, without scripts", act=act)
+
+
+ENGINES = (("valkey", "9.1"), ("redis", "8.4"), ("redis", "7.4"), ("redis", "6.2"))
+"""Beside the usual one: atomic migration of both engines, and scripts on Redis, new and old."""
+
+MOVES = (
+    *(few := _moves(database())),
+    *map(_without_scripts, few[:3]),
+    *(
+        scenario
+        for engine, version in ENGINES
+        for scenario in _moves(database(engine=engine, version=version), f", {engine} {version}")
     ),
+)
+
+CHANGES = (
     Scenario("scale out", _change(shards=4), _count(8), exact_slots=False),
     Scenario("scale in", _change(shards=3), _count(6), base=database(shards=4), exact_slots=False),
     Scenario("out and back", _out_and_back, _count(6), exact_slots=False),

@@ -278,7 +278,7 @@ class Kubelet:
         environment = _environment(pod)
         shared, own = files[environment["CONFIG_FILE"]], environment.get("SETTINGS", "")
         server.config = dict(DEFAULTS) | _settings(shared) | _settings(own)
-        self._network.passwords[kept.name] = dict(users)
+        self._world.passwords[kept.name] = dict(users)
         self.volumes[kept.name].unsaved = True
         kept.booted = True
         kept.last_start = asyncio.get_running_loop().time()

@@ -28,7 +28,7 @@ _CHANGING = frozenset(
     | {"CLUSTER MEET", "CLUSTER FORGET", "CLUSTER REPLICATE", "CLUSTER FAILOVER", "CLUSTER RESET"}
     | {"CLUSTER ADDSLOTS", "CLUSTER ADDSLOTSRANGE", "CLUSTER DELSLOTS", "CLUSTER SETSLOT"}
     | {"CLUSTER SET-CONFIG-EPOCH", "CLUSTER BUMPEPOCH", "CLUSTER MIGRATESLOTS"}
-    | {"CLUSTER CANCELSLOTMIGRATIONS"}
+    | {"CLUSTER CANCELSLOTMIGRATIONS", "CLUSTER MIGRATION IMPORT", "CLUSTER MIGRATION CANCEL"}
 )
 
 
@@ -40,7 +40,6 @@ class Network:
         self.journal = journal
         self.sandboxes: set[str] = set()  # addresses that pods have now, whoever listens
         self.unreachable: set[tuple[str, str]] = set()  # process and server that cannot talk
-        self.passwords: dict[str, dict[str, str]] = {}  # by server, then by user
         self.refused: dict[str, str] = {}  # commands that every server refuses, and how
         self._wires: dict[Wire, None] = {}  # in order: sets differ from run to run
 
@@ -176,7 +175,7 @@ class Wire(asyncio.Transport):
 
     def _answer(self, command: list[bytes], words: list[str]) -> Reply:
         if words[0].upper() == "AUTH":
-            known = self._network.passwords.get(self.server.name, {})
+            known = self._network.world.passwords.get(self.server.name, {})
             if known.get(words[1]) == words[2]:
                 return b"OK"
             return hiredis.ReplyError("WRONGPASS invalid username-password pair")
@@ -189,6 +188,8 @@ class Wire(asyncio.Transport):
 
 def _kind(words: list[str]) -> str:
     both = " ".join(words[:2]).upper()
+    if both == "CLUSTER MIGRATION":
+        return " ".join(words[:3]).upper()
     return both if words[0].upper() in ("CLUSTER", "CONFIG", "CLIENT") else words[0].upper()
 
 

@@ -117,9 +117,8 @@ class Simulation:
         self.kubelet = Kubelet(self._system_client("kubelet"), self.network, self.now)
         self.ledger = Ledger(self.world, DATABASE)
         if snapshot is not None:
-            kept, volumes, passwords, ledger = deepcopy(snapshot.parts)
+            kept, volumes, ledger = deepcopy(snapshot.parts)
             self.kubelet.kept, self.kubelet.volumes = kept, volumes
-            self.network.passwords = passwords
             self.ledger.promised = ledger
         self.writer = Writer(self.ledger, seed=seed)
         self.writer._number = max(self.ledger.promised.values(), default=0)  # noqa: SLF001
@@ -325,7 +324,8 @@ class Simulation:
         """Tell whether no slot is open, and every pod is really ready."""
         mine = [s for s in self.world.servers.values() if s.database == DATABASE and s.alive]
         ready = all(kept.server.ready for kept in self.kubelet.kept.values())
-        return ready and not any(s.importing or s.migrating for s in mine)
+        jobs = [job for server in mine for job in server.jobs if not job.is_finished]
+        return ready and not jobs and not any(s.importing or s.migrating for s in mine)
 
     # Promises
 
@@ -383,7 +383,6 @@ class Simulation:
         parts = (
             self.kubelet.kept,
             self.kubelet.volumes,
-            self.network.passwords,
             self.ledger.promised,
         )
         return Snapshot(

@@ -1,0 +1,35 @@
+"""The servers that the contract of the simulation runs on: simulated ones, and all real engines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from redis_operator.testing.servers import find_engines
+from sim import fleet as f
+
+SIMULATED = (("redis", "6.2.14"), ("valkey", "9.1.2"))
+KINDS = [*SIMULATED, *find_engines()]
+
+
+def _name(kind: Any) -> str:
+    return f"simulated-{kind[0]}" if isinstance(kind, tuple) else str(kind.name)
+
+
+@pytest.fixture(params=KINDS, ids=_name)
+async def fleet_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
+    started: list[f.RealFleet] = []
+
+    async def make(count: int, **options: str) -> f.Fleet:
+        if isinstance(request.param, tuple):
+            return f.SimulatedFleet(count, *request.param, options=options)
+        fleet = f.RealFleet(request.param, count, extra=options)
+        started.append(fleet)
+        await fleet.__aenter__()
+        return fleet
+
+    yield make
+    for fleet in started:
+        await fleet.__aexit__()
