@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
 from redis_operator.redis.versions import Ability, can
 
 from . import names
-from .config import config_file, config_file_name, proven
+from .config import as_started, config_file, config_file_name, proven
 from .facts import Facts
 from .network import network_policy
 from .objects import Object, make, stamp
@@ -40,11 +41,13 @@ def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
 
     What others need comes first: a pod never starts before its configuration and its users exist.
     """
+    configured = config_map(redis, facts)
+    redis = replace(redis, spec=as_started(redis.spec, facts.persistence))
     numbers = shard_numbers(redis, facts)
     found: list[Object] = [
         *rbac(redis),
         *secrets(redis, facts),
-        config_map(redis, facts),
+        configured,
         *services(redis),
     ]
     if redis.spec.network_policy.enabled:
@@ -58,8 +61,9 @@ def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
 def config_map(redis: Redis, facts: Facts) -> Object:
     """Scripts, and a configuration file for each version that runs or shall run."""
     files = {"boot.sh": BOOT, "ready.sh": READY, "stop.sh": STOP}
+    started = as_started(redis.spec, facts.persistence)
     for version in sorted({facts.version, *facts.running}):
-        files[config_file_name(version)] = config_file(redis.spec, version, facts.accepted)
+        files[config_file_name(version)] = config_file(started, version, facts.accepted)
     if not all(can(version, Ability.ANNOUNCE_HOSTNAME) for version in facts.running):
         files["without-hostnames"] = ""
     once_set = facts.once_set | redis.spec.config.keys()
@@ -69,5 +73,6 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     if len(recorded) < _LONGEST_RECORD:
         marks[names.SPEC_ANNOTATION] = recorded
     marks[names.ACCEPTED_ANNOTATION] = msgspec.json.encode(accepted, order="sorted").decode()
+    marks[names.PERSISTENCE_ANNOTATION] = started.persistence.value
     name = names.config_map(redis.metadata.name)
     return make(redis, "ConfigMap", name, {"data": files}, annotations=marks)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+from msgspec.structs import replace
+
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.config import Directive, Effect, effect, is_known, limitation, render
 from redis_operator.redis.defaults import default_of
@@ -20,6 +22,7 @@ from .objects import digest
 
 __all__ = [
     "NODE_TIMEOUT_MS",
+    "as_started",
     "boot_digest",
     "boot_settings",
     "config_file",
@@ -51,7 +54,7 @@ def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
 def _is_free(spec: RedisSpec, name: str) -> bool:
     """Whether a directive is the owner's to set; validation refuses others before they get here."""
     if name == "save":
-        return spec.persistence in (Persistence.RDB, Persistence.BOTH)
+        return _uses_rdb(spec.persistence)
     return limitation(name) is None
 
 
@@ -87,14 +90,30 @@ def proven(spec: RedisSpec, version: Version, accepted: Mapping[str, str] | None
     return {name: accepted[name] for name in wanted if name in accepted}
 
 
+def as_started(spec: RedisSpec, kind: Persistence | None) -> RedisSpec:
+    """The spec as servers start with it: with the kind of persistence whose files they have."""
+    if kind is None or kind is spec.persistence:
+        return spec
+    return replace(spec, durability=replace(spec.durability, persistence=kind))
+
+
 def live_directives(
-    spec: RedisSpec, version: Version, once_set: AbstractSet[str] = frozenset()
+    spec: RedisSpec,
+    version: Version,
+    once_set: AbstractSet[str] = frozenset(),
+    started: Persistence | None = None,
 ) -> dict[str, str]:
     """Those directives that a running server must have and can be given without a restart.
 
-    What was set once and is no more is among them, at its default.
+    What was set once and is no more is among them, at its default. While servers are `started` with
+    another kind of persistence than the spec asks for, they write the files of both. CL-33
     """
     wanted = directives(spec, version)
+    if started is not None and started is not spec.persistence:
+        kinds = (started, spec.persistence)
+        both = _persistence_of(aof=_uses_aof(*kinds), rdb=_uses_rdb(*kinds))
+        own = {"save": wanted["save"]} if wanted["save"] else {}
+        wanted |= both | own
     for name in sorted(once_set - wanted.keys()):
         default = default_of(name, version)
         if default is not None and is_known(name, version):
@@ -168,16 +187,25 @@ def _safe(spec: RedisSpec, version: Version) -> list[Directive]:
 
 
 def _persistence(spec: RedisSpec) -> dict[str, str]:
-    kind = spec.persistence
-    uses_aof = kind in (Persistence.AOF, Persistence.BOTH)
-    uses_rdb = kind in (Persistence.RDB, Persistence.BOTH)
+    return _persistence_of(aof=_uses_aof(spec.persistence), rdb=_uses_rdb(spec.persistence))
+
+
+def _uses_aof(*kinds: Persistence) -> bool:
+    return any(kind in (Persistence.AOF, Persistence.BOTH) for kind in kinds)
+
+
+def _uses_rdb(*kinds: Persistence) -> bool:
+    return any(kind in (Persistence.RDB, Persistence.BOTH) for kind in kinds)
+
+
+def _persistence_of(*, aof: bool, rdb: bool) -> dict[str, str]:
     return {
         "dbfilename": "dump.rdb",
-        "appendonly": "yes" if uses_aof else "no",
+        "appendonly": "yes" if aof else "no",
         "appendfsync": "everysec",
-        "save": _SAVE_POINTS if uses_rdb else "",
+        "save": _SAVE_POINTS if rdb else "",
         # Without persistence, a file left by a sync would be loaded as if it were the present.
-        "rdb-del-sync-files": "yes" if kind is Persistence.NONE else "no",
+        "rdb-del-sync-files": "no" if aof or rdb else "yes",
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from redis_operator.api.redis import Persistence
 from redis_operator.redis.versions import Version
 
 __all__ = ["Facts", "Passwords"]
@@ -34,6 +35,8 @@ class Facts(Struct, frozen=True):
     spec has or had: one that it has no more goes back to its default. `accepted` are the values of
     live directives that servers are known to take, None where none was asked yet: what is not among
     them stays out of the files, so that no pod starts with a value that nobody has tried.
+    `persistence` is what pods start with while the spec asks for another kind and servers have not
+    written the files of that kind yet; None: what the spec says.
     """
 
     version: Version
@@ -46,3 +49,4 @@ class Facts(Struct, frozen=True):
     identity: str = ""
     once_set: frozenset[str] = frozenset()
     accepted: Mapping[str, str] | None = None
+    persistence: Persistence | None = None

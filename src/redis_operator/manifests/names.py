@@ -16,6 +16,7 @@ __all__ = [
     "IDENTITY_ANNOTATION",
     "INTENT_ANNOTATION",
     "MANAGER",
+    "PERSISTENCE_ANNOTATION",
     "ROLE_LABEL",
     "SETTINGS_ANNOTATION",
     "SHAPE_ANNOTATION",
@@ -53,6 +54,7 @@ SHAPE_ANNOTATION: Final = "redisoperator.dev/shape"
 IDENTITY_ANNOTATION: Final = "redisoperator.dev/identity"
 SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
 SPEC_ANNOTATION: Final = "redisoperator.dev/spec"
+PERSISTENCE_ANNOTATION: Final = "redisoperator.dev/persistence"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 _POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import Persistence, Redis
 from redis_operator.api.version import RedisVersionSpec
 from redis_operator.kube.client import Client, Propagation
 from redis_operator.kube.errors import ApiError, Conflict, Invalid, NotFound
@@ -119,6 +119,7 @@ class Children:
             identity=self._identity(key),
             once_set=self._once_set(key),
             accepted=self._accepted(key) if redis.status.binding is not None else None,
+            persistence=self._persistence(key),
         )
 
     def _orphans(self, redis: Redis) -> dict[int, int]:
@@ -181,8 +182,26 @@ class Children:
         except msgspec.DecodeError:
             return None  # somebody wrote on it
 
-    async def accept(self, redis: Redis, facts: Facts, taken: Mapping[str, str]) -> Facts:
-        """Let pods start with the proposed values that a server has taken; return what is so."""
+    def _persistence(self, key: Key) -> Persistence | None:
+        """Return the kind of persistence that pods start with, as the ConfigMap is marked."""
+        found = self._config_map(key)
+        marked = found.metadata.annotation(names.PERSISTENCE_ANNOTATION) if found else ""
+        try:
+            return Persistence(marked) if marked else None
+        except ValueError:
+            return None  # somebody wrote on it
+
+    async def accept(
+        self, redis: Redis, facts: Facts, taken: Mapping[str, str], *, persisted: bool = False
+    ) -> Facts:
+        """Let pods start with what servers have taken; return what is so.
+
+        That is the proposed values that one has, and the kind of persistence whose files all have.
+        """
+        changes = facts.persistence not in (None, redis.spec.persistence)
+        if changes and persisted:
+            facts = replace(facts, persistence=redis.spec.persistence)
+            await self.ensure(redis, facts)
         if facts.accepted is None:
             return facts
         wanted = proposed(redis.spec, facts.version)

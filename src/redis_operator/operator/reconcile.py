@@ -46,7 +46,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import Ailment
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
-from redis_operator.planning.rules.configure import accepted
+from redis_operator.planning.rules.configure import accepted, unpersisted
 from redis_operator.planning.rules.connect import PATIENT_TIMES
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import Context, refused, status
@@ -196,7 +196,12 @@ class Reconciler(Struct, frozen=True):
             outcomes = await self._carry_out(raw, redis, request, advice, login)
             self.memories.learn(key, observed, outcomes)
             if not redis.spec.paused and refusal is None and hindrance is None:
-                facts = await self.children.accept(redis, facts, accepted(wanted, observed))
+                facts = await self.children.accept(
+                    redis,
+                    facts,
+                    accepted(wanted, observed),
+                    persisted=unpersisted(wanted, observed) is None,
+                )
             for request_met in met(redis.metadata.annotations, wanted, observed):
                 await close(self.client, raw, request_met)
             count_on = advice.count_on

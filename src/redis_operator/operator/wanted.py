@@ -39,14 +39,17 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     size = parse_quantity(spec.storage.size) if spec.storage is not None else None
     pod = annotations.get(PRIMARY_ANNOTATION, "")
     accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""))
+    started = facts.persistence or spec.persistence
+    live = live_directives(spec, facts.version, facts.once_set, started)
     return Wanted(
         name=redis.metadata.name,
         shards=spec.shards,
         replicas=spec.replicas,
         engine=spec.engine.value,
         version=f"{facts.version.major}.{facts.version.minor}",
-        persistent=spec.storage is not None and spec.persistence is not Persistence.NONE,
-        config=tuple(sorted(live_directives(spec, facts.version, facts.once_set).items())),
+        persistent=spec.storage is not None and Persistence.NONE not in (spec.persistence, started),
+        persistence="" if started is spec.persistence else spec.persistence.value,
+        config=tuple(sorted(live.items())),
         node_timeout_ms=NODE_TIMEOUT_MS,
         volatile=spec.persistence is Persistence.NONE,
         start_empty=spec.on_data_loss is OnDataLoss.START_EMPTY,

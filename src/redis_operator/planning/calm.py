@@ -7,7 +7,7 @@ from .election import unsynced
 from .observed import Node, NodeId, Seen, Unreachable
 from .situation import Situation
 
-__all__ = ["shard_unrest", "unrest"]
+__all__ = ["shard_unrest", "unrest", "unsaved"]
 
 
 def unrest(situation: Situation) -> str | None:
@@ -42,6 +42,17 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
         reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
         if reason:
             return reason
+    return None
+
+
+def unsaved(situation: Situation, shard: int | None = None) -> str | None:
+    """Why no server (of one shard, or any) may be ended now, or None.
+
+    One that writes its first append-only file ignores the signal to end until it is killed. CL-33
+    """
+    for node in situation.seen:
+        if node.saving and shard in (None, node.pod.shard):
+            return f"{node.pod.name} is writing its append-only file"
     return None
 
 

@@ -230,9 +230,15 @@ class InfoPersistence(Struct, frozen=True):
     aof_cow_bytes: int = 0
 
     @property
-    def child_running(self) -> bool:
-        """Whether a forked child saves; others wait for it."""
-        return self.bgsave_running or self.aof_rewrite_running
+    def aof_pending(self) -> bool:
+        """Whether the append-only file is being written from the beginning, or soon will be."""
+        return self.aof_enabled and (self.aof_rewrite_running or self.aof_rewrite_scheduled)
+
+    @property
+    def aof_written(self) -> bool:
+        """Whether there is a complete append-only file, which grows with every write."""
+        well = self.last_aof_rewrite_ok and self.last_aof_write_ok
+        return self.aof_enabled and well and not self.aof_pending
 
 
 class InfoMemory(Struct, frozen=True):

@@ -9,7 +9,7 @@ from ..observed import Observed, Seen
 from ..situation import Situation
 from ..sizes import lowered_too_far, must_wait_for_memory
 
-__all__ = ["accepted", "configure", "drift"]
+__all__ = ["accepted", "configure", "drift", "unpersisted"]
 
 
 def configure(situation: Situation) -> Plan | None:
@@ -27,7 +27,7 @@ def configure(situation: Situation) -> Plan | None:
             differing[node.id] = _without_maxmemory(differing[node.id])
     nodes = [node for node in situation.by_id.values() if differing[node.id]]
     if not nodes:
-        return Plan(rule="configure", blocked=tight, phase=Phase.UPDATING) if tight else None
+        return _waiting(situation, tight)
     forming = _forming(situation)
     if forming:
         return Plan(rule="configure", blocked=(forming,), phase=Phase.CREATING, again_after=0.05)
@@ -45,6 +45,40 @@ def configure(situation: Situation) -> Plan | None:
         blocked=tight,
         phase=Phase.UPDATING if any(node.keys for node in nodes) else Phase.CREATING,
     )
+
+
+def _waiting(situation: Situation, tight: tuple[str, ...]) -> Plan | None:
+    """Nothing is to be set; say what else is missing before the spec is followed."""
+    kind = situation.wanted.persistence
+    reason = unpersisted(situation.wanted, situation.observed)
+    blocked = (*tight, f"persistence changes to {kind}: {reason}") if reason else tight
+    if not blocked:
+        return None
+    again = 1.0 if reason else None
+    return Plan(rule="configure", blocked=blocked, phase=Phase.UPDATING, again_after=again)
+
+
+def unpersisted(wanted: Wanted, observed: Observed) -> str | None:
+    """Why servers may not be started with the kind of persistence the spec asks for, or None.
+
+    Each must have complete files of that kind first: a server that finds none starts empty. CL-33
+    """
+    if not wanted.persistence:
+        return None
+    for node in observed.nodes:
+        if not isinstance(node, Seen):
+            return f"{node.pod.name} does not answer"
+        for name in ("appendonly", "save"):
+            value, found = dict(wanted.config).get(name, ""), node.setting(name)
+            if found is None or not equivalent(name, value, found):
+                return f"{node.pod.name} does not have {name} yet"
+        if node.setting("appendonly") == "yes" and not node.aof_written:
+            return f"{node.pod.name} is writing its first append-only file"
+    for workload in observed.workloads:
+        present = sum(node.pod.shard == workload.shard for node in observed.nodes)
+        if present < workload.pods or not workload.pods:
+            return f"{workload.name} has {present} pods"
+    return None
 
 
 def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:

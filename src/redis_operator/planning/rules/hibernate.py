@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..actions import ScaleWorkload
 from ..advice import ACCEPT_LOSS, Phase, Plan
+from ..calm import unsaved
 from ..situation import Situation
 
 __all__ = ["hibernate"]
@@ -50,4 +51,5 @@ def _limitation(situation: Situation) -> str | None:
         )
     if situation.unfinished_moves:
         return f"hibernation waits: {situation.unfinished_moves[0]}"
-    return None
+    saving = unsaved(situation)
+    return f"hibernation waits: {saving}" if saving else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..actions import DeletePod
 from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..ailments import memory_kill
-from ..calm import shard_unrest, unrest
+from ..calm import shard_unrest, unrest, unsaved
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
 from ..situation import Situation
@@ -126,7 +126,12 @@ def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
             continue
         if any(node.pod.shard == other.pod.shard for other in chosen):
             continue
-        reason = shard_unrest(situation, node.pod.shard) or _freshly_up(situation, node.pod.shard)
+        shard = node.pod.shard
+        reason = (
+            shard_unrest(situation, shard)
+            or unsaved(situation, shard)
+            or _freshly_up(situation, shard)
+        )
         if reason:
             reasons.append(reason)
         elif len(chosen) < room:
@@ -152,7 +157,7 @@ def _freshly_up(situation: Situation, shard: int) -> str | None:
 
 def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
     """Only primaries are left: hand over, or restart one that has nobody to hand over to."""
-    reason = unrest(situation)
+    reason = unrest(situation) or unsaved(situation)
     if reason:
         return Plan(
             rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING, again_after=0.5

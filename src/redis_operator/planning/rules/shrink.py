@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import Action, ScaleWorkload
 from ..advice import Phase, Plan
-from ..calm import unrest
+from ..calm import unrest, unsaved
 from ..election import synced
 from ..observed import NodeId, Seen, Workload
 from ..situation import Situation
@@ -23,7 +23,7 @@ def shrink(situation: Situation) -> Plan | None:
     for workload in situation.observed.workloads:
         if workload.shard >= situation.wanted.shards or workload.pods <= keep:
             continue
-        reason = unrest(situation)
+        reason = unrest(situation) or unsaved(situation, workload.shard)
         if reason:
             blocked = (f"replicas of shard {workload.shard} wait to leave: {reason}",)
             return Plan(rule="shrink", blocked=blocked, phase=Phase.SCALING)

@@ -121,6 +121,8 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         "master_replid2": server.replication_id2 or "0" * 40,
         "master_repl_offset": server.offset,
         "cluster_enabled": 1,
+        "aof_enabled": int(server.config["appendonly"] == "yes"),
+        "aof_rewrite_in_progress": int(world.now < server.rewriting_until),
     }
     if not server.is_primary:
         record = server.primary_record()
@@ -152,13 +154,16 @@ def _role(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
 
 
 def _config(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
-    del world
     if words[0].upper() == "GET":
         found = [n for n in words[1:] if n in server.config]
         return [part for n in found for part in (n.encode(), server.config[n].encode())]
     if len(words) > 3 and not server.can(Ability.MULTI_CONFIG_SET):
         raise RefusalError("ERR Unknown subcommand or wrong number of arguments for 'SET'.")
+    before = server.config["appendonly"]
     verbs.config_set(server, dict(zip(words[1::2], words[2::2], strict=True)))
+    if before == "no" and server.config["appendonly"] == "yes":
+        server.rewriting_until = world.now + world.rewrite_seconds
+        server.persistent = True
     return _OK
 
 

@@ -26,6 +26,7 @@ class SimulatedCluster:
         self.random = Random(seed)
         self.now = 1000.0
         self.sync_seconds = sync_seconds
+        self.rewrite_seconds = 0.0  # what a first append-only file takes
         self.servers: dict[str, Server] = {}  # by name
         self.cut: set[frozenset[str]] = set()  # pairs of names that cannot talk
         self.acknowledged: dict[tuple[str, str], str] = {}  # (database, key) -> value
