@@ -31,7 +31,7 @@ class _Doomed:
 
     async def run_all(self, asked: list[Command[object]], *, timeout: float) -> list[object]:
         answers = await self._link.run_all(asked, timeout=timeout)
-        if "NODE" in asked[0].arguments:
+        if any("NODE" in command.arguments for command in asked):
             await self._server.kill()
         return answers
 

@@ -132,6 +132,65 @@ async def test_a_move_interrupted_anywhere_is_finished_by_the_next(
         await check_moved(found, slots, expected)
 
 
+async def test_a_group_of_slots_is_announced_to_the_other_servers_once(
+    binary: EngineBinary,
+) -> None:
+    """Each announcement costs every server of the cluster time in which it serves no client."""
+    version = binary.version
+    if can(version, Ability.REPLICATED_SETSLOT) or not can(version, Ability.ADDSLOTSRANGE):
+        pytest.skip(f"{binary.name} announces slots one by one for good, or not by itself")
+    async with pair(binary) as found:
+        expected = await fill(found, 2000)
+        before = await _announcements(found)
+        await run(found, found.move(HALF), Method.SCRIPT)
+        assert await _announcements(found) - before < len(HALF) / 4
+        await check_moved(found, HALF, expected)
+
+
+async def _announcements(found: Pair) -> int:
+    [answer] = await speak(found.target, ("CLUSTER", "INFO"))
+    assert isinstance(answer, bytes)
+    lines = dict(line.split(":") for line in answer.decode().split())
+    return int(lines["cluster_stats_messages_pong_sent"])
+
+
+async def test_a_claim_wins_over_the_source_after_somebody_else_closed_the_slots_on_the_target(
+    binary: EngineBinary,
+) -> None:
+    """I4: without a new epoch the source takes the slots back, and the keys become strays."""
+    async with pair(binary) as found:
+        expected = await fill(found, 2000)
+        epochs = {"source": 0, "target": 0}
+        await found.links["source"].run(commands.bump_epoch(), timeout=5)
+        link = found.links["target"]
+        found.links["target"] = _Meddler(link, found)  # type: ignore[assignment]
+        await run(found, found.move(HALF), Method.SCRIPT, pace=Pace(slots=len(HALF)))
+        found.links["target"] = link
+        nodes = await link.run(commands.cluster_nodes(), timeout=5)
+        for name in epochs:
+            epochs[name] = next(n.config_epoch for n in nodes if n.id == found.ids[name])
+        assert epochs["target"] > epochs["source"]
+        await check_moved(found, HALF, expected)
+
+
+class _Meddler:
+    """A link to the target, where somebody closes the last slot just before it is claimed."""
+
+    def __init__(self, link: Connection, found: Pair) -> None:
+        self._link = link
+        self._found = found
+
+    async def run(self, command: Command[object], *, timeout: float) -> object:
+        return await self._link.run(command, timeout=timeout)
+
+    async def run_all(self, asked: list[Command[object]], *, timeout: float) -> list[object]:
+        if any("NODE" in command.arguments for command in asked):
+            last = max(HALF)
+            if not can(self._found.version, Ability.REPLICATED_SETSLOT):
+                await speak(self._found.target, ("CLUSTER", "SETSLOT", last, "STABLE"))
+        return await self._link.run_all(asked, timeout=timeout)
+
+
 async def test_an_atomic_move_of_many_keys_is_made_of_jobs_that_each_pause_only_briefly(
     binary: EngineBinary,
 ) -> None:

@@ -23,7 +23,7 @@ MAXIMUM_REDIS_CHUNK: Final = 1024
 """Redis retries by itself, from the start of the task: smaller tasks make that cheap."""
 _TIMEOUT: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
-_LONGEST_LOOK_SECONDS: Final = 0.05
+_LONGEST_LOOK_SECONDS: Final = 0.025
 
 
 async def migrate_with_valkey(source: Link, move: Move, slots: SlotSet) -> bool:

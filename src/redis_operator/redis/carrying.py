@@ -8,7 +8,6 @@ one, and a copy on the target is what an interrupted attempt left there.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -19,7 +18,7 @@ from .errors import ReplyError
 from .moving import Move, MoveError, Pace
 from .parsing import as_integer
 
-__all__ = ["Carrier", "PlainCarrier", "ScriptCarrier", "load_script"]
+__all__ = ["Batch", "Carrier", "PlainCarrier", "ScriptCarrier", "load_script"]
 
 _TIMEOUT: Final = 5.0
 _SLOTS_PER_CALL: Final = 8
@@ -35,7 +34,7 @@ local function now()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
-local start, done, keys_moved, bytes_moved = now(), 0, 0, 0
+local start, done, keys_moved, bytes_moved, longest = now(), 0, 0, 0, 0
 for i = 8, #ARGV do
   local empty = false
   while not empty do
@@ -50,17 +49,19 @@ for i = 8, #ARGV do
       taken, size = taken + 1, size + used
       batch[#batch + 1] = key
     end
+    local before = now()
     redis.call(unpack(batch))
+    longest = math.max(longest, now() - before)
     keys_moved, bytes_moved = keys_moved + taken, bytes_moved + size
     empty = taken == #keys and #keys < most_keys
     if not empty and now() - start >= most_microseconds then
-      return {done, keys_moved, bytes_moved}
+      return {done, keys_moved, bytes_moved, longest}
     end
   end
   done = done + 1
   if now() - start >= most_microseconds then break end
 end
-return {done, keys_moved, bytes_moved}
+return {done, keys_moved, bytes_moved, longest}
 """
 
 
@@ -97,39 +98,62 @@ async def load_script(source: Link, move: Move) -> str:
 
 
 class ScriptCarrier:
-    """Carries with a script on the source, a few calls in flight so that it never idles."""
+    """Carries with a script on the source, one call at a time: clients are served in between.
+
+    Two calls in flight on one link would run one after the other before anybody else is served.
+    """
 
     def __init__(self, source: Link, move: Move, pace: Pace, digest: str) -> None:
         self._source = source
         self._pace = pace
         self._digest = digest
-        self._fixed = (
-            *(move.target.host, move.target.port, pace.migrate_milliseconds),
-            *(pace.keys, pace.bytes, pace.microseconds, pace.largest_key),
-        )
+        self._end = (move.target.host, move.target.port, pace.migrate_milliseconds)
+        self._batch = Batch(pace)
 
     async def carry(self, slots: Sequence[int], carried: _Carried) -> None:
         """Carry every key of these open slots to the target."""
         waiting = deque(slots)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._pace.window):
-                    group.create_task(self._work(waiting, carried))
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from errors
-
-    async def _work(self, waiting: deque[int], carried: _Carried) -> None:
+        patience = self._pace.migrate_milliseconds / 1000 * 2 + _TIMEOUT
         while waiting:
             chunk = [waiting.popleft() for _ in range(min(_SLOTS_PER_CALL, len(waiting)))]
-            patience = self._pace.migrate_milliseconds / 1000 * 2 + _TIMEOUT
-            command = commands.evalsha(self._digest, (*self._fixed, *chunk))
-            done, keys, size = (
-                as_integer(n) for n in await self._source.run(command, timeout=patience)
-            )
+            limits = (*self._batch.limits, self._pace.microseconds, self._pace.largest_key)
+            command = commands.evalsha(self._digest, (*self._end, *limits, *chunk))
+            answer = [as_integer(n) for n in await self._source.run(command, timeout=patience)]
+            done, keys, size = answer[:3]
             if done < 0:
                 raise _too_big(keys, size, self._pace)
+            if len(answer) > 3:
+                self._batch.took(answer[3])
             waiting.extendleft(reversed(chunk[done:]))
             carried(done, keys, size)
+
+
+class Batch:
+    """How much one MIGRATE carries: less while it takes too long, at least a quarter.
+
+    What is left of its time then is the way to the target and back, which less would not shorten.
+    """
+
+    _LEAST: Final = 0.25
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._share = 1.0
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most keys and the most bytes."""
+        return (
+            max(1, int(self._pace.keys * self._share)),
+            max(1, int(self._pace.bytes * self._share)),
+        )
+
+    def took(self, microseconds: int) -> None:
+        """Note how long one took."""
+        if microseconds > self._pace.microseconds:
+            self._share = max(self._LEAST, self._share / 2)
+        elif microseconds < self._pace.microseconds / 2:
+            self._share = min(1.0, self._share * 2)
 
 
 class PlainCarrier:

@@ -140,6 +140,7 @@ def _stats(fields: Mapping[str, str]) -> InfoStats:
         partial_sync_errors=number(fields, "sync_partial_err"),
         evicted_keys=number(fields, "evicted_keys"),
         rejected_connections=number(fields, "rejected_connections"),
+        latest_fork_microseconds=number(fields, "latest_fork_usec"),
     )
 
 

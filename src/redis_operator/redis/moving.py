@@ -18,6 +18,7 @@ __all__ = [
     "Progress",
     "Side",
     "choose_method",
+    "keys_of_a_job",
 ]
 
 
@@ -60,22 +61,46 @@ class Move(Struct, frozen=True):
 
 
 class Pace(Struct, frozen=True):
-    """How gently keys are carried: the limits of one command, during which the source stands still.
+    """How gently slots are moved: the limits of what makes clients of a server wait.
 
     `microseconds` bounds a script that carries several batches; a single batch is bounded by its
-    keys and bytes. A key bigger than `bytes` travels alone, one bigger than `largest_key` not at
-    all: it would stop both servers for longer than their peers are patient. `job_keys` bounds an
-    atomic job of Valkey, whose keys the source deletes in one go when they are gone.
+    keys and bytes, of which a carrier takes fewer while batches take longer than that. A key bigger
+    than `bytes` travels alone, one bigger than `largest_key` not at all: it would stop both
+    servers for longer than their peers are patient. `claims` bounds how many slots a target claims
+    one by one before clients get their turn: it announces each of them to all servers.
+    `job_microseconds` bounds how long the source deletes the keys of an atomic job of Valkey,
+    which it does in one go when the job has ended, and `job_keys` how many these are at most.
     """
 
     slots: int = 256
     keys: int = 100
     bytes: int = 512 * 1024
-    microseconds: int = 2000
+    microseconds: int = 1000
     largest_key: int = 512 * 2**20
-    window: int = 2
     migrate_milliseconds: int = 30_000
-    job_keys: int = 100_000
+    claims: int = 16
+    job_microseconds: int = 14_000
+    job_keys: int = 200_000
+
+
+_DELETE_KEY_MICROSECONDS = 0.5
+_DELETE_BYTE_MICROSECONDS = 0.001  # memory of a kilobyte or so; bigger values are freed faster
+_MOST_DELETE_MICROSECONDS = 8.0
+
+
+def keys_of_a_job(pace: Pace, *, average_bytes: float, fork_microseconds: int) -> int:
+    """How many keys an atomic job of Valkey may move, so that deleting them takes no longer.
+
+    Each job forks the source, during which clients wait too. Where that takes longer than what
+    the pace allows anyway, jobs are so large that both waits are the same: smaller ones would
+    only fork more often.
+    """
+    allowed = max(pace.job_microseconds, fork_microseconds)
+    each = min(
+        _DELETE_KEY_MICROSECONDS + average_bytes * _DELETE_BYTE_MICROSECONDS,
+        _MOST_DELETE_MICROSECONDS,
+    )
+    return max(1, min(pace.job_keys, int(allowed / each)))
 
 
 class Progress(Struct, frozen=True):

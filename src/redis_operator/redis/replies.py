@@ -261,6 +261,7 @@ class InfoStats(Struct, frozen=True):
     partial_sync_errors: int = 0
     evicted_keys: int = 0
     rejected_connections: int = 0
+    latest_fork_microseconds: int = 0
 
 
 class Info(Struct, frozen=True):

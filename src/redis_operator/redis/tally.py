@@ -1,12 +1,14 @@
 """How many keys each slot holds, in a few commands instead of one for each slot.
 
-A script counts a piece of the slots at a time, so that nobody waits longer than a millisecond or
-two for it. It only reads and says so (EVALSHA_RO): a server whose writes are paused answers too.
-Servers that have no such command, or forbid scripts, are asked slot by slot.
+A script counts a piece of the slots at a time, and the next piece is asked for when the answer is
+here: in one write all pieces would run one after another, and clients would wait for the sum. It
+only reads and says so (EVALSHA_RO): a server whose writes are paused answers too. Servers that have
+no such command, or forbid scripts, are asked slot by slot.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterator
 from typing import Final
@@ -16,11 +18,12 @@ from .command import Link
 from .errors import RedisError, ReplyError
 from .parsing import as_integer
 from .resp import Reply
-from .slots import SlotSet
+from .slots import SLOTS, SlotSet
 
 __all__ = ["DIGEST", "count_keys"]
 
-_PIECE: Final = 1024  # slots
+_PIECE: Final = 512  # slots: about half a millisecond
+_SINGLY: Final = 1024  # commands that count one slot each, in one write
 _SCRIPT: Final = """
 local found = {}
 for slot = tonumber(ARGV[1]), tonumber(ARGV[2]) do
@@ -38,40 +41,64 @@ DIGEST: Final = hashlib.sha1(_SCRIPT.encode()).hexdigest()  # noqa: S324 - as se
 async def count_keys(
     server: Link, slots: SlotSet, *, timeout: float
 ) -> tuple[tuple[int, int], ...]:
-    """Count the keys of these slots on a server: (slot, keys), empty ones left out."""
-    asked = [commands.evalsha_ro(DIGEST, piece) for piece in _pieces(slots)]
-    for load in (True, False):
-        answers = await server.run_all(asked, timeout=timeout)
-        refusal = next((answer for answer in answers if isinstance(answer, RedisError)), None)
-        if refusal is None:
-            return tuple(pair for answer in answers for pair in _pairs(answer))
-        if not load or "NOSCRIPT" not in str(refusal):
-            break
+    """Count the keys of these slots on a server: (slot, keys), empty ones left out.
+
+    `timeout` is for all of it: a server that stops answering is not asked piece after piece.
+    """
+    deadline = asyncio.get_running_loop().time() + timeout
+    found: list[tuple[int, int]] = []
+    for piece in _pieces(slots):
+        counted = await _count(server, piece, deadline)
+        if counted is None:
+            return await _one_by_one(server, slots, deadline)
+        found += [(slot, keys) for slot, keys in counted if slot in slots]
+    return tuple(found)
+
+
+async def _count(
+    server: Link, piece: tuple[int, int], deadline: float
+) -> list[tuple[int, int]] | None:
+    """Count one piece; None when the server does not run our script."""
+    command = commands.evalsha_ro(DIGEST, piece)
+    try:
+        answer = await server.run(command, timeout=_left(deadline))
+    except ReplyError as refusal:
+        if "NOSCRIPT" not in str(refusal):
+            return None
         try:
-            await server.run(commands.script_load(_SCRIPT), timeout=timeout)
+            await server.run(commands.script_load(_SCRIPT), timeout=_left(deadline))
+            answer = await server.run(command, timeout=_left(deadline))
         except ReplyError:
-            break
-    return await _one_by_one(server, slots, timeout)
+            return None
+    return list(_pairs(answer))
 
 
-async def _one_by_one(server: Link, slots: SlotSet, timeout: float) -> tuple[tuple[int, int], ...]:
+def _left(deadline: float) -> float:
+    return max(0.001, deadline - asyncio.get_running_loop().time())
+
+
+async def _one_by_one(server: Link, slots: SlotSet, deadline: float) -> tuple[tuple[int, int], ...]:
     numbers = list(slots)
-    answers = await server.run_all(
-        [commands.count_keys_in_slot(slot) for slot in numbers], timeout=timeout
-    )
     found = []
-    for slot, answer in zip(numbers, answers, strict=True):
-        if isinstance(answer, RedisError):
-            raise answer
-        if answer:
-            found.append((slot, answer))
+    for start in range(0, len(numbers), _SINGLY):
+        asked = numbers[start : start + _SINGLY]
+        answers = await server.run_all(
+            [commands.count_keys_in_slot(slot) for slot in asked], timeout=_left(deadline)
+        )
+        for slot, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, RedisError):
+                raise answer
+            if answer:
+                found.append((slot, answer))
     return tuple(found)
 
 
 def _pieces(slots: SlotSet) -> Iterator[tuple[int, int]]:
-    for first, last in slots.ranges():
-        for start in range(first, last + 1, _PIECE):
-            yield start, min(last, start + _PIECE - 1)
+    """At most 32 spans that cover the slots: a torn set of them is not asked for range by range."""
+    for start in range(0, SLOTS, _PIECE):
+        ranges = (slots & SlotSet.span(start, start + _PIECE - 1)).ranges()
+        if ranges:
+            yield ranges[0][0], ranges[-1][1]
 
 
 def _pairs(answer: object) -> Iterator[tuple[int, int]]:
