@@ -1,7 +1,7 @@
 """One process with everything but the operator: API server, controllers, scheduler, node agent.
 
-Started by the supervisor. Told to stop, it ends the pods (volumes stay) and folds its state into
-files; killed, it leaves the pods running and the next one adopts them.
+Started by the supervisor. Asked to stop, it ends the pods (volumes stay) and checkpoints its state.
+Killed, or ended by an error of its own, it leaves the pods running and the next one adopts them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from redis_operator.local.controllers.loop import ControlLoops
 from redis_operator.local.controllers.volumes import DEFAULT_CLASS
 from redis_operator.local.instance import Instance, InstanceError, Settings
 from redis_operator.local.node.agent import NodeAgent, end_pods
+from redis_operator.local.node.errors import NodeError
 from redis_operator.local.node.mounts import Mode
 from redis_operator.local.node.nodes import NodeSpec
 from redis_operator.local.power import is_off
@@ -40,6 +41,7 @@ __all__ = ["end_leftovers", "main", "node_specs", "run"]
 
 _LOG = logging.getLogger(__name__)
 _POD_GRACE_SECONDS = 30.0
+_RETRY_SECONDS = 1.0
 _NODES: Kind[Manifest] = BUILT_IN_KINDS["nodes"]
 
 
@@ -109,7 +111,10 @@ async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event
             for task in tasks:
                 task.cancel()
     finally:
-        await agent.shutdown(grace=_POD_GRACE_SECONDS)
+        if stopping.is_set():
+            await agent.shutdown(grace=_POD_GRACE_SECONDS)
+        else:
+            _LOG.error("the control plane failed; its pods go on, and the next one adopts them")
         await daemon.stop()
 
 
@@ -141,6 +146,7 @@ async def _control(daemon: Daemon) -> None:
 async def _obey_power(client: Client, agent: NodeAgent) -> None:
     """Switch nodes off and on as their annotation says."""
     changes: asyncio.Queue[Manifest] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
 
     def changed(change: Change[Manifest]) -> None:
         match change:
@@ -159,10 +165,11 @@ async def _obey_power(client: Client, agent: NodeAgent) -> None:
             name = str(node["metadata"]["name"])
             if not agent.serves(name):
                 continue
-            if is_off(node):
-                await agent.stop_node(name)
-            else:
-                await agent.start_node(name)
+            try:
+                await (agent.stop_node(name) if is_off(node) else agent.start_node(name))
+            except NodeError as error:
+                _LOG.warning("node %s cannot be switched, will retry: %s", name, error)
+                loop.call_later(_RETRY_SECONDS, changes.put_nowait, node)
     finally:
         following.cancel()
 

@@ -19,7 +19,7 @@ from .bodies import LIMIT, refusal
 from .calls import Answer, CallWebhook, Connect, Steps, User
 from .metadata import new_uid
 from .pump import Feed, Perform, finish
-from .status import StatusError, internal, too_large
+from .status import StatusError, too_large
 from .watch import Watch
 from .websocket import BINARY, CLOSE, PONG, Closed, FrameReader, Ping, accept_key, frame
 from .wire import BadRequest, Message, RequestReader, chunk, head, last_chunk
@@ -44,8 +44,8 @@ class Service(Protocol):
     def begin(self, message: Message, user: User) -> Steps[Answer]:
         """Begin to answer a request."""
 
-    def report(self, error: Exception) -> None:
-        """Take note of a failure that is a bug of ours."""
+    def failed(self, error: Exception, request: str) -> Response:
+        """Log a failure that is a bug of ours, or of the disk, and return its answer."""
 
     async def converse(self, connection: Connection, message: Message, connect: Connect) -> None:
         """Carry on a conversation with a pod to its end."""
@@ -189,8 +189,13 @@ class Connection(asyncio.Protocol):
         return user
 
     def _failed(self, error: Exception) -> Response:
-        self._service.report(error)
-        return refusal(internal(f"{type(error).__name__}: {error}"))
+        return self._service.failed(error, self._request())
+
+    def _request(self) -> str:
+        """What was asked, for the log."""
+        if self._message is None:
+            return "a request"
+        return f"{self._message.request.method} {self._message.request.path}"
 
     async def _wait(self, steps: Steps[Answer], effect: CallWebhook) -> None:
         """Answer a request that needs the world outside."""
@@ -226,7 +231,7 @@ class Connection(asyncio.Protocol):
         except ConnectionError:
             self._transport.abort()
         except Exception as error:
-            self._service.report(error)
+            self._service.failed(error, self._request())
             self._transport.abort()
         finally:
             self._task = None

@@ -44,7 +44,7 @@ class HttpServer:
         self.perform = perform
         self.hooks = hooks
         self.connections: set[Connection] = set()
-        self.report = server.report
+        self.failed = server.failed
         self._listening: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
 

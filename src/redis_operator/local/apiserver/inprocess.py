@@ -51,6 +51,8 @@ class InProcessTransport:
                 answer = await drive(self._handle(request), self._perform)
         except TimeoutError:
             raise NoAnswer(f"no answer within {timeout:g} s", host="in-process") from None
+        except Exception as error:  # as over the network: a bug in here is not the caller's end
+            return self._server.failed(error, f"{request.method} {request.path}")
         if isinstance(answer, Watch):
             answer.close()
             raise TypeError(f"{request.path} is a watch: open it with stream()")
@@ -66,7 +68,10 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def _stream(self, request: Request, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        answer = await drive(self._handle(request), self._perform)
+        try:
+            answer = await drive(self._handle(request), self._perform)
+        except Exception as error:
+            answer = self._server.failed(error, f"{request.method} {request.path}")
         if isinstance(answer, Response):
             if answer.status != 200:
                 raise error_from_response(answer, ref=request.path)

@@ -12,12 +12,13 @@ _FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([KMGTPE]i|[numkMGTPE]|[
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _NANO = Fraction(1, 10**9)
+_LONGEST, _LARGEST_EXPONENT = 100, 100
 
 
 @lru_cache(maxsize=2048)
 def parse_quantity(text: str) -> Fraction | None:
     """Read an amount, or give nothing if it is none."""
-    match = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         return None
     number, suffix = Fraction(match[1].rstrip(".") or "0"), match[2] or ""
@@ -29,6 +30,8 @@ def parse_quantity(text: str) -> Fraction | None:
 
 
 def _power(exponent: int) -> Fraction:
+    # Beyond this every amount is past all limits, or nothing: more digits would only cost time.
+    exponent = max(-_LARGEST_EXPONENT, min(exponent, _LARGEST_EXPONENT))
     whole = int(10 ** abs(exponent))
     return Fraction(whole) if exponent >= 0 else Fraction(1, whole)
 
@@ -36,7 +39,8 @@ def _power(exponent: int) -> Fraction:
 @lru_cache(maxsize=2048)
 def canonical_quantity(text: str) -> str:
     """Write an amount with the largest suffix of its kind that leaves a whole number."""
-    match, value = _FORM.fullmatch(text), parse_quantity(text)
+    value = parse_quantity(text)
+    match = _FORM.fullmatch(text) if value is not None else None
     if match is None or value is None:
         return text
     suffix = match[2] or ""

@@ -8,9 +8,10 @@ same server runs behind HTTP and in simulated time.
 
 from __future__ import annotations
 
+import logging
 import random
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -37,7 +38,7 @@ from .reading import Reader
 from .removing import Remover
 from .resources import Resource
 from .reviews import REVIEWS, Reviews
-from .status import StatusError, forbidden, method_not_allowed
+from .status import StatusError, forbidden, internal, method_not_allowed
 from .store import Store
 from .subresources import Subresources
 from .table import Tables
@@ -47,6 +48,7 @@ from .writing import Writer
 __all__ = ["ADMIN", "ApiServer", "Settings"]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+_log = logging.getLogger(__name__)
 _OLD_WATCH = "watch-of-one"
 _CHANCE = random.Random()  # for names and uids; nothing here is a secret
 _Routed = tuple[Resource, str, str, str]
@@ -74,7 +76,6 @@ class ApiServer:
     ) -> None:
         self.settings = settings or Settings()
         self._answered: Counter[tuple[str, str, int]] = Counter()
-        self.failures: deque[Exception] = deque(maxlen=100)
         self.core = Core(store, clock=clock, bits=bits)
         self._definitions = Definitions(self.core)
         self._namespaces = Namespaces(self.core, root_ca=self.settings.root_ca)
@@ -108,15 +109,16 @@ class ApiServer:
         self._answered[request.method, routed[0].key if routed else "", code] += 1
         return answer
 
-    def report(self, error: Exception) -> None:
-        """Take note of a failure that is a bug of ours."""
-        self.failures.append(error)
+    def failed(self, error: Exception, request: str) -> Response:
+        """Log a failure that is a bug of ours, or of the disk, and return its answer: a 500."""
+        _log.error("%s failed inside the API server", request, exc_info=error)
+        return refusal(internal(f"{type(error).__name__}: {error}"))
 
     def _dispatch(
         self, request: Request, routed: _Routed | None, user: User, lag: int
     ) -> Steps[Answer]:
         headers = {name.lower(): value for name, value in request.headers}
-        user = self._impersonated(user, headers)
+        user = self._impersonated(user, request)
         if routed is None and "/watch/" in request.path:
             request = _without_watch(request)
             routed = self._route(request.path)
@@ -172,19 +174,33 @@ class ApiServer:
             why = f'User "{user.name}" cannot {verb} path "{request.path}"'
             raise StatusError(403, "Forbidden", f"forbidden: {why}", details={})
 
-    def _impersonated(self, user: User, headers: dict[str, str]) -> User:
-        """Return whom the caller acts as, if they may."""
-        name = headers.get("impersonate-user")
-        if not name:
+    def _impersonated(self, user: User, request: Request) -> User:
+        """Return whom the caller acts as, if they may act as the user and as each of the groups."""
+        asked = [(name.lower(), value) for name, value in request.headers]
+        name = next((value for header, value in asked if header == "impersonate-user"), "")
+        groups = [
+            group
+            for header, value in asked
+            if header == "impersonate-group"
+            for group in value.split(",")
+            if group
+        ]
+        if not name and not groups:
             return user
-        wanted = Attributes(verb="impersonate", resource="users", name=name)
-        if self._authorizer.reason(user, wanted) is None:
-            raise not_allowed(user, wanted)
-        groups = [group for group in headers.get("impersonate-group", "").split(",") if group]
+        if not name:
+            text = f"requested groups {', '.join(groups)} without impersonating a user"
+            raise internal(text)
+        needed = [Attributes(verb="impersonate", resource="users", name=name)]
+        implied: tuple[str, ...] = ()
         match name.split(":"):
-            case ["system", "serviceaccount", namespace, _]:
-                groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-        return User(name, (*groups, "system:authenticated"))
+            case ["system", "serviceaccount", namespace, account]:
+                needed = [Attributes("impersonate", "", "serviceaccounts", "", account, namespace)]
+                implied = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        needed += [Attributes(verb="impersonate", resource="groups", name=one) for one in groups]
+        for wanted in needed:
+            if self._authorizer.reason(user, wanted) is None:
+                raise not_allowed(user, wanted)
+        return User(name, (*groups, *implied, "system:authenticated"))
 
     def _unrouted(self, path: str) -> Response:
         """Answer a path that names nothing: served groups say so with a Status."""

@@ -52,7 +52,7 @@ class WebhookCaller:
                     allow_redirects=False,
                 ) as response,
             ):
-                return WebhookReply(response.status, await response.content.read(_LIMIT))
+                return WebhookReply(response.status, await _body(response))
         except TimeoutError:
             return WebhookFailed(f'Post "{effect.url}": context deadline exceeded')
         except aiohttp.ClientConnectorCertificateError as error:
@@ -68,6 +68,17 @@ class WebhookCaller:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """Return the whole body; one read gives only what has arrived so far."""
+    pieces, size = [], 0
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LIMIT:
+            raise ValueError(f"the answer is longer than {_LIMIT} bytes")
+    return b"".join(pieces)
 
 
 def _untrusted(error: Exception) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from redis_operator.api.quantity import parse_quantity
+from redis_operator.local.apiserver.quantities import parse_quantity
 
 __all__ = [
     "Bind",
@@ -167,7 +167,7 @@ def parse_time(text: str) -> datetime:
 
 @lru_cache(maxsize=1024)
 def quantity(text: str | float) -> float:
-    """Read a Kubernetes quantity (`100m`, `1Gi`, `2`) as a number."""
+    """Read a Kubernetes quantity (`100m`, `1Gi`, `2`) as a number: all that the server accepts."""
     number = parse_quantity(str(text))
     if number is None:
         raise ValueError(f"{text!r} is no quantity")

@@ -125,6 +125,8 @@ class EventRecorder:
                 await self._write(series, event)
             except KubeError as error:
                 _log.debug("event %s is lost: %s", event["reason"], error)
+            except Exception:
+                _log.exception("event %s is lost", event["reason"])
 
     async def _write(self, series: _Series, event: dict[str, Any]) -> None:
         if series.created:

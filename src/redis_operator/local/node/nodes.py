@@ -187,6 +187,9 @@ class Heartbeat:
             except KubeError as error:
                 _log.warning("node %s cannot report: %s", self._spec.name, error)
                 await asyncio.sleep(_RETRY)
+            except Exception:  # a heart that stops for good is the end of every pod here
+                _log.exception("node %s cannot report, will retry", self._spec.name)
+                await asyncio.sleep(_RETRY)
             else:
                 await asyncio.sleep(_BEAT)
 
