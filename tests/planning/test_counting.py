@@ -8,13 +8,14 @@ from planning.situations import whole_database
 from redis_operator.planning.actions import RescueKeys
 from redis_operator.planning.counting import Census, after_look
 from redis_operator.planning.plan import plan
-from redis_operator.redis.slots import SlotSet
+from redis_operator.redis.slots import SlotSet, key_slot
 
 
 def test_a_count_without_a_silent_server_is_made_anew_when_it_answers() -> None:
     """CL-07: the stray key of a server that was frozen at the count is not left for minutes."""
     database = whole_database()
-    holder, slot = database.server(2, 0), 5
+    slot = key_slot("stray")
+    holder = next(s for s in database.servers if s.is_primary and not SlotSet([slot]) <= s.slots)
     holder.stopped = True
     database.census = Census()
     for _ in range(3):
@@ -43,7 +44,8 @@ def test_a_silent_server_does_not_make_the_count_be_made_over_and_over() -> None
 def test_keys_that_their_owner_has_as_well_are_not_rescued_over_and_over() -> None:
     """CL-07: both servers hold them since a move was cut off; the owner's are what clients see."""
     database = whole_database()
-    holder, slot = database.server(2, 0), 5
+    slot = key_slot("stray")
+    holder = next(s for s in database.servers if s.is_primary and not SlotSet([slot]) <= s.slots)
     holder.keys.setdefault(slot, {})["twice"] = "older"
     database.census = Census()
     database.plan()

@@ -15,7 +15,7 @@ from redis_operator.planning.actions import (
     Replicate,
 )
 from redis_operator.planning.advice import Phase
-from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares, key_slot
 from redis_operator.testing.cluster import SimulatedCluster, verbs
 from redis_operator.testing.cluster.breakages import fill
 from redis_operator.testing.cluster.database import SimulatedDatabase
@@ -344,7 +344,8 @@ def test_a_server_with_keys_of_its_own_never_becomes_a_replica() -> None:
     database = whole_database()
     lone = database.server(1, 1)
     verbs.reset(database.world, lone, hard=True)
-    lone.keys = {1: {"{only}here": "v"}}
+    slot = key_slot("{only}here")
+    lone.keys = {slot: {"{only}here": "v"}}
     for _ in range(3):
         advice = database.plan()
         followers = [s.node.pod for s in advice.steps if isinstance(s, Replicate)]
@@ -354,7 +355,7 @@ def test_a_server_with_keys_of_its_own_never_becomes_a_replica() -> None:
                 list(database.execute(action))
         database.advance(1.0)
     assert database.reconcile().settled
-    assert any("{only}here" in s.keys.get(1, {}) for s in database.servers if s.is_primary)
+    assert any("{only}here" in s.keys.get(slot, {}) for s in database.servers if s.is_primary)
 
 
 def test_two_primaries_in_one_shards_pods_are_parted_by_a_planned_failover() -> None:

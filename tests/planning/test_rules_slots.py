@@ -22,7 +22,7 @@ from redis_operator.planning.advice import Phase
 from redis_operator.planning.counting import Census
 from redis_operator.planning.observed import Observed, Role, Seen
 from redis_operator.planning.plan import plan
-from redis_operator.redis.slots import SlotSet, even_shares
+from redis_operator.redis.slots import SlotSet, even_shares, key_slot
 from redis_operator.testing.cluster import Record, verbs
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
@@ -159,14 +159,15 @@ def test_nobody_inherits_who_is_not_known_to_have_followed_the_dead_owner() -> N
 
 def test_stray_keys_on_a_server_that_owns_other_slots_are_brought_home() -> None:
     database = whole_database()
-    database.server(0, 0).keys.setdefault(16000, {})["{x}stray"] = "v"
+    slot = key_slot("{x}stray")
+    database.server(0, 0).keys.setdefault(slot, {})["{x}stray"] = "v"
     database.census = Census(database.census.at - 300)
     assert set(database.plan().count_on) == {"db-0-0", "db-1-0", "db-2-0"}
     advice = database.plan()
     assert advice.rule == "rescue"
     database.census = Census(database.census.at - 300)
     assert database.reconcile().settled
-    assert database.server(2, 0).keys[16000] == {"{x}stray": "v"}
+    assert database.server(2, 0).keys[slot] == {"{x}stray": "v"}
 
 
 def test_deleted_slots_go_back_to_whoever_holds_their_keys() -> None:

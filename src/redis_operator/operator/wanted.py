@@ -51,7 +51,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         persistence="" if started is spec.persistence else spec.persistence.value,
         config=tuple(sorted(live.items())),
         node_timeout_ms=NODE_TIMEOUT_MS,
-        volatile=spec.persistence is Persistence.NONE,
+        volatile=spec.persistence is Persistence.NONE is started,
         start_empty=spec.on_data_loss is OnDataLoss.START_EMPTY,
         accepted_loss=accepted.slots,
         unreadable_acceptance=accepted.problem,
