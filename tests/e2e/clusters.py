@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from redis_operator.kube.errors import NotFound
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 
-__all__ = ["PATIENCE", "Cluster", "Clusters", "LocalCluster", "RealCluster", "until"]
+__all__ = ["PATIENCE", "Cluster", "Clusters", "LocalCluster", "RealCluster", "cpu_seconds", "until"]
 
 PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
 """How many times longer than on a fair machine everything may take."""
@@ -149,8 +148,7 @@ class LocalCluster(Cluster):
         self.kubeconfig = folder / self.name / "kubeconfig"
 
     def start(self) -> None:
-        with _one_at_a_time():
-            self._run("up", "--name", self.name, "--nodes", "3", "--zones", "3", "--detach")
+        self._run("up", "--name", self.name, "--nodes", "3", "--zones", "3", "--detach")
         self._wait_for_nodes(3)
 
     def _wait_for_nodes(self, count: int) -> None:
@@ -307,15 +305,6 @@ class Clusters:
             cluster.stop()
 
 
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Let the test processes of one user start their clusters in turn: each looks for addresses."""
-    path = Path(tempfile.gettempdir()) / f"redis-operator-e2e-{os.getuid()}.lock"
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def start_operator(
     log: Path, kubeconfig: Path, *words: str, program: Sequence[str] = _OPERATOR
 ) -> subprocess.Popen[bytes]:
@@ -338,6 +327,12 @@ def wait_started(process: subprocess.Popen[bytes], log: Path) -> None:
         ended = process.poll() is not None or time.monotonic() > deadline
         assert not ended, f"the operator does not run: {log.read_text()[-2000:]}"
         time.sleep(0.1)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return how many seconds of CPU a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _children(pid: int) -> list[int]:

@@ -8,7 +8,7 @@ import signal
 from contextlib import asynccontextmanager
 from typing import Any
 
-from e2e.clusters import PATIENCE, Cluster, LocalCluster, RealCluster, until
+from e2e.clusters import PATIENCE, Cluster, LocalCluster, RealCluster, cpu_seconds, until
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import AlreadyExists, NotFound
 from redis_operator.kube.meta import Manifest
@@ -19,6 +19,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import RedisError
+from redis_operator.redis.replies import ClusterNode
 from redis_operator.testing.application import Application, Seeds
 
 REDISES: Kind[Manifest] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
@@ -175,6 +176,35 @@ class Database:
             except RedisError:
                 return  # it ended instead of answering
 
+    async def server_pid(self, pod: str) -> int:
+        """Return the process of a pod's server; local mode only."""
+        async with self.server(pod) as connection:
+            return int((await connection.run(commands.info(), timeout=5)).server.process_id)
+
+    @asynccontextmanager
+    async def frozen(self, *pods: str) -> Any:
+        """Suspend servers for as long as the context lasts: they accept and never answer."""
+        pids = [await self.server_pid(pod) for pod in pods]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    async def nodes_of(self, pod: str) -> tuple[ClusterNode, ...]:
+        """Return the node table of a pod's server."""
+        async with self.server(pod) as connection:
+            found: tuple[ClusterNode, ...] = await connection.run(
+                commands.cluster_nodes(), timeout=5
+            )
+        return found
+
+    async def myself(self, pod: str) -> ClusterNode:
+        """Return what a pod's server says of itself."""
+        return next(node for node in await self.nodes_of(pod) if node.is_myself)
+
     async def delete_pods(self, *names: str, grace_seconds: int | None = None) -> None:
         """Delete pods at once."""
         await asyncio.gather(
@@ -239,5 +269,6 @@ __all__ = [
     "Database",
     "LocalCluster",
     "RealCluster",
+    "cpu_seconds",
     "until",
 ]

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,35 @@ def test_two_instances_never_share_addresses() -> None:
         pass
     with instances.hold_network(118):
         pass  # free again as soon as the holder lets go
+
+
+def test_two_that_start_at_the_same_time_choose_one_after_the_other() -> None:
+    chosen: list[int] = []
+
+    def start() -> None:
+        with instances.choosing():
+            number = instances.free_network()
+            held = instances.hold_network(number)
+            held.__enter__()
+        holding.append(held)
+        chosen.append(number)
+
+    holding: list[AbstractContextManager[None]] = []
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for held in holding:
+        held.__exit__(None, None, None)
+    assert len(set(chosen)) == 8
+
+
+def test_one_that_never_finishes_starting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances, "_CHOOSING_SECONDS", 0.1)
+    refusal = pytest.raises(InstanceError, match="has been starting for")
+    with instances.choosing(), refusal, instances.choosing():
+        pass
 
 
 def test_networks_of_one_instance_do_not_overlap() -> None:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.servers import Servers as Acting
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
 from redis_operator.planning.observed import Role
+from redis_operator.redis import commands
+from redis_operator.redis.errors import LinkError
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 from redis_operator.testing.application import Application, Seeds
 from redis_operator.testing.servers import EngineBinary, Servers, find_engines
@@ -90,3 +94,73 @@ async def test_a_promotion_that_does_not_come_is_an_outcome_and_no_accident(
         acting = Acting(database.links, database.targets(), database)
         with pytest.raises(Failed, match="was asked to take over and did not"):
             await acting.fail_over(asked)
+
+
+async def test_a_lost_majority_is_taken_over_only_when_loss_was_accepted(
+    engine: EngineBinary, database_of: Any
+) -> None:
+    async with Servers(engine) as servers:
+        members = await servers.start(6, options={"cluster-node-timeout": "30000"})
+        database = database_of(members, shards=3, replicas=1)
+        observed = await database.settle()
+        seeds = Seeds(tuple((s.address.host, s.address.port) for s in members))
+        application = Application(seeds, writes_per_second=1000)
+        application.start()
+        await asyncio.sleep(0.5)
+        await application.stop()
+        primaries = [n for n in observed.seen if n.role is Role.PRIMARY and n.slots]
+        for primary in primaries[:2]:
+            await next(s for s in members if s.address.host == primary.pod.ip).kill()
+        for _ in range(10):
+            advice, _, _ = await database.step()
+            assert not [step for step in advice.steps if isinstance(step, Failover)], advice
+        assert any("2 are needed" in reason for reason in advice.blocked), advice
+        gone = primaries[0].slots | primaries[1].slots
+        database.wanted = replace(database.wanted, accepted_loss=gone)
+        async with asyncio.timeout(30):
+            while True:
+                _, _, now = await database.step()
+                owned = NO_SLOTS
+                for node in now.seen:
+                    owned |= node.slots
+                if owned == ALL_SLOTS and all(node.state_ok for node in now.seen):
+                    break
+        assert len({node.config_epoch for node in now.seen if node.slots}) == 3
+        report = await application.verify()
+        assert report.lost == (), report
+
+
+async def test_a_server_that_loads_its_data_is_alive_and_nothing_is_lost(
+    database_of: Any,
+) -> None:
+    # A millisecond for each key, and an answer now and then meanwhile.
+    slow = {"key-load-delay": "1000", "loading-process-events-interval-bytes": "1024"}
+    async with Servers(ENGINES[-1], options=slow) as servers:
+        members = await servers.start(3)
+        database = database_of(members, shards=3, replicas=0)
+        await database.settle()
+        seeds = Seeds(tuple((s.address.host, s.address.port) for s in members))
+        application = Application(seeds, writes_per_second=4000, keys_per_slot=8)
+        application.start()
+        async with asyncio.timeout(30):
+            while len(application.acknowledged) < 6000:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        await application.stop()
+        victim = members[0]
+        with contextlib.suppress(LinkError):  # it ends instead of answering
+            await victim.ask(commands.shutdown(save=True))
+        await victim.kill()
+        starting = asyncio.create_task(victim.start())
+        loading = 0
+        async with asyncio.timeout(60):
+            while True:
+                advice, _, now = await database.step()
+                nodes = [n for n in now.seen if n.pod.ip == victim.address.host]
+                loading += sum(node.loading for node in nodes)
+                assert not advice.losses, advice
+                if starting.done() and nodes and not nodes[0].loading:
+                    break
+                await asyncio.sleep(0.02)
+        assert loading > 0, "it was never seen while it loaded"
+        await database.settle()
+        assert (await application.verify()).lost == ()

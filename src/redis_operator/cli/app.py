@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,32 +88,36 @@ def up(
 ) -> None:
     """Start a small cluster on this machine, or start it again with its data."""
     instance = _found(name)
-    try:
-        old = instance.settings()
-        wanted = Settings(
-            network=old.network if old else instances.free_network(),
-            nodes=nodes or (old.nodes if old else 1),
-            zones=zones or (old.zones if old else nodes or 1),
-            mounts=mounts or (old.mounts if old else ""),
-            images=tuple(str(i.resolve()) for i in images) or (old.images if old else ()),
-            operator=not without_operator and (old.operator if old else True),
-        )
-        if supervisor.is_running(instance):
-            _say_ready(instance, "is running already")
+    with ExitStack() as starting:
+        try:
+            starting.enter_context(instances.choosing())
+            old = instance.settings()
+            wanted = Settings(
+                network=old.network if old else instances.free_network(),
+                nodes=nodes or (old.nodes if old else 1),
+                zones=zones or (old.zones if old else nodes or 1),
+                mounts=mounts or (old.mounts if old else ""),
+                images=tuple(str(i.resolve()) for i in images) or (old.images if old else ()),
+                operator=not without_operator and (old.operator if old else True),
+            )
+            if supervisor.is_running(instance):
+                _say_ready(instance, "is running already")
+                return
+            instance.save(wanted)
+        except InstanceError as error:
+            raise click.ClickException(str(error)) from error
+        begun = time.monotonic()
+        if detach:
+            _start_in_background(instance)
+            _wait_ready(instance)
+            _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
             return
-        instance.save(wanted)
-    except InstanceError as error:
-        raise click.ClickException(str(error)) from error
-    begun = time.monotonic()
-    if detach:
-        _start_in_background(instance)
-        _wait_ready(instance)
-        _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s")
-        return
-    asyncio.run(_in_foreground(instance, wanted, begun))
+        asyncio.run(_in_foreground(instance, wanted, begun, starting))
 
 
-async def _in_foreground(instance: Instance, settings: Settings, begun: float) -> None:
+async def _in_foreground(
+    instance: Instance, settings: Settings, begun: float, starting: ExitStack
+) -> None:
     instance.ready_file.unlink(missing_ok=True)
 
     def told(text: str) -> None:
@@ -121,6 +126,7 @@ async def _in_foreground(instance: Instance, settings: Settings, begun: float) -
     async def announce() -> None:
         while not instance.ready_file.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.02)
+        starting.close()
         _say_ready(instance, f"is up after {time.monotonic() - begun:.1f} s; Ctrl-C stops it")
 
     announcing = asyncio.create_task(announce())

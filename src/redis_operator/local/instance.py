@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "InstanceError",
     "Settings",
     "api_address",
+    "choosing",
     "find",
     "free_network",
     "hold_network",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _FIRST, _LAST = 20, 119
+_CHOOSING_SECONDS = 90.0
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 
 
@@ -150,6 +153,33 @@ def free_network() -> int:
         f"all loopback networks from 127.{_FIRST} to 127.{_LAST} are in use; "
         "stop an instance with `redis-operator down --name NAME --purge`"
     )
+
+
+@contextmanager
+def choosing() -> Iterator[None]:
+    """Keep every other `up` on this machine from choosing a network until ours is held.
+
+    A network that was found free is held only when the control plane has started.
+    """
+    deadline = time.monotonic() + _CHOOSING_SECONDS
+    while True:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            lock.bind("\0redis-operator-choosing")
+        except OSError as error:
+            lock.close()
+            if time.monotonic() > deadline:
+                raise InstanceError(
+                    f"another local cluster on this machine has been starting for "
+                    f"{_CHOOSING_SECONDS:g} s; wait for it, or stop it, and try again"
+                ) from error
+            time.sleep(0.02)
+        else:
+            break
+    try:
+        yield
+    finally:
+        lock.close()
 
 
 @contextmanager

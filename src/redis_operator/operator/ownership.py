@@ -23,6 +23,12 @@ def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
     if controller is not None:
         if controller.uid == redis.metadata.uid:
             return None
+        if found.is_deleting:
+            holders = ", ".join(found.finalizers or ()) or "its controller"
+            return (
+                f"of the deleted {controller.kind} {controller.name} is still being deleted, held "
+                f"by {holders}; this database waits until it is gone"
+            )
         return (
             f"already exists and is owned by {controller.kind} {controller.name}; "
             "rename this database, or delete that object"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from contract.controllers.workloads import World
+
+# Nodes are cordoned, and workers may share a cluster.
+pytestmark = pytest.mark.xdist_group("nodes")
 
 HOST = "kubernetes.io/hostname"
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from e2e.harness import REDISES, until
+from e2e.harness import REDISES, cpu_seconds, until
 from redis_operator.kube.errors import NotFound
+from redis_operator.kube.objects import SERVICES
+from redis_operator.kube.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
 
@@ -49,3 +52,34 @@ async def test_the_end_does_not_wait_for_servers_that_do_not_answer(database: An
     await cache.wait_condition("Ready", "False")
     await cache.client.delete(REDISES, cache.key)
     await until(lambda: _is_gone(cache), seconds=60, what="the database to be gone")
+
+
+_HELD = MergePatch({"metadata": {"finalizers": ["example.com/held"]}})
+_FREE = MergePatch({"metadata": {"finalizers": None}})
+
+
+async def test_a_child_that_cannot_go_is_reported_and_holds_up_nothing_else(
+    database: Any, cluster: Any
+) -> None:
+    cache = await database()
+    other = await database("other")
+    await cache.wait_ready()
+    await other.wait_ready()
+    key = (cache.namespace, "cache")
+    await cache.client.patch(SERVICES, key, _HELD)
+    await cache.client.delete(REDISES, cache.key)
+    await until(lambda: _is_gone(cache), seconds=60, what="the database to be gone")
+    try:
+        again = await database()
+        found = await again.wait_condition("Ready", "False", reason="ChildRefused", seconds=60)
+        for part in ("Service cache", "being deleted", "example.com/held"):
+            assert part in found["message"], found
+        before = cpu_seconds(cluster.operator_pid())
+        await asyncio.sleep(5)
+        assert cpu_seconds(cluster.operator_pid()) - before < 2.5  # no busy loop
+        primary = await other.primary_of(0)
+        await other.crash(primary)
+        await other.wait_new_primary(0, primary)
+    finally:
+        await cache.client.patch(SERVICES, key, _FREE)
+    await again.wait_ready(seconds=90)

@@ -110,7 +110,7 @@ async def test_servers_killed_for_memory_are_told_with_numbers_and_more_memory_h
         assert part in told["message"]
     await asyncio.sleep(10)  # time enough to go round and round
     found = await cache.condition("Degraded")
-    assert found["reason"] in ("OutOfMemory", "DataLost"), found
+    assert (found["status"], found["reason"]) == ("True", "OutOfMemory"), found
     assert {n: u for n, u in (await cache.uids()).items() if not n.startswith("cache-0-")} == {
         n: u for n, u in uids.items() if not n.startswith("cache-0-")
     }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from e2e.harness import cpu_seconds
 from redis_operator.kube.meta import Manifest
 from redis_operator.kube.objects import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from redis_operator.kube.scheme import Kind
@@ -73,11 +74,6 @@ async def versions(client: Any, namespace: str) -> dict[tuple[str, str], str]:
 def resident_mebibytes(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def at_rest(pid: int, seconds: float = 12.0) -> float:

@@ -87,3 +87,26 @@ async def test_the_engine_fails_over_by_itself_while_the_operator_is_away(
     await cache.wait_ready()
     assert await cache.primary_of(2) != victim  # what it found was adopted, not undone
     assert await cache.check(application) == []
+
+
+async def test_a_dead_primary_is_forgotten_only_after_its_slots_have_another_owner(
+    database: Any, cluster: Any
+) -> None:
+    cache = await database()
+    await cache.wait_ready()
+    application = await cache.fill(200)
+    victim, witness = await cache.primary_of(0), await cache.primary_of(1)
+    dead = (await cache.myself(victim)).id
+    with cluster.operator_without("assist"):  # so that the election takes its time
+        await cache.delete_pods(victim, grace_seconds=0)
+
+        async def forgotten() -> bool:
+            nodes = await cache.nodes_of(witness)
+            owned = sum(len(node.slots) for node in nodes)
+            assert owned == 16384, "slots of a node that was forgotten"
+            return all(node.id != dead for node in nodes)
+
+        await until(forgotten, seconds=90, what=f"{dead} to be forgotten", every=0.02)
+        await cache.wait_new_primary(0, victim, seconds=60)
+    await cache.wait_ready(seconds=60)
+    assert len(await cache.check(application)) <= 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,39 +20,24 @@ from redis_operator.redis.replies import PrimaryRole
 
 pytestmark = pytest.mark.e2e
 
-_READ = ("get", "list", "watch")
-_KEEP = (*_READ, "create", "patch", "delete")
 _RBAC = "rbac.authorization.k8s.io"
-RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("redisoperator.dev", "redis"): (*_READ, "patch", "update"),
-    ("redisoperator.dev", "redis/status"): ("get", "patch"),
-    ("redisoperator.dev", "redis/finalizers"): ("update",),
-    ("redisoperator.dev", "redisversions"): _READ,
-    ("", "pods"): (*_READ, "patch", "delete"),
-    ("", "persistentvolumeclaims"): (*_READ, "patch", "delete", "deletecollection"),
-    ("", "secrets"): _KEEP,
-    ("", "services"): _KEEP,
-    ("", "configmaps"): _KEEP,
-    ("", "serviceaccounts"): _KEEP,
-    ("", "events"): ("create", "patch", "list"),
-    ("", "nodes"): _READ,
-    ("apps", "statefulsets"): (*_KEEP, "update"),
-    ("policy", "poddisruptionbudgets"): _KEEP,
-    ("networking.k8s.io", "networkpolicies"): _KEEP,
-    ("storage.k8s.io", "storageclasses"): _READ,
-    (_RBAC, "roles"): (*_KEEP, "escalate", "bind"),
-    (_RBAC, "rolebindings"): _KEEP,
-}
+_FILE = Path(__file__).parents[3] / "config" / "rbac" / "operator.yaml"
 _ROLES: Kind[Any] = Kind(_RBAC, "v1", "ClusterRole", "clusterroles", False, dict)
 _BINDINGS: Kind[Any] = Kind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, dict)
 _ACCOUNTS: Kind[Any] = Kind("", "v1", "ServiceAccount", "serviceaccounts", True, dict)
 
 
 def rules(without: tuple[str, str] | None = None, verb: str = "") -> list[dict[str, Any]]:
+    """Return the rights that the operator is installed with, but for one."""
     return [
-        {"apiGroups": [group], "resources": [name], "verbs": [v for v in verbs if not lost(v)]}
-        for (group, name), verbs in RIGHTS.items()
-        for lost in [lambda v, at=(group, name): at == without and v == verb]
+        {
+            "apiGroups": [group],
+            "resources": [name],
+            "verbs": [v for v in rule["verbs"] if (group, name, v) != (*(without or ()), verb)],
+        }
+        for rule in yaml.safe_load(_FILE.read_text())["rules"]
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
     ]
 
 
@@ -93,23 +77,9 @@ class Rights:
         file = folder / "kubeconfig"
         file.write_text(yaml.safe_dump(config))
         file.chmod(0o600)
-        self.cluster.stop_operator()
-        with (folder / "operator.log").open("wb") as log:
-            words = ["run", "--kubeconfig", str(file), "--namespaces", self.namespace]
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "redis_operator.cli.main"),
-                    *(*words, "--no-election", "--health-port", "0"),
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        try:
+        words = ("--namespaces", self.namespace)
+        with self.cluster.replaced_operator(folder / "operator.log", file, *words) as process:
             yield process
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-            self.cluster.start_operator()
 
 
 @pytest.fixture

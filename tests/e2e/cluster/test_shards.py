@@ -143,3 +143,22 @@ async def _used_memory(cache: Any, shard: int) -> int:
     async with cache.server(await cache.primary_of(shard)) as connection:
         info = await connection.run(commands.info(), timeout=5)
     return int(info.memory.used_bytes)
+
+
+async def test_a_leaving_shard_is_known_by_what_it_owns_and_not_by_its_first_pod(
+    database: Any,
+) -> None:
+    cache = await database(shards=4)
+    await cache.wait_ready(seconds=90)
+    before = await cache.fill(1000)
+    first = await cache.primary_of(3)
+    second = "cache-3-1" if first == "cache-3-0" else "cache-3-0"
+    await cache.annotate(**{"redisoperator.dev/switch-primary-to": second})
+    assert await cache.wait_new_primary(3, first) == second
+    await cache.wait_ready()
+    async with cache.under_load() as application:
+        await cache.patch(shards=3)
+        await cache.wait_ready(shards=3, seconds=120)
+    report = await application.verify()
+    assert report.lost == (), report
+    assert await cache.check(before) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,23 +25,39 @@ async def _requests(cache: Any) -> set[str]:
     return found
 
 
-async def _can_grow(client: Any) -> bool:
-    classes = (await client.list(STORAGE_CLASSES.plain())).items
+async def _default_class(client: Any) -> Any:
     marked = "storageclass.kubernetes.io/is-default-class"
-    return any(
-        c.get("allowVolumeExpansion")
-        for c in classes
-        if (c["metadata"].get("annotations") or {}).get(marked) == "true"
+    classes = (await client.list(STORAGE_CLASSES.plain())).items
+    return next(
+        c for c in classes if (c["metadata"].get("annotations") or {}).get(marked) == "true"
     )
 
 
-async def test_volumes_grow_without_a_restart_or_say_why_they_cannot(database: Any) -> None:
-    cache = await database(**STORED)
-    await cache.wait_ready(seconds=90)
-    uids = await cache.uids()
-    async with cache.under_load() as application:
-        await cache.patch(storage={"size": "2Gi"})
-        if await _can_grow(cache.client):
+@asynccontextmanager
+async def _class_like_default(client: Any, name: str, *, grows: bool) -> Any:
+    """Make a storage class like the default one, whose volumes can or cannot grow."""
+    default = await _default_class(client)
+    made = {
+        **{k: v for k, v in default.items() if k not in ("metadata", "apiVersion", "kind")},
+        "metadata": {"name": name},
+        "allowVolumeExpansion": grows,
+    }
+    await client.create(STORAGE_CLASSES.plain(), made)
+    try:
+        yield name
+    finally:
+        await client.delete(STORAGE_CLASSES, ("", name))
+
+
+async def test_volumes_grow_without_a_restart(database: Any, namespace: str, cluster: Any) -> None:
+    client = cluster.client()
+    async with _class_like_default(client, f"{namespace}-grows", grows=True) as name:
+        stored = {**STORED, "storage": {"size": "1Gi", "className": name}}
+        cache = await database(**stored)
+        await cache.wait_ready(seconds=90)
+        uids = await cache.uids()
+        async with cache.under_load() as application:
+            await cache.patch(storage={"size": "2Gi"})
 
             async def grown() -> bool:
                 return {_gib(size) for size in await _requests(cache)} == {2.0}
@@ -49,13 +67,34 @@ async def test_volumes_grow_without_a_restart_or_say_why_they_cannot(database: A
             found = await cache.client.get(STATEFUL_SETS.plain(), (cache.namespace, "cache-0"))
             template = found["spec"]["volumeClaimTemplates"][0]
             assert template["spec"]["resources"]["requests"]["storage"] == "2Gi"
-        else:
+        report = await application.verify()
+        assert report.lost == (), report
+        assert await cache.uids() == uids
+        assert await cache.restarts() == 0
+    await client.close()
+
+
+async def test_a_class_that_forbids_growth_is_named_and_nothing_else_is_done(
+    database: Any, namespace: str, cluster: Any
+) -> None:
+    client = cluster.client()
+    async with _class_like_default(client, f"{namespace}-fixed", grows=False) as name:
+        stored = {**STORED, "storage": {"size": "1Gi", "className": name}}
+        cache = await database(**stored)
+        await cache.wait_ready(seconds=90)
+        uids = await cache.uids()
+        async with cache.under_load() as application:
+            await cache.patch(storage={"size": "2Gi"})
             found = await cache.wait_condition("Degraded", "True", seconds=30)
             assert "ExpansionUnsupported" in found["message"]
-    report = await application.verify()
-    assert report.lost == (), report
-    assert await cache.uids() == uids
-    assert await cache.restarts() == 0
+            assert "data-cache-0-0" in found["message"]
+            await asyncio.sleep(3)
+        report = await application.verify()
+        assert report.lost == (), report
+        assert {_gib(size) for size in await _requests(cache)} == {1.0}
+        assert await cache.uids() == uids
+        assert await cache.restarts() == 0
+    await client.close()
 
 
 def _gib(size: str) -> float:
