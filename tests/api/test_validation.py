@@ -49,6 +49,7 @@ def test_storage_means_that_data_are_written_to_it() -> None:
 
 
 STORED: dict[str, Any] = {"storage": {"size": "1Gi"}}
+TWO_NAMES = {"replica-priority": 1, "slave-priority": 2}
 PERSISTENT = STORED | {"durability": {"persistence": "rdb"}}
 BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("IN-14 no shards", raw(shards=0), ["spec.shards"]),
@@ -73,6 +74,22 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("IN-17 save never", raw(**PERSISTENT, config={"save": "  "}), ["spec.config.save"]),
     ("IN-17 save without rdb", raw(**STORED, config={"save": "60 1"}), ["spec.config.save"]),
     ("IN-17 save in memory", raw(config={"save": "60 1"}), ["spec.config.save"]),
+    *(
+        (f"IN-27 {name} of the wrong kind", raw(config={name: value}), [f"spec.config.{name}"])
+        for name, value in {
+            "hz": "banana",
+            "maxmemory": "much",
+            "activerehashing": 1,
+            "tcp-backlog": "many",
+            "client-output-buffer-limit": "normal 1",
+        }.items()
+    ),
+    (
+        "IN-27 word unknown to a measured version",
+        raw(version="9.1", config={"maxmemory-policy": "lru"}),
+        ["spec.config.maxmemory-policy"],
+    ),
+    ("IN-26 two names", raw(config=TWO_NAMES), ["spec.config.slave-priority"]),
     ("IN-17 huge", raw(config={"hz": "1" * 2**20}), ["spec.config.hz"]),
     ("IN-17 dangerous", raw(config={"loadmodule": "/x.so"}), ["spec.config.loadmodule"]),
     ("IN-18 newline in value", raw(config={"hz": "10\nport 1"}), ["spec.config.hz"]),

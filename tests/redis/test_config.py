@@ -16,10 +16,12 @@ from redis_operator.redis.config import (
     parse,
     parse_bytes,
     render,
+    spaced,
     words_of,
 )
 from redis_operator.redis.directives import DANGEROUS, MANAGED, MEASURED, WORDS_PER_LINE
 from redis_operator.redis.errors import ReplyError
+from redis_operator.redis.values import value_problem
 from redis_operator.redis.versions import Version
 from redis_operator.testing.servers import EngineBinary, Servers
 
@@ -154,3 +156,124 @@ async def test_the_table_of_live_directives_agrees_with_the_server(binary: Engin
     key = (binary.version.engine, binary.version.major, binary.version.minor)
     if key in MEASURED:
         assert {n for n in free if not n.startswith("tls-")} <= MEASURED[key]
+
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "notify-keyspace-events": ("Ex", "KEA", "Kx", "AKE", "g$lshzxetdKE", "KEm", "", "xxEE"),
+    "oom-score-adj": ("relative", "YES", "absolute", "no"),
+    "hz": ("1000", "0", "15", "500"),
+    "repl-backlog-size": ("1kb", "1mb", "2m", "16384", "1"),
+    "latency-tracking-info-percentiles": ("50.0 99.9", "50.00", "99.99 100", ""),
+    "appendfsync": ("ALWAYS", "Everysec"),
+    "client-output-buffer-limit": (
+        "replica 1MB 1kb 60",
+        "slave 0 0 0",
+        "NORMAL 1g 1 1 pubsub 0 0 0",
+    ),
+    "oom-score-adj-values": ("0 100 200", "-5 0 5"),
+    "maxmemory-clients": ("10%", "1gb", "0"),
+    "maxmemory-policy": ("AllKeys-LRU", "volatile-ttl"),
+    "proc-title-template": ("{title} A", "{title} a"),
+    "save": ("900 1 300 10", "60 10000"),
+    "list-max-listpack-size": ("-2", "10"),
+    "list-max-ziplist-size": ("-1", "8"),
+    "slot-migration-max-failover-repl-bytes": ("-1", "1mb"),
+    "tls-session-cache-size": ("0", "100"),
+}
+"""Legal spellings of directives that are more than a number, a size or yes and no."""
+BY_SHAPE = {"yes or no": ("YES", "no", "Yes"), "whole number": ("7",), "a size": ("3mb", "5000000")}
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    if name in SPELLINGS:
+        return SPELLINGS[name]
+    problem = value_problem(name, "banana", measured=True) or ""
+    return next((some for shape, some in BY_SHAPE.items() if shape in problem), ())
+
+
+@pytest.mark.parametrize("name", sorted(WORDS_PER_LINE))
+def test_words_are_sent_with_single_spaces(name: str) -> None:
+    """A file may have more between words; CONFIG SET takes a doubled one for an empty word."""
+    assert spaced(name, " 0  100   200 ") == "0 100 200"
+    assert spaced("proc-title-template", "a  b") == "a  b"
+
+
+@pytest.mark.servers
+async def test_what_a_server_makes_of_a_value_is_not_drift(binary: EngineBinary) -> None:
+    """IN-26: each live directive in every legal spelling, set, read back and compared."""
+    different, tried = [], 0
+    async with Servers(binary) as servers:
+        [server] = await servers.start()
+        async with await server.connect() as connection:
+            present = await connection.run(commands.config_get("*"), timeout=5)
+            for name, before in sorted(present.items()):
+                for value in _spellings(name) if limitation(name) is None else ():
+                    [done] = await connection.run_all(
+                        [commands.config_set({name: value})], timeout=9
+                    )
+                    if isinstance(done, ReplyError):
+                        assert effect(name, binary.version) is Effect.RESTART or name in PICKY, done
+                        continue
+                    [found] = await connection.run_all([commands.config_get(name)], timeout=9)
+                    assert value_problem(name, value) is None, (name, value)
+                    tried += 1
+                    if not equivalent(name, value, found[name]):
+                        different.append((name, value, found[name]))
+                await connection.run_all([commands.config_set({name: before})], timeout=9)
+    assert different == []
+    assert tried > 120
+
+
+PICKY = {"activedefrag", "io-threads", "databases", "hll-sparse-max-bytes"}
+"""Live directives that refuse some value for reasons of the build or the machine."""
+
+
+@pytest.mark.servers
+async def test_a_value_that_is_refused_here_is_refused_by_the_server(binary: EngineBinary) -> None:
+    taken = []
+    async with Servers(binary) as servers:
+        [server] = await servers.start()
+        async with await server.connect() as connection:
+            present = await connection.run(commands.config_get("*"), timeout=5)
+            for name, before in sorted(present.items()):
+                live = effect(name, binary.version) is Effect.LIVE and limitation(name) is None
+                for value in ("banana", "-1", "yes", "5", "1mb", "10%", "Kz", "1 2 3"):
+                    if not live or value_problem(name, value) is None:
+                        continue
+                    [done] = await connection.run_all(
+                        [commands.config_set({name: value})], timeout=9
+                    )
+                    if not isinstance(done, ReplyError):
+                        taken.append((name, value))
+                        await connection.run_all([commands.config_set({name: before})], timeout=9)
+    assert taken == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hz", "banana"),
+        ("hz", ""),
+        ("timeout", "1.5"),
+        ("timeout", "-1"),
+        ("tcp-backlog", "many"),
+        ("maxmemory", "lots"),
+        ("maxmemory", "10%"),
+        ("activerehashing", "maybe"),
+        ("maxmemory-policy", "lru"),
+        ("notify-keyspace-events", "Exq"),
+        ("client-output-buffer-limit", "normal 0 0"),
+        ("client-output-buffer-limit", "master 0 0 0"),
+        ("oom-score-adj-values", "1 2"),
+        ("slave-priority", "low"),
+        ("hash-max-ziplist-entries", "few"),
+    ],
+)
+def test_values_of_the_wrong_shape_are_refused(name: str, value: str) -> None:
+    assert value_problem(name, value)
+
+
+def test_words_that_a_version_may_have_learnt_are_left_to_the_server() -> None:
+    assert value_problem("maxmemory-policy", "allkeys-lrm", measured=False) is None
+    assert value_problem("notify-keyspace-events", "Eo", measured=False) is None
+    assert value_problem("hz", "banana", measured=False)

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from redis_operator.redis.config import is_known, limitation
+from redis_operator.redis.config import is_known, is_measured, limitation
+from redis_operator.redis.values import ALIASES, value_problem
 from redis_operator.redis.versions import parse_version, support_limitation
 
 from .describe import RESERVED_ENDING
@@ -182,6 +183,11 @@ def _config(spec: RedisSpec) -> Iterator[Problem]:
             reason = "names of directives are written in lower case"
         if reason is None and version is not None and not is_known(name, version):
             reason = f"is no directive of {spec.engine.value} {spec.version}"
+        if reason is None:
+            measured = version is not None and is_measured(version)
+            reason = value_problem(name, str(spec.config[name]), measured=measured)
+        if reason is None and ALIASES.get(name, name) in spec.config.keys() - {name}:
+            reason = f"is another name of {ALIASES[name]}; set one of them"
         if reason is not None:
             yield Problem(f"spec.config.{name}", reason)
     yield from _save(spec)

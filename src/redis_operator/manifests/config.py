@@ -12,8 +12,17 @@ from collections.abc import Set as AbstractSet
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Persistence, RedisSpec
-from redis_operator.redis.config import Directive, Effect, effect, is_known, limitation, render
+from redis_operator.redis.config import (
+    Directive,
+    Effect,
+    effect,
+    is_known,
+    limitation,
+    render,
+    spaced,
+)
 from redis_operator.redis.defaults import default_of
+from redis_operator.redis.values import ALIASES
 from redis_operator.redis.versions import Ability, Version, can
 
 from .memory import backlog_bytes, maxmemory_bytes, memory_limit
@@ -47,7 +56,7 @@ def directives(spec: RedisSpec, version: Version) -> dict[str, str]:
     found = _without_words(spec, version)
     for name, value in sorted(spec.config.items()):
         if is_known(name, version) and _is_free(spec, name):
-            found[name] = str(value)
+            found[name] = spaced(name, str(value))
     return found
 
 
@@ -114,7 +123,7 @@ def live_directives(
         both = _persistence_of(aof=_uses_aof(*kinds), rdb=_uses_rdb(*kinds))
         own = {"save": wanted["save"]} if wanted["save"] else {}
         wanted |= both | own
-    for name in sorted(once_set - wanted.keys()):
+    for name in _removed(once_set, wanted):
         default = default_of(name, version)
         if default is not None and is_known(name, version):
             wanted[name] = default
@@ -124,6 +133,12 @@ def live_directives(
         for name, value in wanted.items()
         if name not in fixed and effect(name, version) is Effect.LIVE
     }
+
+
+def _removed(once_set: AbstractSet[str], wanted: Mapping[str, str]) -> list[str]:
+    """What was set once and is no more under any of its names."""
+    present = {ALIASES.get(name, name) for name in wanted}
+    return sorted(name for name in once_set if ALIASES.get(name, name) not in present)
 
 
 def boot_settings(spec: RedisSpec, version: Version) -> str:
@@ -150,7 +165,7 @@ def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = 
     boot = {name: value for name, value in wanted.items() if name not in live}
     lost = {
         f"-{name}": ""
-        for name in once_set - wanted.keys() - live.keys()
+        for name in _removed(once_set, wanted | live)
         if effect(name, version) is Effect.LIVE and is_known(name, version)
     }
     return digest(boot | lost)

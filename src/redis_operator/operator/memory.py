@@ -19,6 +19,7 @@ from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
+from redis_operator.operator.spellings import Spellings
 from redis_operator.planning.actions import Failover, Meet, ResizePod
 from redis_operator.planning.counting import Census, after_look
 from redis_operator.planning.observed import (
@@ -48,6 +49,7 @@ class Memories:
         self._censuses: dict[Key, Census] = {}
         self._stiff: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
+        self.spellings = Spellings()
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
 
     def of(
@@ -93,6 +95,7 @@ class Memories:
         self._elections[key] = (*kept, *fresh)
         self._censuses[key] = after_look(self._censuses.get(key, Census()), observed, now)
         self._introductions[key] = _introductions(observed, outcomes, now)
+        self.spellings.asked(key, outcomes)
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
             self._stiff[key] = self._stiff.get(key, frozenset()) | refused
@@ -119,6 +122,7 @@ class Memories:
         """Forget a database that is gone."""
         self._followed.pop(key, None)
         self._introductions.pop(key, None)
+        self.spellings.forget(key)
         self._followed_specs.pop(key, None)
         for memory in (self._elections, self._histories, self._censuses, self._stiff):
             memory.pop(key, None)

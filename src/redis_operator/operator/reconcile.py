@@ -183,6 +183,7 @@ class Reconciler(Struct, frozen=True):
                 ),
             )
             observed = await self.observer.observe(request)
+            observed = self.memories.spellings.heard(key, observed)
             advice = plan(wanted, observed, self.clock())
             if refusal is not None:
                 advice = replace(

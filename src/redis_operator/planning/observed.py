@@ -35,6 +35,7 @@ __all__ = [
     "Role",
     "Seen",
     "SlotState",
+    "Spelling",
     "Unlabelled",
     "Unreachable",
     "Volume",
@@ -319,6 +320,14 @@ class Introduction(Struct, frozen=True):
     at: float  # the last time
 
 
+class Spelling(Struct, frozen=True, order=True):
+    """A value of a directive, and what servers that took it say that they have."""
+
+    name: str
+    value: str
+    answer: str
+
+
 class Moving(Struct, frozen=True):
     """A slot move this very process is carrying out now."""
 
@@ -342,6 +351,7 @@ class Observed(Struct, frozen=True):
     counted_at: float | None = None  # when a count last found every key at home; None: not kept
     can_resize: bool = False  # the cluster changes resources of pods that run
     stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
+    spellings: frozenset[Spelling] = frozenset()
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

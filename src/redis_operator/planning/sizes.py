@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..redis.config import parse_bytes
 from .advice import Wanted
 from .observed import Observed, Seen
 
@@ -10,8 +11,7 @@ __all__ = ["lowered_too_far", "must_wait_for_memory", "wanted_maxmemory"]
 
 def wanted_maxmemory(wanted: Wanted) -> int:
     """What servers shall hold at most, in bytes; 0: no limit."""
-    value = dict(wanted.config).get("maxmemory", "")
-    return int(value) if value.isdigit() else 0
+    return parse_bytes(dict(wanted.config).get("maxmemory", "")) or 0
 
 
 def lowered_too_far(wanted: Wanted, observed: Observed) -> str | None:

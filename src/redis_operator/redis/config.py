@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from .directives import DANGEROUS, LIVE_SINCE, MANAGED, MEASURED, RESTART, WORDS_PER_LINE
+from .values import canonical, parse_bytes
 from .versions import Version
 
 __all__ = [
@@ -20,17 +21,17 @@ __all__ = [
     "effect",
     "equivalent",
     "is_known",
+    "is_measured",
     "limitation",
     "parse",
     "parse_bytes",
     "render",
+    "spaced",
     "words_of",
 ]
 
 Directive: TypeAlias = tuple[str, str]
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-_BYTES = re.compile(r"(\d{1,19})(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
-_UNITS = {"b": 1, "k": 10**3, "kb": 2**10, "m": 10**6, "mb": 2**20, "g": 10**9, "gb": 2**30}
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
 
 
@@ -60,6 +61,11 @@ def is_known(name: str, version: Version) -> bool:
     return known is None or name.lower() in known
 
 
+def is_measured(version: Version) -> bool:
+    """Whether every directive of this version is known."""
+    return (version.engine, version.major, version.minor) in MEASURED
+
+
 def effect(name: str, version: Version) -> Effect:
     """Whether a running server of this version takes the directive."""
     low = name.lower()
@@ -80,6 +86,11 @@ def words_of(name: str, value: str) -> list[list[str]]:
     if per_line == 0:
         return [words]
     return [words[start : start + per_line] for start in range(0, len(words), per_line)]
+
+
+def spaced(name: str, value: str) -> str:
+    """The value as CONFIG SET takes it: one space between the words of a list."""
+    return " ".join(value.split()) if name.lower() in WORDS_PER_LINE else value
 
 
 def _quote(word: str) -> str:
@@ -161,38 +172,19 @@ def _escape(line: str, position: int) -> tuple[bytes, int]:
     return _ESCAPES.get(char, char).encode("utf-8", "surrogateescape"), position + 2
 
 
-def parse_bytes(text: str) -> int | None:
-    """A memory size as servers read it: `64mb` is 64·2²⁰, `64m` is 64·10⁶. None: it is none."""
-    match = _BYTES.fullmatch(text.strip())
-    if match is None:
-        return None
-    return int(match.group(1)) * _UNITS[(match.group(2) or "b").lower()]
-
-
 def equivalent(name: str, wanted: str, actual: str) -> bool:
     """Whether CONFIG GET's answer means what was asked for, however each is spelled."""
     if wanted == actual:
         return True
     if name.lower() == "client-output-buffer-limit":
         return _buffer_limits(wanted).items() <= _buffer_limits(actual).items()
-    left, right = wanted.split(), actual.split()
-    return len(left) == len(right) and all(map(_same_word, left, right))
-
-
-def _same_word(wanted: str, actual: str) -> bool:
-    if wanted.lower() == actual.lower():
-        return True
-    left, right = parse_bytes(wanted), parse_bytes(actual)
-    return left is not None and left == right
+    return canonical(name, wanted) == canonical(name, actual)
 
 
 def _buffer_limits(value: str) -> dict[str, tuple[str, ...]]:
-    words: Sequence[str] = value.split()
+    words: Sequence[str] = canonical("client-output-buffer-limit", value).split()
     found = {}
     for start in range(0, len(words) - 3, 4):
         kind, *limits = words[start : start + 4]
-        sizes = (
-            str(size) if (size := parse_bytes(limit)) is not None else limit for limit in limits
-        )
-        found["replica" if kind == "slave" else kind] = tuple(sizes)
+        found["replica" if kind == "slave" else kind] = tuple(limits)
     return found

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from .config import is_known
 from .versions import Version
 
-__all__ = ["default_of"]
+__all__ = ["all_defaults", "default_of"]
 
 _EVERYWHERE: Final = """
 acllog-max-len 128
@@ -164,6 +165,12 @@ def _table(text: str) -> dict[str, str]:
 
 
 _DEFAULTS: Final = {engine: _table(_EVERYWHERE) | _table(own) for engine, own in _OF_ENGINE.items()}
+
+
+def all_defaults(version: Version) -> dict[str, str]:
+    """Every directive of this version that has a known default."""
+    found = _DEFAULTS.get(version.engine, {})
+    return {name: value for name, value in found.items() if is_known(name, version)}
 
 
 def default_of(name: str, version: Version) -> str | None:

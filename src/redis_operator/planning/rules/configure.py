@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...redis.config import equivalent
 from ..actions import ConfigSet, at
 from ..advice import Phase, Plan, Wanted
-from ..observed import Observed, Seen
+from ..observed import Observed, Seen, Spelling
 from ..situation import Situation
 from ..sizes import lowered_too_far, must_wait_for_memory
 
@@ -70,7 +70,7 @@ def unpersisted(wanted: Wanted, observed: Observed) -> str | None:
             return f"{node.pod.name} does not answer"
         for name in ("appendonly", "save"):
             value, found = dict(wanted.config).get(name, ""), node.setting(name)
-            if found is None or not equivalent(name, value, found):
+            if found is None or not has_value(observed, name, value, found):
                 return f"{node.pod.name} does not have {name} yet"
         if node.setting("appendonly") == "yes" and not node.aof_written:
             return f"{node.pod.name} is writing its first append-only file"
@@ -86,8 +86,14 @@ def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
     return tuple(
         (name, value)
         for name, value in situation.wanted.config
-        if (found := node.setting(name)) is not None and not equivalent(name, value, found)
+        if (found := node.setting(name)) is not None
+        and not has_value(situation.observed, name, value, found)
     )
+
+
+def has_value(observed: Observed, name: str, value: str, found: str) -> bool:
+    """Whether a server's answer is the wanted value, as a table knows or as servers showed."""
+    return equivalent(name, value, found) or Spelling(name, value, found) in observed.spellings
 
 
 def accepted(wanted: Wanted, observed: Observed) -> dict[str, str]:
@@ -96,7 +102,7 @@ def accepted(wanted: Wanted, observed: Observed) -> dict[str, str]:
         name: value
         for name, value in wanted.config
         if any(
-            (found := node.setting(name)) is not None and equivalent(name, value, found)
+            (found := node.setting(name)) is not None and has_value(observed, name, value, found)
             for node in observed.seen
         )
     }

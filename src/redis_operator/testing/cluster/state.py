@@ -111,6 +111,7 @@ class Server:
     serves: bool = False  # `cluster_state` was ok and nothing has ended that
     config: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
     used_memory: int = 1 << 20
+    spellings: dict[tuple[str, str], str] = field(default_factory=dict)  # of values it is given
     rewriting_until: float = 0.0  # writes its first append-only file
 
     def __post_init__(self) -> None:

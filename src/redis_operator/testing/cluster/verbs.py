@@ -280,4 +280,5 @@ def config_set(server: Server, values: dict[str, str]) -> None:
             )
         if value == "" and name != "save":
             raise RefusalError(f"ERR CONFIG SET failed (possibly related to argument '{name}')")
-    server.config.update(values)
+    spelled = {n: server.spellings.get((n, value), value) for n, value in values.items()}
+    server.config.update(spelled)

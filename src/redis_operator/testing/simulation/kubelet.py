@@ -24,6 +24,8 @@ from redis_operator.local.controllers.caches import BUILT_IN_KINDS
 from redis_operator.local.node.states import Container, Role, Running, Terminated, Waiting
 from redis_operator.local.node.status import PodState, pod_status
 from redis_operator.redis.config import parse
+from redis_operator.redis.defaults import all_defaults
+from redis_operator.redis.versions import parse_version
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.informer import Informer
 
@@ -277,7 +279,9 @@ class Kubelet:
         server.engine, server.version = _software(kept.server.image)
         environment = _environment(pod)
         shared, own = files[environment["CONFIG_FILE"]], environment.get("SETTINGS", "")
-        server.config = dict(DEFAULTS) | _settings(shared) | _settings(own)
+        version = parse_version(server.engine, server.version)
+        known = all_defaults(version) if version is not None else {}
+        server.config = known | DEFAULTS | _settings(shared) | _settings(own)
         self._world.passwords[kept.name] = dict(users)
         self.volumes[kept.name].unsaved = True
         kept.booted = True
