@@ -37,7 +37,7 @@ def test_a_whole_database_is_ready_and_tells_its_shards() -> None:
     database = whole_database()
     found = told(database)
     assert found.phase is Phase.READY
-    assert condition(found, "Ready") == ("True", "AsWanted")
+    assert condition(found, "Ready") == ("True", "Reconciled")
     assert [c.type for c in found.conditions] == [
         "Ready",
         "Available",
@@ -162,7 +162,7 @@ def test_a_spec_that_cannot_be_followed_keeps_what_was_told_of_the_rest() -> Non
     after = refused(context, "InvalidSpec", ["spec.shards: too few"])
     assert after.shards == before.shards
     assert condition(after, "Ready") == ("False", "InvalidSpec")
-    assert condition(after, "Available") == ("True", "Serving")
+    assert condition(after, "Available") == ("True", "AllSlotsServed")
     assert after.message == "spec.shards: too few"
 
 
@@ -211,3 +211,48 @@ def test_pods_that_no_workload_wants_any_more_are_not_told_of_though_nobody_ende
     found = status(three, unwanted, Plan(), context)
     assert [s.name for s in found.shards] == ["shard-0", "shard-1", "shard-2"]
     assert found.ready == "6/6"
+
+
+def test_a_paused_database_is_reported_as_it_is() -> None:
+    """`spec.paused` holds back actions, not reports."""
+    database = whole_database(replace(WANTED, paused=True))
+    assert condition(told(database), "Ready") == ("True", "Reconciled")
+    for shard in range(3):
+        database.world.kill(f"db-{shard}-1")
+    found = told(database)
+    assert not database.plan().stages
+    assert condition(found, "Degraded") == ("True", "Unreachable")
+    assert condition(found, "Ready")[0] == "False"
+    database.world.kill("db-0-0")
+    found = told(database)
+    assert condition(found, "Available") == ("False", "NotServing")
+    assert any("spec.paused is set" in line for line in found.plan)
+
+
+def test_a_paused_database_says_what_it_would_do() -> None:
+    database = whole_database()
+    database.apply_spec(replace(WANTED, paused=True), revision="2")
+    found = told(database)
+    assert not database.plan().stages
+    assert condition(found, "Ready") == ("False", "Paused")
+    assert "pods are of an old revision" in found.message
+
+
+def test_a_normal_creation_warns_of_nothing_and_no_event_is_empty() -> None:
+    database = new_database()
+    before, news = RedisStatus(), []
+    for _ in range(40):
+        observed = replace(database.observe(), formed=before.binding is not None)
+        advised = plan(WANTED, observed, database.world.now)
+        context = Context(previous=before, generation=1, now="2030-01-01T00:00:00Z", binding="c")
+        after = status(WANTED, observed, advised, context)
+        news += announcements(before, after)
+        before = after
+        for stage in advised.stages:
+            for action in stage:
+                list(database.execute(action))
+        database.advance(0.25)
+    assert before.phase is Phase.READY
+    assert [n for n in news if n.warning] == []
+    assert all(n.reason and n.message for n in news), news
+    assert {n.reason for n in news} >= {"Reconciled", "AllSlotsServed"}

@@ -21,8 +21,10 @@ from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
 from redis_operator.operator.spellings import Spellings
 from redis_operator.planning.actions import Failover, Meet, ResizePod
+from redis_operator.planning.advice import Plan
 from redis_operator.planning.counting import Census, after_look
 from redis_operator.planning.observed import (
+    Attempt,
     Election,
     Introduction,
     Moving,
@@ -30,6 +32,7 @@ from redis_operator.planning.observed import (
     Observed,
     PeerFlag,
 )
+from redis_operator.planning.repeats import after_attempt, essence
 from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memories"]
@@ -50,6 +53,7 @@ class Memories:
         self._stiff: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
         self.spellings = Spellings()
+        self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
 
     def of(
@@ -71,6 +75,7 @@ class Memories:
             counted_at=self._censuses.get(key, Census()).at,
             stiff=self._stiff.get(key, frozenset()),
             introductions=self._introductions.get(key, ()),
+            attempts=self._attempts[key][1] if key in self._attempts else (),
         )
 
     def follow(self, key: Key, redis: Redis, facts: Facts) -> None:
@@ -81,6 +86,14 @@ class Memories:
         """Return the last spec of this very object that could be followed, if one was seen."""
         known = self._followed_specs.get(key)
         return known if known is not None and known[0].metadata.uid == uid else None
+
+    def attempted(self, key: Key, observed: Observed, plan: Plan) -> None:
+        """Remember that a plan was carried out, as long as nothing that is observed changes."""
+        now = essence(observed)
+        seen, attempts = self._attempts.get(key, (now, ()))
+        if seen != now:
+            attempts = ()
+        self._attempts[key] = (now, after_attempt(attempts, plan, self._clock()))
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
         """Remember what this look and its steps taught."""
@@ -126,6 +139,7 @@ class Memories:
         self._followed_specs.pop(key, None)
         for memory in (self._elections, self._histories, self._censuses, self._stiff):
             memory.pop(key, None)
+        self._attempts.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
         """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""

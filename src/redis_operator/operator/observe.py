@@ -27,6 +27,7 @@ from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.world import World
 from redis_operator.planning.observed import (
+    Attempt,
     Election,
     Evidence,
     Introduction,
@@ -68,6 +69,7 @@ class Memory(Struct, frozen=True):
     counted_at: float = 0.0
     stiff: frozenset[str] = frozenset()
     introductions: tuple[Introduction, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
 
 
 class Request(Struct, frozen=True):
@@ -143,6 +145,7 @@ class Observer:
             can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),
             stiff=request.memory.stiff,
             introductions=request.memory.introductions,
+            attempts=request.memory.attempts,
             formed=request.memory.formed,
         )
 

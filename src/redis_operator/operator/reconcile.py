@@ -195,6 +195,7 @@ class Reconciler(Struct, frozen=True):
                 if before.plan != told.plan:  # else what failed last time would be untold and told
                     told = await self.reporter.report(raw, told, before)
             outcomes = await self._carry_out(raw, redis, request, advice, login)
+            self.memories.attempted(key, observed, advice)
             self.memories.learn(key, observed, outcomes)
             if not redis.spec.paused and refusal is None and hindrance is None:
                 facts = await self.children.accept(
@@ -236,8 +237,8 @@ class Reconciler(Struct, frozen=True):
         for outcome in outcomes:
             if not outcome.done:
                 _LOG.info("not done", extra=fields(action=outcome.action, why=outcome.error))
-        if advice.rule != "label":
-            self.reporter.tell(raw, advice.rule.title().replace("_", ""), advice.why)
+        if advice.event and any(outcome.done for outcome in outcomes):
+            self.reporter.tell(raw, advice.rule, advice.event, advice.why)
         return outcomes
 
     def _is_superseded(self, key: Key, redis: Redis) -> bool:

@@ -72,10 +72,10 @@ class Reporter:
         text = f"the operator lacks a right and goes on as soon as it has it: {error}"
         self._recorder.warning(Regarding.of(REDISES, raw), "Forbidden", text)
 
-    def tell(self, raw: Manifest, reason: str, message: str) -> None:
-        """Tell one thing that is no condition: a step that was taken."""
+    def tell(self, raw: Manifest, rule: str, reason: str, message: str) -> None:
+        """Report one thing that is not a condition: steps of a rule that were taken."""
         if self._plans is not None:
-            self._plans.labels(reason).inc()
+            self._plans.labels(rule).inc()
         self._recorder.normal(Regarding.of(REDISES, raw), reason, message)
 
 

@@ -68,7 +68,6 @@ class Phase(Enum):
     SCALING = "Scaling"
     UPDATING = "Updating"
     HIBERNATED = "Hibernated"
-    PAUSED = "Paused"
 
 
 class Loss(Struct, frozen=True):
@@ -95,6 +94,10 @@ class Plan(Struct, frozen=True):
     final: bool = False  # with no steps: no later rule may speak
     urgent: bool = False  # clients wait for it: it is told of while it is done, not before
     again_after: float | None = None  # look again after so many seconds though nothing changes
+    held: str = ""  # why nothing is done though something is to be done: the spec says so
+    stalled: str = ""  # why these steps are not repeated for now: they had no effect
+    event: str = ""  # the reason of the event that tells of its steps
+    routine: bool = False  # part of whatever change is going on, not a repair of its own
     count_on: tuple[str, ...] = ()  # pods whose stray keys must be counted at the next look
 
     @property

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..redis.slots import NO_SLOTS, SlotSet
 
 __all__ = [
+    "Attempt",
     "Counted",
     "Election",
     "Evidence",
@@ -328,6 +329,14 @@ class Spelling(Struct, frozen=True, order=True):
     answer: str
 
 
+class Attempt(Struct, frozen=True):
+    """Steps that were carried out, and how often in a row with nothing changed by them."""
+
+    steps: tuple[object, ...]
+    times: int
+    at: float  # the last time
+
+
 class Moving(Struct, frozen=True):
     """A slot move this very process is carrying out now."""
 
@@ -352,6 +361,7 @@ class Observed(Struct, frozen=True):
     can_resize: bool = False  # the cluster changes resources of pods that run
     stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
     spellings: frozenset[Spelling] = frozenset()
+    attempts: tuple[Attempt, ...] = ()  # steps since anything observed last changed
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

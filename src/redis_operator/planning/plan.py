@@ -8,7 +8,8 @@ from .actions import DeletePod, LabelRole
 from .advice import Loss, Phase, Plan, Wanted
 from .invariants import breaches
 from .observed import Observed
-from .rules import COMPANIONS, RULES
+from .repeats import held_back
+from .rules import COMPANIONS, RULES, Kind
 from .rules.roll import outdated
 from .situation import Situation
 
@@ -20,26 +21,38 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
 
     Total and pure: any observed state yields a plan, or none with its reasons. A rule that only
     has reasons does not silence the rules after it unless it says so (`final`); what may not
-    happen meanwhile, those rules see for themselves. Harmless bookkeeping rides along.
+    happen meanwhile, those rules see for themselves. Neither does one whose plan is refused, or
+    held back because it has no effect. Harmless bookkeeping rides along.
     """
     situation = Situation(wanted, observed, now)
     said: list[Plan] = []
-    for rule in RULES:
-        advice = rule(situation)
+    for row in RULES:
+        advice = row.rule(situation)
         if advice is None:
             continue
+        advice = replace(advice, rule=row.name, event=row.event, routine=row.kind is Kind.UPKEEP)
+        advice = held_back(_guarded(situation, advice), observed, now)
         said.append(advice)
         if advice.stages or advice.final:
             break
-    return _with_companions(situation, _guarded(situation, _in_context(situation, _merge(said))))
+    chosen = _in_context(situation, _merge(said))
+    if wanted.paused:
+        return _paused(chosen)
+    return _with_companions(situation, chosen)
 
 
-_ROUTINE = frozenset({"connect", "follow", "forget", "rest"})
+def _paused(chosen: Plan) -> Plan:
+    """Hold back what would be done; what is the matter is reported all the same."""
+    if not chosen.stages and chosen.phase is Phase.READY:
+        return chosen
+    would = f" This would be done: {chosen.why}" if chosen.stages else ""
+    held = f"spec.paused is set: the operator reports and changes nothing.{would}"
+    return replace(chosen, stages=(), why="", held=held, count_on=())
 
 
 def _in_context(situation: Situation, chosen: Plan) -> Plan:
     """Pods that come and go because of a change are part of the change, not an ailment."""
-    if chosen.phase is not Phase.HEALING or chosen.rule not in _ROUTINE or chosen.losses:
+    if chosen.phase is not Phase.HEALING or not chosen.routine or chosen.losses:
         return chosen
     if situation.observed.formed and not situation.all_owned:
         return chosen  # a slot that is not served is an outage, whatever else is going on
@@ -55,12 +68,12 @@ def _in_context(situation: Situation, chosen: Plan) -> Plan:
 
 
 def _guarded(situation: Situation, chosen: Plan) -> Plan:
-    """Refuse a plan that would break an invariant: a bug of ours, told in words, does nothing."""
+    """Refuse a plan that would break an invariant: it is reported, and the rules after it go on."""
     reasons = breaches(situation, chosen)
     if not reasons:
         return chosen
     told = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)
-    return replace(chosen, stages=(), blocked=chosen.blocked + told)
+    return replace(chosen, stages=(), blocked=chosen.blocked + told, final=False)
 
 
 def _merge(said: list[Plan]) -> Plan:
@@ -81,6 +94,7 @@ def _merge(said: list[Plan]) -> Plan:
         losses=tuple(losses),
         phase=last.phase if last.stages else phase,
         again_after=min(spans) if spans else None,
+        stalled="; ".join(advice.stalled for advice in said if advice.stalled),
         count_on=tuple(dict.fromkeys(pod for advice in said for pod in advice.count_on)),
     )
 

@@ -196,7 +196,7 @@ class Situation:
     @cached_property
     def voters(self) -> tuple[Seen, ...]:
         """Seen primaries that own slots: the only ones whose vote and view count."""
-        return tuple(node for node in self.seen if node.id in self.owned and node.is_primary)
+        return tuple(n for n in self.by_id.values() if n.id in self.owned and n.is_primary)
 
     @property
     def quorum(self) -> int:

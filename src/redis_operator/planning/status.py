@@ -26,10 +26,12 @@ from ..api.redis import (
 )
 from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from . import advice
+from .actions import ConfigSet
 from .advice import Plan, Wanted
 from .ailments import Ailment, ailments
 from .losses import explain, recorded
 from .observed import Node, Observed, Seen
+from .rules.configure import configure
 from .situation import Situation
 
 __all__ = ["Announcement", "Context", "announcements", "refused", "status"]
@@ -37,6 +39,8 @@ __all__ = ["Announcement", "Context", "announcements", "refused", "status"]
 _MIB = 1024 * 1024
 _LONGEST = 2000  # characters of one sentence
 _MOST_LINES = 50
+_CHANGING = (advice.Phase.CREATING, advice.Phase.SCALING, advice.Phase.UPDATING)
+_WISHED = frozenset({"Hibernated", "Paused", "Applying"})  # as the spec asks: nothing is wrong
 _PHASES = {
     advice.Phase.READY: Phase.READY,
     advice.Phase.CREATING: Phase.CREATING,
@@ -44,7 +48,6 @@ _PHASES = {
     advice.Phase.SCALING: Phase.SCALING,
     advice.Phase.UPDATING: Phase.UPDATING,
     advice.Phase.HIBERNATED: Phase.HIBERNATED,
-    advice.Phase.PAUSED: Phase.READY,
 }
 
 
@@ -77,7 +80,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     available = _available(observed, covered, plan)
     degraded = _degraded(situation, plan, context, ALL_SLOTS - covered)
     progressing = _progressing(plan)
-    applied = _config_applied(plan, context)
+    applied = _config_applied(situation, plan, context)
     ready = _ready(available, degraded, progressing, plan)
     if ready.status == "True":
         ready = _with_companions(situation, ready)
@@ -124,21 +127,16 @@ def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStat
 
 
 def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement, ...]:
-    """Return what to tell people: conditions whose status or reason changed."""
+    """Return what to report as events: conditions whose status or reason changed, each once."""
     was = {c.type: (c.status, c.reason) for c in before.conditions}
-    found = []
-    for condition in after.conditions:
-        if was.get(condition.type, ("", "")) == (condition.status, condition.reason):
-            continue
-        if condition.reason == "DataLost":
-            continue  # reported once, with its slots, below
-        good = condition.status == ("False" if condition.type == "Degraded" else "True")
-        if condition.type not in was and condition.type in ("Degraded", "ConfigApplied") and good:
-            continue  # a database that begins well is no news
-        if condition.type in ("Progressing", "Available") and not good and not before.binding:
-            continue  # nor is one that is not there yet
-        quiet = good or condition.type == "Progressing"
-        found.append(Announcement(not quiet, condition.reason, condition.message))
+    others = {c.reason for c in after.conditions if c.type != "Ready"}
+    found = [
+        _announcement(condition)
+        for condition in after.conditions
+        if was.get(condition.type, ("", "")) != (condition.status, condition.reason)
+        and not (condition.type == "Ready" and condition.reason in others)  # it only repeats one
+        and _is_news(condition, before, was)
+    ]
     loss, known = after.last_data_loss, before.last_data_loss
     if loss is not None and (
         known is None or (loss.time, loss.action) != (known.time, known.action)
@@ -151,7 +149,31 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
         if old and shard.primary and old != shard.primary:
             text = f"{shard.primary} is the primary of {shard.name} now, before it was {old}"
             found.append(Announcement(warning=False, reason="PrimaryChanged", message=text))
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
+
+
+def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str, str]]) -> bool:
+    if condition.reason == "DataLost":
+        return False  # reported with its slots
+    if condition.type in ("Degraded", "ConfigApplied") and condition.type not in was:
+        return not _is_good(condition) and condition.reason != "Applying"
+    if condition.type in ("Available", "Progressing") and not _is_good(condition):
+        return before.binding is not None  # until it was whole once it is simply being created
+    return True
+
+
+def _is_good(condition: Condition) -> bool:
+    return condition.status == ("False" if condition.type == "Degraded" else "True")
+
+
+def _announcement(condition: Condition) -> Announcement:
+    """Return the event of a condition: a warning only when something is wrong."""
+    wished = condition.type == "Progressing" or condition.reason in _WISHED
+    return Announcement(
+        warning=not _is_good(condition) and not wished,
+        reason=condition.reason,
+        message=condition.message or f"{condition.type} is {condition.status}",
+    )
 
 
 def _shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
@@ -243,7 +265,7 @@ def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
     missing = ALL_SLOTS - covered
     if not missing:
         return Condition(
-            type="Available", status="True", reason="Serving", message="every slot is served"
+            type="Available", status="True", reason="AllSlotsServed", message="every slot is served"
         )
     reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
     text = f"slots {missing} are not served" if observed.formed else "it is not formed yet"
@@ -254,30 +276,33 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
     if plan.losses:
         text = explain(situation.wanted, plan)
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
+    if plan.stalled:
+        return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}" for node in situation.unreachable
     ]
     formed = situation.observed.formed
-    # What a change waits for is told as progress; it is no ailment by itself.
-    changing = plan.phase in (advice.Phase.SCALING, advice.Phase.UPDATING)
+    # What a change waits for is reported as progress: nothing is wrong by itself.
+    changing = plan.phase in _CHANGING
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
     found = ailments(situation, _told_reason(context))
     if context.hindrance is not None:
         found = (context.hindrance, *found)
-    if found and (context.hindrance or plan.phase is not advice.Phase.PAUSED):
+    if found:
         text = "; ".join(dict.fromkeys([*(ailment.message for ailment in found), *reasons]))
         return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
-    if reasons and formed and plan.phase is not advice.Phase.PAUSED:
+    if reasons and formed:
         kind = "Unreachable" if silent else "Blocked" if waits else "StepFailed"
         text = "; ".join(dict.fromkeys(reasons))
         return Condition(type="Degraded", status="True", reason=kind, message=text)
     if formed and plan.phase is advice.Phase.HEALING:
-        return Condition(type="Degraded", status="True", reason="Healing", message=plan.why)
+        text = plan.why or plan.held or "a repair is under way"
+        return Condition(type="Degraded", status="True", reason="Healing", message=text)
     if formed and missing and plan.phase is not advice.Phase.HIBERNATED:
         text = f"slots {missing} are not served"
         return Condition(type="Degraded", status="True", reason="NotServing", message=text)
-    return Condition(type="Degraded", status="False", reason="AsExpected", message="")
+    return Condition(type="Degraded", status="False", reason="Healthy", message="")
 
 
 def _told_reason(context: Context) -> str:
@@ -289,25 +314,24 @@ def _seconds(moment: str) -> float:
 
 
 def _progressing(plan: Plan) -> Condition:
-    busy = bool(plan.stages) or plan.phase not in (
-        advice.Phase.READY,
-        advice.Phase.HIBERNATED,
-        advice.Phase.PAUSED,
-    )
-    if not busy:
-        return Condition(type="Progressing", status="False", reason="AsWanted", message="")
+    if plan.held:
+        return Condition(type="Progressing", status="False", reason="Paused", message=plan.held)
+    if not plan.stages and plan.phase in (advice.Phase.READY, advice.Phase.HIBERNATED):
+        return Condition(type="Progressing", status="False", reason="Reconciled", message="")
     text = plan.why or "; ".join(plan.blocked)
     return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
 
 
-def _config_applied(plan: Plan, context: Context) -> Condition:
-    if plan.rule == "configure" and context.failures:
+def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condition:
+    """Judge the settings themselves: another rule may have the turn."""
+    open_ = configure(situation)
+    if open_ is None:
+        return Condition(type="ConfigApplied", status="True", reason="Applied", message="")
+    if context.failures and any(isinstance(step, ConfigSet) for step in plan.steps):
         text = "; ".join(dict.fromkeys(context.failures))
         return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
-    if plan.rule == "configure":
-        text = plan.why or "; ".join(plan.blocked)
-        return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)
-    return Condition(type="ConfigApplied", status="True", reason="Applied", message="")
+    text = open_.why or "; ".join(open_.blocked)
+    return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)
 
 
 def _ready(
@@ -316,11 +340,11 @@ def _ready(
     if plan.phase is advice.Phase.HIBERNATED:
         return Condition(type="Ready", status="False", reason="Hibernated", message=plan.why)
     for condition, bad in ((available, "False"), (degraded, "True"), (progressing, "True")):
-        if condition.status == bad:
+        if condition.status == bad or condition.reason == "Paused":
             return Condition(
                 type="Ready", status="False", reason=condition.reason, message=condition.message
             )
-    return Condition(type="Ready", status="True", reason="AsWanted", message="")
+    return Condition(type="Ready", status="True", reason="Reconciled", message="")
 
 
 def _with_companions(situation: Situation, ready: Condition) -> Condition:
@@ -353,10 +377,14 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
 def _message(plan: Plan, context: Context, ready: Condition) -> str:
     if ready.status == "True":
         return ready.message
-    return plan.why or next(iter((*plan.blocked, *context.failures)), "") or ready.message
+    return (
+        plan.held or plan.why or next(iter((*plan.blocked, *context.failures)), "") or ready.message
+    )
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
+    if plan.held:
+        yield f"waiting: {plan.held}"
     if plan.stages:
         yield f"{plan.why} ({len(plan.steps)} steps)"
     for reason in plan.blocked:

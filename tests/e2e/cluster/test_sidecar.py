@@ -32,4 +32,4 @@ async def test_a_broken_sidecar_is_told_of_and_neither_stops_a_roll_nor_readines
     report = await application.verify()
     assert report.lost == (), report
     await cache.patch(pod={"sidecars": []})
-    await cache.wait_condition("Ready", "True", reason="AsWanted", seconds=120)
+    await cache.wait_condition("Ready", "True", reason="Reconciled", seconds=120)

@@ -36,7 +36,11 @@ def hand_over(
     for replica in ranked(situation, primary.id):
         if reasons or replica.id not in allowed:
             continue
-        reason = unsynced(replica, primary) or limitation(situation, replica, primary.id)
+        reason = (
+            unsynced(replica, primary)
+            or _of_another(situation, replica, primary)
+            or limitation(situation, replica, primary.id)
+        )
         if reason:
             reasons.append(reason)
             continue
@@ -60,3 +64,11 @@ def hand_over(
         phase=phase,
         again_after=1.0,
     )
+
+
+def _of_another(situation: Situation, replica: Seen, primary: Seen) -> str | None:
+    """Say whose data a replica holds, if not its primary's: it was told to follow that one late."""
+    for other in situation.voters:
+        if other.id != primary.id and other.replication.id == replica.replication.id:
+            return f"{replica.pod.name} still holds the data of {other.pod.name}"
+    return None

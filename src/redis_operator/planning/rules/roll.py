@@ -170,7 +170,7 @@ def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
         )
     if primary.id not in situation.owned and not primary.keys:
         return _replace(situation, [primary], f"{count}; {primary.pod.name} owns nothing yet")
-    if situation.wanted.replicas and situation.replicas_of(primary.id):
+    if situation.replicas_of(primary.id):
         return hand_over(
             situation,
             primary,

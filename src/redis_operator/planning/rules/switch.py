@@ -77,7 +77,7 @@ def spread(situation: Situation) -> Plan | None:
     last = max((*moments, *(node.started_at for node in situation.seen)), default=0.0)
     if situation.now - last < SPREAD_SECONDS:
         return None
-    zones = Counter({node.pod.zone: 0 for node in situation.seen if node.pod.zone})
+    zones = Counter({node.pod.zone: 0 for node in situation.seen if _may_lead(node)})
     zones.update(node.pod.zone for node in situation.voters if node.pod.zone)
     for node in situation.voters:
         target = _emptier_zone(situation, node, zones)
@@ -90,13 +90,24 @@ def spread(situation: Situation) -> Plan | None:
             why=f"zone {node.pod.zone} has {zones[node.pod.zone]} primaries, "
             f"{target} has {zones[target]}",
             phase=Phase.UPDATING,
-            among=[r for r in situation.replicas_of(node.id) if r.pod.zone == target],
+            among=[
+                r for r in situation.replicas_of(node.id) if r.pod.zone == target and _may_lead(r)
+            ],
         )
         return advice if advice.stages else None
     return None
 
 
+def _may_lead(node: Seen) -> bool:
+    """Whether a primary would be left where this server is: its node is not being drained."""
+    return bool(node.pod.zone) and not node.pod.draining and not node.pod.deleting
+
+
 def _emptier_zone(situation: Situation, node: Seen, zones: Counter[str]) -> str | None:
-    near = {r.pod.zone for r in situation.replicas_of(node.id) if r.pod.shard == node.pod.shard}
-    better = [zone for zone in near if zone and zones[node.pod.zone] - zones[zone] >= 2]
+    near = {
+        r.pod.zone
+        for r in situation.replicas_of(node.id)
+        if r.pod.shard == node.pod.shard and _may_lead(r)
+    }
+    better = [zone for zone in near if zones[node.pod.zone] - zones[zone] >= 2]
     return min(better, key=lambda zone: (zones[zone], zone), default=None)

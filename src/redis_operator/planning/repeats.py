@@ -1,0 +1,91 @@
+"""Steps that are carried out again and again and change nothing. Pure.
+
+The same steps carried out five times with nothing changed in what is observed are not repeated at
+once: they are reported as having no effect, and tried again after ever longer pauses.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .actions import Action, AssignSlots, DeletePod, Failover, LabelPod, LabelRole
+from .advice import Plan
+from .observed import Attempt, Node, NotWeighed, Observed, Replication, Seen
+
+__all__ = ["Attempt", "after_attempt", "essence", "held_back"]
+
+_TIMES = 5
+_LONGEST = 300.0
+_LONGEST_URGENT = 4.0
+
+
+def held_back(plan: Plan, observed: Observed, now: float) -> Plan:
+    """Return the plan, or, while it would only be repeated in vain, the reason to wait."""
+    steps = _signature(plan)
+    attempt = next((a for a in observed.attempts if a.steps == steps), None)
+    if attempt is None or attempt.times < _TIMES or not plan.stages:
+        return plan
+    longest = _LONGEST_URGENT if plan.urgent else _LONGEST
+    pause = min(longest, 2.0 ** (attempt.times - _TIMES))
+    left = min(pause, attempt.at + pause - now)  # a clock that was set back adds nothing
+    reason = (
+        f"{plan.why}: carried out {_TIMES} times and more with no effect; "
+        "it is tried again less and less often"
+    )
+    if left <= 0:
+        return replace(plan, stalled=reason)
+    return replace(
+        plan, stages=(), blocked=(*plan.blocked, reason), stalled=reason, again_after=left
+    )
+
+
+def after_attempt(before: tuple[Attempt, ...], plan: Plan, now: float) -> tuple[Attempt, ...]:
+    """Return what is remembered after a plan was carried out, while nothing observed changes."""
+    steps = _signature(plan)
+    if not steps:
+        return before
+    times = next((a.times for a in before if a.steps == steps), 0)
+    others = tuple(a for a in before if a.steps != steps)
+    return (*others, Attempt(steps=steps, times=times + 1, at=now))
+
+
+def _signature(plan: Plan) -> tuple[Action, ...]:
+    """The steps but for what differs each time though they are the same; labels ride along."""
+    return tuple(_plain(s) for s in plan.steps if not isinstance(s, LabelRole | LabelPod))
+
+
+def _plain(step: Action) -> Action:
+    if isinstance(step, Failover):
+        return replace(step, min_offset=0)
+    if isinstance(step, AssignSlots):
+        return replace(step, expect_keys=0)
+    if isinstance(step, DeletePod):
+        return replace(step, why="")
+    return step
+
+
+def essence(observed: Observed) -> Observed:
+    """What is observed but for what moves all the time: two that are equal show no progress."""
+    return replace(
+        observed,
+        nodes=tuple(_essence(node) for node in observed.nodes),
+        elections=(),
+        introductions=(),
+        histories=(),
+        counted_at=None,
+        attempts=(),
+    )
+
+
+def _essence(node: Node) -> Node:
+    if not isinstance(node, Seen):
+        return replace(node, error="", since=0.0)
+    link = node.replication
+    return replace(
+        node,
+        peers=tuple(sorted(node.peers, key=lambda peer: peer.id)),
+        replication=Replication(link.id, link.id2, 0, link.link_up, link.syncing),
+        keys=0,
+        used_memory=0,
+        weighed=NotWeighed(),
+    )

@@ -1,0 +1,178 @@
+"""No plan starves the rules after it, goes on without effect, or undoes what another one did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from planning.situations import WANTED, assert_serves_all, whole_database
+from redis_operator.api.redis import RedisStatus
+from redis_operator.planning.actions import DeletePod, Failover, LabelRole, ResetEmptyNode, at
+from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.observed import Observed, PodPhase
+from redis_operator.planning.plan import plan
+from redis_operator.planning.repeats import Attempt, after_attempt
+from redis_operator.planning.status import Context, announcements, status
+from redis_operator.testing.cluster.database import SimulatedDatabase
+
+rows = import_module("redis_operator.planning.plan")
+LATER = 1e6
+SPREAD = replace(WANTED, spread_primaries=True)
+
+
+def _flagged(observed: Observed, name: str, flags: dict[str, Any]) -> Observed:
+    nodes = tuple(
+        replace(n, pod=replace(n.pod, **flags)) if n.pod.name == name else n for n in observed.nodes
+    )
+    return replace(observed, nodes=nodes)
+
+
+FLAGS: dict[str, dict[str, Any]] = {
+    "cordoned": {"draining": True},
+    "unlabelled": {"role_label": ""},
+    "not ready": {"ready": False},
+    "pending": {"phase": PodPhase.PENDING, "waiting": "Unschedulable: no node fits"},
+    "being deleted": {"deleting": True},
+    "killed for memory": {"killed_for_memory_at": 1.0, "restarts": 9},
+    "without a zone": {"zone": ""},
+}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("pod", ["db-0-0", "db-0-1"])
+def test_ten_minutes_at_rest_see_one_planned_failover_a_shard_at_most(flag: str, pod: str) -> None:
+    """CL-34: a cordoned node must not send primaries there and back."""
+    database = whole_database(SPREAD)
+    failovers: Counter[str] = Counter()
+    for _ in range(120):
+        observed = _flagged(database.observe(), pod, FLAGS[flag])
+        advice = plan(SPREAD, observed, database.world.now)
+        for step in advice.steps:
+            if isinstance(step, Failover):
+                failovers[step.node.pod.rsplit("-", 1)[0]] += 1
+            if isinstance(step, Failover | LabelRole):
+                list(database.execute(step))
+        assert not any("this is a bug" in reason for reason in advice.blocked), advice
+        database.advance(5.0)
+    assert all(times <= 1 for times in failovers.values()), failovers
+
+
+def test_one_node_cordoned_for_ten_minutes_sees_no_primary_go_and_come_back() -> None:
+    """CL-34"""
+    database = whole_database(SPREAD)
+    failovers: Counter[str] = Counter()
+    for _ in range(120):
+        observed = database.observe()
+        for name in [n.pod.name for n in observed.nodes if n.pod.node == "node-0"]:
+            observed = _flagged(observed, name, {"draining": True})
+        advice = plan(SPREAD, observed, database.world.now)
+        for step in advice.steps:
+            if isinstance(step, Failover):
+                failovers[step.node.pod.rsplit("-", 1)[0]] += 1
+                list(database.execute(step))
+        database.advance(5.0)
+    assert sum(failovers.values()) > 0
+    assert all(times == 1 for times in failovers.values()), failovers
+
+
+def test_no_replicas_and_a_new_template_in_one_edit_converge() -> None:
+    """CL-35"""
+    database = whole_database()
+    database.apply_spec(replace(WANTED, replicas=0), revision="2")
+    for _ in range(120):
+        advice = database.plan()
+        assert not any("this is a bug" in reason for reason in advice.blocked), advice
+        for stage in advice.stages:
+            for step in stage:
+                list(database.execute(step))
+        database.advance(0.5)
+    assert database.plan().settled
+    assert {pod.revision for pod in database.pods} == {"2"}
+    assert sorted(pod.name for pod in database.pods) == ["db-0-0", "db-1-0", "db-2-0"]
+    assert_serves_all(database)
+
+
+def test_a_refused_plan_leaves_the_turn_to_the_rules_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one rule gets wrong must not keep the others from their work."""
+    database = whole_database()
+    node = database.observe().seen[0]
+    wrong = Plan(
+        rule="twins",
+        why="wrong",
+        stages=((ResetEmptyNode(node=at(node)),),),
+        phase=Phase.HEALING,
+    )
+    changed = [replace(r, rule=lambda _: wrong) if r.name == "twins" else r for r in rows.RULES]
+    monkeypatch.setattr(rows, "RULES", tuple(changed))
+    database.apply_spec(WANTED, revision="2")
+    advice = database.plan()
+    assert [type(step) for step in advice.steps] == [DeletePod]
+    assert any("this is a bug" in reason and "twins" in reason for reason in advice.blocked)
+
+
+def _outdated() -> SimulatedDatabase:
+    database = whole_database()
+    database.apply_spec(WANTED, revision="2")
+    return database
+
+
+def test_steps_without_effect_are_blocked_after_five_times_and_tried_ever_more_rarely() -> None:
+    database = _outdated()
+    observed = database.observe()
+    attempts: tuple[Attempt, ...] = ()
+    tried: list[float] = []
+    for now in range(600):
+        advice = plan(WANTED, replace(observed, attempts=attempts), LATER + now)
+        assert advice.phase is Phase.UPDATING
+        if advice.stages:
+            tried.append(now)
+            attempts = after_attempt(attempts, advice, LATER + now)
+        else:
+            assert "no effect" in advice.stalled
+            assert advice.stalled in advice.blocked
+            assert advice.again_after is not None
+    gaps = [b - a for a, b in pairwise(tried)]
+    assert gaps[:4] == [1, 1, 1, 1]
+    assert gaps[4:] == sorted(gaps[4:])
+    assert gaps[-1] > 60
+    assert len(tried) < 15
+
+
+def test_other_steps_than_those_without_effect_are_not_held_back() -> None:
+    database = _outdated()
+    observed = database.observe()
+    attempts: tuple[Attempt, ...] = ()
+    for now in range(5):
+        advice = plan(WANTED, replace(observed, attempts=attempts), LATER + now)
+        attempts = after_attempt(attempts, advice, LATER + now)
+    wanted = replace(WANTED, replicas=2)
+    advice = plan(wanted, replace(observed, attempts=attempts), LATER + 5)
+    assert advice.rule == "pods"
+    assert advice.stages
+    assert not advice.stalled
+
+
+def test_a_plan_without_effect_is_announced_once() -> None:
+    database = _outdated()
+    observed = database.observe()
+    attempts: tuple[Attempt, ...] = ()
+    for now in range(5):
+        advice = plan(WANTED, replace(observed, attempts=attempts), LATER + now)
+        attempts = after_attempt(attempts, advice, LATER + now)
+    before, reasons = RedisStatus(), []
+    for now in (4.2, 4.5, 4.8):
+        advice = plan(WANTED, replace(observed, attempts=attempts), LATER + now)
+        context = Context(previous=before, generation=1, now="2030-01-01T00:00:00Z", binding="c")
+        after = status(WANTED, observed, advice, context)
+        reasons += [n.reason for n in announcements(before, after) if n.warning]
+        before = after
+    assert reasons.count("NoEffect") == 1
+    degraded = next(c for c in before.conditions if c.type == "Degraded")
+    assert (degraded.status, degraded.reason) == ("True", "NoEffect")
