@@ -14,6 +14,7 @@ from redis_operator.api.validation import load
 from redis_operator.api.version import find_version
 from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.manifests.users import USERS
 from redis_operator.redis.versions import parse_version
 
 ROOT = Path(__file__).parent.parent
@@ -59,12 +60,12 @@ def facts_of(redis: Redis) -> Facts:
     version = parse_version(entry.engine.value, entry.version)
     if version is None:
         raise SystemExit(f"{entry.version} is no version")
-    words = {name: f"the-{name}-password" for name in Passwords.__struct_fields__}
+    words = {user: f"the-{user}-password" for user in USERS}
     return Facts(
         version=version,
         image=entry.image,
         exporter_image=entry.exporter_image,
-        passwords=Passwords(**words),
+        passwords=msgspec.convert(words, Passwords),
         operator_namespace="redis-operator",
     )
 

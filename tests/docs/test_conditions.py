@@ -14,7 +14,9 @@ SOURCE = ROOT / "src" / "redis_operator"
 TOLD_BY = (
     "planning/status.py",
     "planning/ailments.py",
+    "operator/passwords.py",
     "operator/reconcile.py",
+    "operator/rotation.py",
     "operator/report.py",
     "runtime/manager.py",
 )

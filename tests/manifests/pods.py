@@ -27,7 +27,7 @@ from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_operator.testing.loopback import free_host
 from redis_operator.testing.servers import EngineBinary
 
-PASSWORDS = Passwords("app-pw", "operator-pw", "replication-pw", "exporter-pw")
+PASSWORDS = Passwords("app-pw", "operator-pw", "replication-pw", "exporter-pw", "admin-pw")
 OPERATOR = Credentials("operator", "operator-pw")
 T = TypeVar("T")
 EARLY = SlotSet.span(0, 16382)

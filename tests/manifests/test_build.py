@@ -25,7 +25,9 @@ from redis_operator.redis.config import parse
 from redis_operator.redis.versions import Version
 
 V91, V81, R62 = Version("valkey", 9, 1), Version("valkey", 8, 1), Version("redis", 6, 2)
-PASSWORDS = Passwords("canary-app", "canary-operator", "canary-replication", "canary-exporter")
+PASSWORDS = Passwords(
+    "canary-app", "canary-operator", "canary-replication", "canary-exporter", "canary-admin"
+)
 FACTS = Facts(version=V91, image="valkey:9.1", passwords=PASSWORDS, exporter_image="exporter:1")
 
 
@@ -52,9 +54,11 @@ def test_a_cluster_of_three_has_what_people_were_promised() -> None:
         "ServiceAccount/cache",
         "Role/cache",
         "RoleBinding/cache",
-        "Secret/cache-auth",
+        "Secret/cache-recovery",
         "Secret/cache-users",
+        "Secret/cache-admin",
         "Secret/cache-conn",
+        "Secret/cache-auth",
         "ConfigMap/cache-config",
         "Service/cache-nodes",
         "Service/cache",
@@ -144,15 +148,15 @@ def test_pods_do_not_see_the_operators_password() -> None:
     assert keys == {"valkey-9.1.acl", "replication.conf", "exporter"}
 
 
-def test_a_given_password_is_not_copied_into_a_secret_of_ours() -> None:
+def test_a_given_password_needs_no_secret_to_be_written_in() -> None:
     found = [
         o["metadata"]["name"] for o in by_kind(database(auth={"secretName": "mine"}), "Secret")
     ]
-    assert found == ["cache-users", "cache-conn"]
+    assert found == ["cache-recovery", "cache-users", "cache-admin", "cache-conn"]
 
 
 def test_the_connection_secret_has_the_service_binding_layout() -> None:
-    facts = msgspec.structs.replace(FACTS, passwords=Passwords("p@ss/w:rd", "b", "c", "d"))
+    facts = msgspec.structs.replace(FACTS, passwords=Passwords("p@ss/w:rd", "b", "c", "d", "e"))
     [secret] = [
         o for o in by_kind(database(), "Secret", facts) if o["metadata"]["name"] == "cache-conn"
     ]

@@ -17,7 +17,7 @@ PLAIN_TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
 LOCAL_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 """The name of an object in the same namespace; a slash is impossible."""
 RESERVED_ENDING: Final = (
-    r"-(nodes|primaries|replicas|ro|sentinel|stats|conn|auth|users|config|[0-9]+)$"
+    r"-(nodes|primaries|replicas|ro|sentinel|stats|conn|auth|users|admin|recovery|config|[0-9]+)$"
 )
 """Endings that names of our own objects have; a database of such a name could meet another's."""
 _DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"

@@ -3,22 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from msgspec import Struct, field
 
 from redis_operator.api.redis import Persistence
 from redis_operator.redis.versions import Version
 
-__all__ = ["Facts", "Passwords"]
+__all__ = ["Facts", "Passwords", "Rotation", "Stage"]
+
+
+class Stage(Enum):
+    """How far a change of passwords has come."""
+
+    ACCEPT = "accept"  # servers learn the new ones; everybody still uses the old ones
+    USE = "use"  # everybody is given the new ones; servers still accept the old ones
+
+
+class Rotation(Struct, frozen=True):
+    """Passwords that are being replaced: what servers accept beside those that are in use.
+
+    In the first stage these are the new ones, in the second the old ones.
+    """
+
+    stage: Stage
+    others: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Rotation({self.stage.value}, {sorted(self.others)})"
 
 
 class Passwords(Struct, frozen=True):
-    """One password for each user. Their text form hides them."""
+    """The password that each user is given now. Their text form hides them.
+
+    `serial` counts the changes, so that of two copies the newer one is known. `marked` is the
+    request for new ones that was last followed. `wished` is what the owner's Secret says of the
+    default user, when that is not in use yet. The exporter reads its password only when it starts:
+    the one before stays valid, as `exporter_before`.
+    """
 
     default: str
     operator: str
     replication: str
     exporter: str
+    admin: str
+    serial: int = 1
+    marked: str = ""
+    wished: str = ""
+    exporter_before: str = ""
+    rotation: Rotation | None = None
+
+    def accepted(self, user: str) -> tuple[str, ...]:
+        """Every password that servers accept of a user, the one in use first."""
+        found = [getattr(self, user)]
+        if self.rotation is not None and user in self.rotation.others:
+            found.append(self.rotation.others[user])
+        if user == "exporter" and self.exporter_before:
+            found.append(self.exporter_before)
+        return tuple(dict.fromkeys(found))
 
     def __repr__(self) -> str:
         return "Passwords(***)"

@@ -16,14 +16,17 @@ __all__ = [
     "IDENTITY_ANNOTATION",
     "INTENT_ANNOTATION",
     "MANAGER",
+    "NEW_PASSWORDS_ANNOTATION",
     "PERSISTENCE_ANNOTATION",
     "ROLE_LABEL",
+    "ROTATE_ANNOTATION",
     "SETTINGS_ANNOTATION",
     "SHAPE_ANNOTATION",
     "SHARD_LABEL",
     "SPEC_ANNOTATION",
     "TEMPLATE_ANNOTATION",
     "Place",
+    "admin_secret",
     "auth_secret",
     "claim",
     "client_service",
@@ -34,6 +37,7 @@ __all__ = [
     "place_of",
     "pod",
     "primaries_service",
+    "recovery_secret",
     "replicas_service",
     "selector",
     "shard",
@@ -56,6 +60,8 @@ SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
 SPEC_ANNOTATION: Final = "redisoperator.dev/spec"
 PERSISTENCE_ANNOTATION: Final = "redisoperator.dev/persistence"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
+ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
+NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
 _POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
 
 
@@ -127,6 +133,16 @@ def auth_secret(name: str) -> str:
 def users_secret(name: str) -> str:
     """ACL files and the passwords of our own users."""
     return f"{name}-users"
+
+
+def recovery_secret(name: str) -> str:
+    """A second copy of all passwords, read when the users' Secret is lost or damaged."""
+    return f"{name}-recovery"
+
+
+def admin_secret(name: str) -> str:
+    """The password of the administrator of the data."""
+    return f"{name}-admin"
 
 
 def connection_secret(name: str) -> str:

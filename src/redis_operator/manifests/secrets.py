@@ -15,7 +15,16 @@ from redis_operator.api.redis import Engine, Redis
 from . import names
 from .facts import Facts
 from .objects import Object, encode_data, make
-from .users import EXPORTER, OPERATOR, REPLICATION, acl_file, acl_file_name, replication_file
+from .record import RECORD_KEY, record
+from .users import (
+    ADMIN,
+    EXPORTER,
+    OPERATOR,
+    REPLICATION,
+    acl_file,
+    acl_file_name,
+    replication_file,
+)
 
 __all__ = ["PASSWORD_KEY", "password_limitation", "secrets"]
 
@@ -42,13 +51,27 @@ def password_limitation(raw: bytes | None) -> str | None:
 
 
 def secrets(redis: Redis, facts: Facts) -> list[Object]:
-    """Every Secret of a database. A password that somebody else keeps is not copied to ours."""
-    found = [_users(redis, facts), _connection(redis, facts)]
+    """Every Secret of a database; the one for the default user unless its owner keeps it."""
+    name, passwords = redis.metadata.name, facts.passwords
+    kept = {RECORD_KEY: record(passwords)}
+    found = [
+        _secret(redis, names.recovery_secret(name), kept),
+        _users(redis, facts),
+        _secret(
+            redis,
+            names.admin_secret(name),
+            {"username": ADMIN, PASSWORD_KEY: passwords.admin},
+        ),
+        _connection(redis, facts),
+    ]
     if not redis.spec.auth.secret_name:
-        data = encode_data({"username": "default", PASSWORD_KEY: facts.passwords.default})
-        body = {"type": "Opaque", "data": data}
-        found.insert(0, make(redis, "Secret", names.auth_secret(redis.metadata.name), body))
+        values = {"username": "default", PASSWORD_KEY: passwords.wished or passwords.default}
+        found.append(_secret(redis, names.auth_secret(name), values))
     return found
+
+
+def _secret(redis: Redis, name: str, values: dict[str, str]) -> Object:
+    return make(redis, "Secret", name, {"type": "Opaque", "data": encode_data(values)})
 
 
 def _users(redis: Redis, facts: Facts) -> Object:
@@ -60,11 +83,11 @@ def _users(redis: Redis, facts: Facts) -> Object:
         EXPORTER: passwords.exporter,
         "exporter.json": msgspec.json.encode({address: passwords.exporter}).decode(),
         "replication.conf": replication_file(passwords),
+        RECORD_KEY: record(passwords),
     }
     for version in sorted({facts.version, *facts.running}):
         values[acl_file_name(version)] = acl_file(version, passwords)
-    body = {"type": "Opaque", "data": encode_data(values)}
-    return make(redis, "Secret", names.users_secret(redis.metadata.name), body)
+    return _secret(redis, names.users_secret(redis.metadata.name), values)
 
 
 def _connection(redis: Redis, facts: Facts) -> Object:

@@ -6,6 +6,7 @@
 | operator | the operator | look, form and heal the cluster, move slots; neither read nor write |
 | replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
+| admin | administrators of the data | everything that does not fight the operator |
 
 Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
 there are two dialects, and a server reads the one of its version.
@@ -14,13 +15,29 @@ there are two dialects, and a server reads the one of its version.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from redis_operator.redis.versions import Ability, Version, can
 
 from .facts import Passwords
 
-__all__ = ["EXPORTER", "OPERATOR", "REPLICATION", "acl_file", "acl_file_name", "replication_file"]
+__all__ = [
+    "ADMIN",
+    "DEFAULT",
+    "EXPORTER",
+    "OPERATOR",
+    "REPLICATION",
+    "USERS",
+    "acl_file",
+    "acl_file_name",
+    "password_hash",
+    "replication_file",
+    "rules_of",
+]
 
+DEFAULT = "default"
+ADMIN = "admin"
 OPERATOR = "operator"
 REPLICATION = "replication"
 EXPORTER = "exporter"
@@ -67,23 +84,39 @@ def _replication_rules(version: Version) -> str:
     return _REPLICATION
 
 
+def _admin_rules(version: Version) -> str:
+    return _default_rules(version)
+
+
 def acl_file_name(version: Version) -> str:
     """The file that servers of this version read: rules differ where commands do."""
     return f"{version.engine}-{version.major}.{version.minor}.acl"
 
 
+USERS: Final[Mapping[str, Callable[[Version], str]]] = {
+    DEFAULT: _default_rules,
+    OPERATOR: _operator_rules,
+    REPLICATION: _replication_rules,
+    EXPORTER: lambda _: _EXPORTER,
+    ADMIN: _admin_rules,
+}
+"""Every user that a server has, and what each may do there."""
+
+
+def password_hash(password: str) -> str:
+    """A password as servers keep it."""
+    return f"#{hashlib.sha256(password.encode()).hexdigest()}"
+
+
+def rules_of(user: str, version: Version, passwords: Passwords) -> str:
+    """Everything a server has to know of a user, also both passwords while they change."""
+    accepted = " ".join(map(password_hash, passwords.accepted(user)))
+    return f"on sanitize-payload {accepted} {USERS[user](version)}"
+
+
 def acl_file(version: Version, passwords: Passwords) -> str:
     """The users of a server. Passwords are hashed, so the file alone opens nothing."""
-    rows = (
-        ("default", passwords.default, _default_rules(version)),
-        (OPERATOR, passwords.operator, _operator_rules(version)),
-        (REPLICATION, passwords.replication, _replication_rules(version)),
-        (EXPORTER, passwords.exporter, _EXPORTER),
-    )
-    lines = [
-        f"user {name} on sanitize-payload #{hashlib.sha256(password.encode()).hexdigest()} {rules}"
-        for name, password, rules in rows
-    ]
+    lines = [f"user {name} {rules_of(name, version, passwords)}" for name in USERS]
     return "\n".join(lines) + "\n"
 
 

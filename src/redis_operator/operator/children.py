@@ -18,20 +18,12 @@ from redis_operator.api.version import RedisVersionSpec
 from redis_operator.kube.client import Client, Propagation
 from redis_operator.kube.errors import ApiError, Conflict, Invalid, NotFound
 from redis_operator.kube.meta import Key, Manifest, key_of
-from redis_operator.kube.objects import SECRETS, Secret
 from redis_operator.kube.scheme import Kind
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
 from redis_operator.manifests.config import proposed
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.operator.ownership import limitation
-from redis_operator.operator.passwords import (
-    PasswordError,
-    PasswordMemory,
-    complete,
-    generated,
-    read_password,
-)
 from redis_operator.operator.world import CHILD_KINDS, World
 from redis_operator.redis.versions import Version, parse_version
 from redis_operator.runtime.applier import Applier
@@ -57,44 +49,8 @@ class Children:
         self._client = client
         self._world = world
         self._applier = applier
-        self._memory = PasswordMemory()
+        self._uids: dict[Key, str] = {}
         self._applied: dict[str, set[tuple[Kind[Any], Key]]] = {}  # by the database's uid
-
-    async def passwords(self, redis: Redis) -> Passwords:
-        """Return the passwords of a database, made up if it is new. Raises `PasswordError`."""
-        meta = redis.metadata
-        key = (meta.namespace, redis.spec.auth.secret_name or names.auth_secret(meta.name))
-        known = self._memory.get(meta.uid)
-        own = await self._own_secret(redis, names.users_secret(meta.name))
-        if redis.spec.auth.secret_name:
-            default = await self._given_password(key)
-        else:
-            found = await self._own_secret(redis, key[1])
-            if found is not None:
-                default = read_password(found.data, secret=key[1])
-            else:
-                default = known.default if known is not None else generated()
-        passwords = complete(default, own.data if own is not None else None, known)
-        self._memory.keep(meta.uid, passwords)
-        return passwords
-
-    async def _own_secret(self, redis: Redis, name: str) -> Secret | None:
-        """Return a Secret of the database, also one whose label somebody removed."""
-        key = (redis.metadata.namespace, name)
-        found = self._world.secret(key) or await self._live(SECRETS, key)
-        if found is None or limitation(redis, found.metadata) is not None:
-            return None
-        return found
-
-    async def _given_password(self, key: Key) -> str:
-        try:
-            secret = await self._client.get(SECRETS, key, timeout=_TIMEOUT)
-        except NotFound as error:
-            raise PasswordError(
-                f"spec.auth.secretName: there is no Secret {key[1]} in namespace {key[0]}; create "
-                "it with a key `password`, or leave the field out to have one made"
-            ) from error
-        return read_password(secret.data, secret=key[1])
 
     def facts(self, redis: Redis, entry: RedisVersionSpec, passwords: Passwords) -> Facts:
         """Return what `manifests` needs to know besides the spec."""
@@ -224,6 +180,8 @@ class Children:
 
         Errors: `ChildError` that tells of every object that could not be brought in order.
         """
+        meta = redis.metadata
+        self._uids[meta.namespace, meta.name] = meta.uid
         wanted = build(redis, facts)
         problems = await self._ensure_all(redis, wanted)
         try:
@@ -231,6 +189,11 @@ class Children:
         except ApiError as error:
             problems.append(str(error))
         self._raise(problems)
+
+    async def ensure_secrets(self, redis: Redis, facts: Facts) -> None:
+        """Make the Secrets alone what they should be. Raises `ChildError`."""
+        wanted = [d for d in build(redis, facts) if d["kind"] == "Secret"]
+        self._raise(await self._ensure_all(redis, wanted))
 
     def _raise(self, problems: list[str]) -> None:
         if problems:
@@ -325,11 +288,12 @@ class Children:
                 except NotFound:
                     continue
 
-    def forget(self, uid: str) -> None:
-        """Forget a database that is gone."""
-        self._memory.forget(uid)
-        for kind, key in self._applied.pop(uid, ()):
-            self._applier.forget(kind, key)
+    def forget(self, key: Key) -> str:
+        """Forget a database that is gone; return its uid, if it was known."""
+        uid = self._uids.pop(key, "")
+        for kind, child in self._applied.pop(uid, ()):
+            self._applier.forget(kind, child)
+        return uid
 
 
 def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:

@@ -1,7 +1,12 @@
-"""The passwords of a database: read from its Secrets, made once when there are none.
+"""The passwords of a database: read from its Secrets, made once, changed without a gap.
 
-The users' Secret is ours; the default user's may be the owner's own. What was read is remembered,
-so that a Secret deleted by hand comes back as it was and no server is locked out. K-19
+The record in the users' Secret is the truth; a second copy of it is kept in another Secret, and
+what was read is remembered. So a Secret that somebody deletes or edits comes back as it was, and a
+database that runs is never given passwords that its servers do not know. K-19, IN-28
+
+A change goes in two stages, each written down before anything is done about it: first every server
+learns to accept the new password beside the old one, then everybody is given the new one, and only
+then servers forget the old one.
 """
 
 from __future__ import annotations
@@ -9,17 +14,40 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from redis_operator.manifests.facts import Passwords
+import msgspec
+from msgspec.structs import replace
+
+from redis_operator.manifests.facts import Passwords, Rotation, Stage
+from redis_operator.manifests.record import read_record
 from redis_operator.manifests.secrets import PASSWORD_KEY, password_limitation
 
-__all__ = ["PasswordError", "PasswordMemory", "complete", "generated", "read_password"]
+__all__ = [
+    "PasswordError",
+    "PasswordMemory",
+    "SecretLost",
+    "advanced",
+    "created",
+    "generated",
+    "newest",
+    "read_password",
+    "wished",
+]
 
 _BYTES = 24
-_KEYS = ("operator", "replication", "exporter")
+_OURS = ("operator", "replication", "exporter", "admin")
+_FIRST = ("operator", "replication", "exporter")  # users of a Secret that has no record yet
 
 
 class PasswordError(Exception):
     """A Secret cannot be used; the message names it, its key and what is wrong. IN-09"""
+
+    reason = "AuthSecret"
+
+
+class SecretLost(PasswordError):  # noqa: N818 - what happened
+    """The passwords of a database that runs are in no Secret any more."""
+
+    reason = "SecretLost"
 
 
 def generated() -> str:
@@ -36,18 +64,67 @@ def read_password(data: Mapping[str, bytes] | None, *, secret: str) -> str:
     return raw.decode()
 
 
-def complete(default: str, own: Mapping[str, bytes] | None, known: Passwords | None) -> Passwords:
-    """Return all passwords: as the users' Secret says, else as remembered, else new."""
-    found: dict[str, str] = {}
-    for user in _KEYS:
+def created(default: str, own: Mapping[str, bytes] | None = None, marked: str = "") -> Passwords:
+    """Return the first passwords of a database: as a Secret without a record says, else new."""
+    found = {user: generated() for user in _OURS}
+    for user in _FIRST:
         written = (own or {}).get(user)
-        if written is not None:
+        if written:
             found[user] = written.decode()
-        elif known is not None:
-            found[user] = getattr(known, user)
-        else:
-            found[user] = generated()
-    return Passwords(default=default, **found)
+    return msgspec.convert({"default": default, "marked": marked, **found}, Passwords)
+
+
+def newest(known: Passwords | None, *copies: Mapping[str, bytes] | None) -> Passwords | None:
+    """Return the newest of what is remembered and what Secrets keep; a Secret wins a tie."""
+    found = [kept for data in copies if (kept := read_record(data)) is not None]
+    if known is not None:
+        found.append(known)
+    return max(found, key=lambda kept: kept.serial, default=None)
+
+
+def wished(known: Passwords, default: str, marked: str) -> Passwords:
+    """Return the passwords with a change begun, if one is asked for and none is in its midst.
+
+    `default` is what the owner's Secret says; `marked` is the value of the annotation that asks for
+    new passwords of our own users. A wish that changes before anybody was given the new password
+    replaces it; later it waits until the change before it is over.
+    """
+    rotation = known.rotation
+    if rotation is None:
+        others = {"default": default} if default != known.default else {}
+        if marked and marked != known.marked:
+            others |= {user: generated() for user in _OURS}
+    elif rotation.stage is Stage.ACCEPT:
+        others = {user: word for user, word in rotation.others.items() if user != "default"}
+        others |= {"default": default} if default != known.default else {}
+    else:
+        return replace(known, wished=default)
+    if others == (dict(rotation.others) if rotation is not None else {}):
+        return replace(known, wished=default)
+    return replace(
+        known,
+        wished=default,
+        marked=marked or known.marked,
+        serial=known.serial + 1,
+        rotation=Rotation(Stage.ACCEPT, others) if others else None,
+    )
+
+
+def advanced(known: Passwords) -> Passwords:
+    """Return the passwords one stage further: the new ones in use, then the old ones gone."""
+    rotation = known.rotation
+    assert rotation is not None
+    if rotation.stage is Stage.USE:
+        before = rotation.others.get("exporter", known.exporter_before)
+        return replace(known, rotation=None, exporter_before=before, serial=known.serial + 1)
+    old = {user: getattr(known, user) for user in rotation.others}
+    changed: Passwords = replace(
+        known,
+        rotation=Rotation(Stage.USE, old),
+        serial=known.serial + 1,
+        **rotation.others,
+    )
+    return changed
 
 
 class PasswordMemory:

@@ -34,9 +34,11 @@ from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.objects import ClusterObjects
 from redis_operator.operator.observe import Observer, Request
+from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import PasswordError
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.requests import close, met
+from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.servers import Servers
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
@@ -72,6 +74,8 @@ class Reconciler(Struct, frozen=True):
     links: Links
     observer: Observer
     children: Children
+    passwords: PasswordStore
+    rotations: Rotations
     reporter: Reporter
     ending: Ending
     memories: Memories
@@ -103,6 +107,9 @@ class Reconciler(Struct, frozen=True):
         self.observer.forget(key)
         self.memories.forget(key)
         self.movers.forget(key)
+        uid = self.children.forget(key)
+        self.passwords.forget(uid)
+        self.rotations.forget(uid)
 
     async def _pass(self, key: Key, raw: Manifest) -> Result:
         loaded = load(raw)
@@ -113,7 +120,7 @@ class Reconciler(Struct, frozen=True):
         if isinstance(entry, str):
             return await self._refuse(key, raw, "UnknownVersion", [entry])
         try:
-            passwords = await self.children.passwords(loaded)
+            passwords = await self.passwords.read(loaded)
             facts = self.children.facts(loaded, entry, passwords)
             refusal = await self._refusal(key, loaded, facts)
             hindrance = None
@@ -121,7 +128,7 @@ class Reconciler(Struct, frozen=True):
                 hindrance = await self._ensure(key, loaded, facts)
             return await self._bring(key, raw, loaded, facts, refusal=refusal, hindrance=hindrance)
         except PasswordError as error:
-            return await self._refuse(key, raw, "AuthSecret", [str(error)])
+            return await self._refuse(key, raw, error.reason, [str(error)])
         except ChildError as error:
             return await self._refuse(key, raw, "ChildRefused", [str(error)])
 
@@ -204,6 +211,14 @@ class Reconciler(Struct, frozen=True):
                     accepted(wanted, observed),
                     persisted=unpersisted(wanted, observed) is None,
                 )
+                facts = await self.rotations.settle(
+                    redis,
+                    facts,
+                    observed,
+                    self.observer.targets(request),
+                    moving=bool(self.movers.moving(key)),
+                )
+                login = Credentials(REPLICATION, facts.passwords.replication)
             for request_met in met(redis.metadata.annotations, wanted, observed):
                 await close(self.client, raw, request_met)
             count_on = advice.count_on
@@ -298,7 +313,7 @@ class Reconciler(Struct, frozen=True):
         if isinstance(entry, str):
             return None
         try:
-            passwords = await self.children.passwords(loaded)
+            passwords = await self.passwords.read(loaded)
         except PasswordError:
             return None
         return loaded, self.children.facts(loaded, entry, passwords)
@@ -319,6 +334,7 @@ class Reconciler(Struct, frozen=True):
             now=self._now(),
             failures=(*failures, stopped) if stopped else tuple(failures),
             hindrance=hindrance,
+            auth=self.rotations.problem(redis),
             progress=self.movers.progress(key),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),

@@ -27,6 +27,7 @@ class Settings(Struct, frozen=True):
     health_host: str = "0.0.0.0"
     probe_interval: float = 10.0
     probe_timeout: float = 2.0
+    secret_refresh: float = 90.0  # within so many seconds kubelets refresh mounted Secrets
     log_format: Format = Format.HUMAN
     verbose: bool = False
     wait_for_server: bool = False
@@ -58,6 +59,13 @@ def read_settings(
     parser.add_argument("--health-port", type=int, default=8080, help="0 serves none")
     parser.add_argument("--health-host", default="0.0.0.0")
     parser.add_argument("--probe-interval", type=float, default=10.0, help="seconds at rest")
+    parser.add_argument(
+        "--secret-refresh",
+        type=float,
+        default=90.0,
+        help="seconds within which kubelets refresh mounted Secrets; each of the two stages of a "
+        "change of passwords lasts at least that long",
+    )
     parser.add_argument("--log", choices=[f.value for f in Format], default=Format.HUMAN.value)
     parser.add_argument("--verbose", action="store_true", help="say why nothing is done, too")
     parser.add_argument(
@@ -78,6 +86,7 @@ def read_settings(
         health_port=given.health_port,
         health_host=given.health_host,
         probe_interval=given.probe_interval,
+        secret_refresh=given.secret_refresh,
         log_format=Format(given.log),
         verbose=given.verbose,
         wait_for_server=given.wait_for_server,

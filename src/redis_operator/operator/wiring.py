@@ -15,13 +15,16 @@ from redis_operator.operator.absent import Absences
 from redis_operator.operator.children import Children
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.links import Links
+from redis_operator.operator.logins import Logins
 from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer
+from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.resizing import Resizing
+from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.world import World
 from redis_operator.runtime.applier import Applier
@@ -95,6 +98,8 @@ def add_databases(
 
     links = Links(on_lost=lost)
     movers = SlotMovers(on_end=lambda key: controller.enqueue(key, reason="a slot move ended"))
+    children = Children(manager.client, world, applier)
+    passwords = PasswordStore(manager.client, world)
     reconciler = Reconciler(
         world=world,
         client=manager.client,
@@ -107,7 +112,11 @@ def add_databases(
             timeout=settings.probe_timeout,
             clock=clock,
         ),
-        children=Children(manager.client, world, applier),
+        children=children,
+        passwords=passwords,
+        rotations=Rotations(
+            children, passwords, Logins(links), refresh_seconds=settings.secret_refresh
+        ),
         reporter=Reporter(
             manager.client,
             applier,

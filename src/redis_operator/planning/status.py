@@ -59,6 +59,7 @@ class Context(Struct, frozen=True):
     now: str
     failures: tuple[str, ...] = ()
     hindrance: Ailment | None = None  # why the spec is not followed: a last good one is
+    auth: Ailment | None = None  # why passwords are not yet what they should be
     binding: str = ""
     selector: str = ""
     progress: Progress | None = None
@@ -85,7 +86,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     if ready.status == "True":
         ready = _with_companions(situation, ready)
     was = {c.type: c for c in context.previous.conditions}
-    conditions = (ready, available, progressing, degraded, applied)
+    conditions = (ready, available, progressing, degraded, applied, _auth_applied(context))
     used = sum(node.used_memory for node in observed.seen if node.slots)
     primaries = [shard.primary for shard in shards if shard.primary]
     formed = observed.formed or (available.status == "True" and context.previous.binding is None)
@@ -332,6 +333,15 @@ def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condi
         return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
     text = open_.why or "; ".join(open_.blocked)
     return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)
+
+
+def _auth_applied(context: Context) -> Condition:
+    problem = context.auth
+    if problem is None:
+        return Condition(type="AuthApplied", status="True", reason="Applied", message="")
+    return Condition(
+        type="AuthApplied", status="False", reason=problem.reason, message=problem.message
+    )
 
 
 def _ready(

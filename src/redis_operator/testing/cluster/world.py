@@ -13,6 +13,7 @@ from random import Random
 from ...redis.slots import SlotSet, key_slot
 from . import bus, migrations, replication, verbs
 from .state import Record, Server
+from .users import accepts
 
 __all__ = ["TICK", "SimulatedCluster"]
 
@@ -30,7 +31,7 @@ class SimulatedCluster:
         self.servers: dict[str, Server] = {}  # by name
         self.cut: set[frozenset[str]] = set()  # pairs of names that cannot talk
         self.acknowledged: dict[tuple[str, str], str] = {}  # (database, key) -> value
-        self.passwords: dict[str, dict[str, str]] = {}  # by server, then by user
+        self.passwords: dict[str, dict[str, tuple[str, ...]]] = {}  # hashes by server and user
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
         self._ids = 0
         self._addresses = 0
@@ -139,7 +140,7 @@ class SimulatedCluster:
     def check_login(self, target: Server, login: tuple[str, str]) -> None:
         """Refuse who logs in wrongly to a server that has users."""
         known = self.passwords.get(target.name)
-        if not known or target.stopped or known.get(login[0]) == login[1]:
+        if not known or target.stopped or accepts(known, *login):
             return
         told = "WRONGPASS invalid username-password pair" if login[1] else "NOAUTH log in first"
         raise verbs.RefusalError(f"ERR Target instance replied with error: {told}")

@@ -30,6 +30,7 @@ from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.informer import Informer
 
 from ..cluster.state import DEFAULTS, Record, Server
+from ..cluster.users import read_users
 from .network import Network
 
 __all__ = ["KeptPod", "Kubelet", "Volume"]
@@ -282,7 +283,8 @@ class Kubelet:
         version = parse_version(server.engine, server.version)
         known = all_defaults(version) if version is not None else {}
         server.config = known | DEFAULTS | _settings(shared) | _settings(own)
-        self._world.passwords[kept.name] = dict(users)
+        server.config |= _settings(users["replication.conf"])
+        self._world.passwords[kept.name] = read_users(users[environment["ACL_FILE"]])
         self.volumes[kept.name].unsaved = True
         kept.booted = True
         kept.last_start = asyncio.get_running_loop().time()

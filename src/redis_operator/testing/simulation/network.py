@@ -14,6 +14,7 @@ import hiredis
 
 from ...redis.resp import Reply
 from ..cluster.state import Server
+from ..cluster.users import accepts, answer_acl
 from ..cluster.wire import answer
 from ..cluster.world import SimulatedCluster
 from ..loop import VirtualLoop
@@ -29,6 +30,7 @@ _CHANGING = frozenset(
     | {"CLUSTER ADDSLOTS", "CLUSTER ADDSLOTSRANGE", "CLUSTER DELSLOTS", "CLUSTER SETSLOT"}
     | {"CLUSTER SET-CONFIG-EPOCH", "CLUSTER BUMPEPOCH", "CLUSTER MIGRATESLOTS"}
     | {"CLUSTER CANCELSLOTMIGRATIONS", "CLUSTER MIGRATION IMPORT", "CLUSTER MIGRATION CANCEL"}
+    | {"ACL SETUSER"}
 )
 
 
@@ -159,7 +161,8 @@ class Wire(asyncio.Transport):
             replies.append(encode_reply(self._answer(command, words)))
             return True
         journal, process = self._network.journal, self.process
-        detail = f"{self.server.name} {' '.join(words[2:5])}"
+        told = words[2:3] if kind == "ACL SETUSER" else words[2:5]  # passwords differ by run
+        detail = f"{self.server.name} {' '.join(told)}"
         strike = journal.begin(process, f"redis {_sort(kind, words)}", detail)
         if strike is Strike.CRASH_BEFORE:
             process.die()
@@ -176,11 +179,12 @@ class Wire(asyncio.Transport):
     def _answer(self, command: list[bytes], words: list[str]) -> Reply:
         if words[0].upper() == "AUTH":
             known = self._network.world.passwords.get(self.server.name, {})
-            if known.get(words[1]) == words[2]:
+            if accepts(known, words[1], words[2]):
                 return b"OK"
             return hiredis.ReplyError("WRONGPASS invalid username-password pair")
-        if [word.upper() for word in words[:2]] == ["ACL", "DRYRUN"]:
-            return b"OK"
+        if words[0].upper() == "ACL":
+            users = self._network.world.passwords.setdefault(self.server.name, {})
+            return answer_acl(users, words)
         if words[0].upper() in self._network.refused:
             return hiredis.ReplyError(self._network.refused[words[0].upper()])
         return answer(self._network.world, self.server, command)
@@ -190,7 +194,7 @@ def _kind(words: list[str]) -> str:
     both = " ".join(words[:2]).upper()
     if both == "CLUSTER MIGRATION":
         return " ".join(words[:3]).upper()
-    return both if words[0].upper() in ("CLUSTER", "CONFIG", "CLIENT") else words[0].upper()
+    return both if words[0].upper() in ("CLUSTER", "CONFIG", "CLIENT", "ACL") else words[0].upper()
 
 
 def _sort(kind: str, words: list[str]) -> str:

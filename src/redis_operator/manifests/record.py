@@ -1,0 +1,48 @@
+"""All passwords of a database as one text, kept in two Secrets. Pure.
+
+The record is the truth: the other keys of the users' Secret are made from it. It carries a digest
+of itself, so that one that was edited by hand is told from one that was written by an operator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .facts import Passwords
+
+__all__ = ["RECORD_KEY", "read_record", "record"]
+
+RECORD_KEY = "record.json"
+
+
+class _Sealed(Struct, frozen=True):
+    passwords: Passwords
+    digest: str
+
+
+def record(passwords: Passwords) -> str:
+    """Return the text that passwords are kept as."""
+    kept = replace(passwords, wished="")  # what is wished is read anew from where it is written
+    return msgspec.json.encode(_Sealed(kept, _digest(kept))).decode()
+
+
+def read_record(data: Mapping[str, bytes] | None) -> Passwords | None:
+    """Return the passwords that a Secret keeps, or None when there are none or they were edited."""
+    try:
+        sealed = msgspec.json.decode((data or {}).get(RECORD_KEY, b""), type=_Sealed)
+    except msgspec.DecodeError:
+        return None
+    if not hmac.compare_digest(sealed.digest, _digest(sealed.passwords)):
+        return None
+    return sealed.passwords
+
+
+def _digest(passwords: Passwords) -> str:
+    text = msgspec.json.encode(passwords, order="deterministic")
+    return hashlib.sha256(text).hexdigest()
