@@ -25,6 +25,7 @@ __all__ = ["Finished", "Session", "run_command", "start_session"]
 
 _MOST_OUTPUT = 10 * 1024
 _CHUNK = 65536
+_MOST_WAITING = 16  # chunks of output that nobody has read yet
 _KILLED_WITHIN = 5.0
 
 
@@ -153,14 +154,15 @@ class Session:
         self._terminal = terminal
         self._outputs = outputs
         self._queue: asyncio.Queue[tuple[Output, bytes] | None] = asyncio.Queue()
-        for descriptor, stream in outputs.items():
+        self._is_paused = False
+        for descriptor in outputs:
             os.set_blocking(descriptor, False)
-            self._listen(descriptor, stream)
+            self._listen(descriptor)
         if feed is not None:
             os.set_blocking(feed, False)
 
-    def _listen(self, descriptor: int, stream: Output) -> None:
-        loop = asyncio.get_running_loop()
+    def _listen(self, descriptor: int) -> None:
+        stream = self._outputs[descriptor]
 
         def take() -> None:
             try:
@@ -169,12 +171,25 @@ class Session:
                 return
             except OSError:  # a terminal says EIO when the last process left it
                 chunk = b""
-            if chunk:
-                self._queue.put_nowait((stream, chunk))
+            if not chunk:
+                self._stop_listening(descriptor)
                 return
-            self._stop_listening(descriptor)
+            self._queue.put_nowait((stream, chunk))
+            if self._queue.qsize() >= _MOST_WAITING:
+                self._pause()
 
-        loop.add_reader(descriptor, take)
+        asyncio.get_running_loop().add_reader(descriptor, take)
+
+    def _pause(self) -> None:
+        """Take no more output before what waits is read: the command waits for its reader."""
+        self._is_paused = True
+        for descriptor in self._outputs:
+            asyncio.get_running_loop().remove_reader(descriptor)
+
+    def _go_on(self) -> None:
+        self._is_paused = False
+        for descriptor in self._outputs:
+            self._listen(descriptor)
 
     def _stop_listening(self, descriptor: int) -> None:
         if self._outputs.pop(descriptor, None) is None:
@@ -233,6 +248,8 @@ class Session:
             await self._end
             return
         while (item := await self._queue.get()) is not None:
+            if self._is_paused and self._queue.qsize() < _MOST_WAITING // 2:
+                self._go_on()
             yield item
 
     async def wait(self) -> ExecExit:

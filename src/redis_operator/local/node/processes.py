@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -29,6 +30,8 @@ _PACKET = 1 << 20
 _START_DEADLINE = 10.0
 _REQUEST_DEADLINE = 60.0
 _PATIENCE = 600
+_RESTART_PAUSE = 1.0
+_log = logging.getLogger(__name__)
 _KEEPER = (  # the first step detaches it, so that it has no parent that could outlive or miss it
     "import os; os.fork() and os._exit(0); import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from redis_operator.local.node.keeper.main import main; sys.exit(main(sys.argv[1]))"
@@ -241,9 +244,17 @@ class Processes:
             self._restarting = asyncio.ensure_future(self._restart())
 
     async def _restart(self) -> None:
-        await self.open()
+        """Start a keeper, again and again until one answers: without it no pod can be served."""
+        while True:
+            try:
+                await self.open()
+                census = _read_listing(await self._ask("list", (), {}))
+                break
+            except (KeeperError, OSError) as error:
+                _log.warning("the keeper cannot be started again, will retry: %s", error)
+                self._disconnect()
+                await asyncio.sleep(_RESTART_PAUSE)
         self._is_open = True
-        census = _read_listing(await self._ask("list", (), {}))
         for identity, future in self._ends.items():
             if identity not in census.running and not future.done():
                 lost = Ended(137, 0, lost=True)

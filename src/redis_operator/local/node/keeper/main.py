@@ -1,8 +1,9 @@
 """The keeper's loop: requests from the agent, output of children, ends of children.
 
-One packet is one JSON message. A request carries `seq` and is answered once with the same `seq`;
-ends are announced as `{"ended": ID, ...}` to whoever is connected, and stay on disk until the agent
-says `forget`.
+One packet is one JSON message. A request carries `seq` and is answered once, to who sent it, with
+the same `seq`; ends are announced as `{"ended": ID, ...}` to whoever is connected, and stay on disk
+until the agent says `forget`. Messages that a peer has no room for wait for it; a peer that leaves
+too many unread is cut off, and reads the whole list when it connects again.
 """
 
 # ruff: noqa: PTH101, PTH103
@@ -20,6 +21,7 @@ import signal
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +33,7 @@ __all__ = ["Keeper", "main"]
 
 _PACKET = 1 << 20
 _FAIR_SHARE = 16
+_MOST_UNREAD = 100_000
 
 
 class Keeper:
@@ -45,7 +48,8 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}
         self._by_identity: dict[str, Child] = {}
-        self._peers: set[socket.socket] = set()
+        self._peers: dict[socket.socket, deque[bytes]] = {}  # each with what it has no room for
+        self._asking: socket.socket
         self._stopping = False
         self._verbs: dict[str, Callable[[dict[str, Any], list[int]], dict[str, Any] | None]] = {
             "start": self._start,
@@ -73,8 +77,13 @@ class Keeper:
         peer, _ = listener.accept()
         peer.setblocking(False)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PACKET)
-        self._peers.add(peer)
-        self._selector.register(peer, selectors.EVENT_READ, lambda: self._receive(peer))
+        self._peers[peer] = deque()
+        self._selector.register(peer, selectors.EVENT_READ, lambda: self._turn(peer))
+
+    def _turn(self, peer: socket.socket) -> None:
+        self._flush(peer)
+        if peer in self._peers:
+            self._receive(peer)
 
     def _receive(self, peer: socket.socket) -> None:
         try:
@@ -83,27 +92,58 @@ class Keeper:
             return
         except OSError:
             packet, passed = b"", []
-        if not packet:
-            self._selector.unregister(peer)
-            self._peers.discard(peer)
-            peer.close()
-            return
         descriptors = _descriptors(passed)
-        request = json.loads(packet)
-        try:
-            answer = self._verbs[request["verb"]](request, descriptors)
-        except (OSError, ValueError, KeyError) as error:
-            answer = {"error": {"stage": "keeper", "errno": 0, "message": repr(error)}}
+        if not packet:
+            self._drop(peer)
+        else:
+            self._serve(peer, packet, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def _serve(self, peer: socket.socket, packet: bytes, descriptors: list[int]) -> None:
+        """Answer one request; whatever it is, it is not the end of the keeper and all its pods."""
+        sequence: Any = None
+        try:
+            request = json.loads(packet)
+            sequence = request["seq"]
+            self._asking = peer
+            answer = self._verbs[request["verb"]](request, descriptors)
+        except Exception as error:
+            answer = {"error": {"stage": "keeper", "errno": 0, "message": repr(error)}}
         if answer is not None:
-            self._answer(peer, {"seq": request["seq"], **answer})
+            self._answer(peer, {"seq": sequence, **answer})
+
+    def _drop(self, peer: socket.socket) -> None:
+        self._selector.unregister(peer)
+        del self._peers[peer]
+        peer.close()
 
     def _answer(self, peer: socket.socket, message: dict[str, Any]) -> None:
-        try:
-            peer.send(json.dumps(message).encode())
-        except OSError:
+        unread = self._peers.get(peer)
+        if unread is None:
             return
+        unread.append(json.dumps(message).encode())
+        if len(unread) > _MOST_UNREAD:
+            self._drop(peer)
+        else:
+            self._flush(peer)
+
+    def _flush(self, peer: socket.socket) -> None:
+        """Send what waits for a peer, as far as it has room."""
+        unread = self._peers[peer]
+        while unread:
+            try:
+                peer.send(unread[0])
+            except BlockingIOError:
+                break
+            except OSError:
+                unread.clear()  # it is gone, which reading will tell
+                break
+            unread.popleft()
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unread else 0)
+        key = self._selector.get_key(peer)
+        if key.events != wanted:
+            self._selector.modify(peer, wanted, key.data)
 
     def _start(self, request: dict[str, Any], passed: list[int]) -> dict[str, Any] | None:
         spec = read_record(request["spec"])
@@ -123,19 +163,26 @@ class Keeper:
             log = LogFile(spec["log"], limit=spec["log_limit"], kept=spec["log_files"])
             standard, reading = _pipes()
         failure, report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        pid = spawn.fork(spec, (standard[0], standard[1], standard[2]), report)
-        os.close(report)
-        for descriptor in () if passed else standard:
-            os.close(descriptor)
+        try:
+            pid = spawn.fork(spec, (standard[0], standard[1], standard[2]), report)
+        except OSError:
+            for descriptor in (failure, *reading):
+                os.close(descriptor)
+            if log is not None:
+                log.close()
+            raise
+        finally:
+            for descriptor in (report, *(() if passed else standard)):
+                os.close(descriptor)
         child = Child(identity, pid, spec, family.start_ticks(pid) or 0, log=log, pipes=reading)
         self._children[pid] = child
         self._by_identity[identity] = child
         self._record(child)
         for descriptor in reading:
             self._watch_output(child, descriptor)
-        seq, peers = request["seq"], list(self._peers)
+        seq, peer = request["seq"], self._asking
         self._selector.register(
-            failure, selectors.EVENT_READ, lambda: self._started(child, failure, seq, peers)
+            failure, selectors.EVENT_READ, lambda: self._started(child, failure, seq, peer)
         )
         return None
 
@@ -161,7 +208,7 @@ class Keeper:
         os.close(descriptor)
         del child.pipes[descriptor]
 
-    def _started(self, child: Child, failure: int, seq: int, peers: list[socket.socket]) -> None:
+    def _started(self, child: Child, failure: int, seq: int, peer: socket.socket) -> None:
         text = os.read(failure, 65536).decode(errors="replace")
         self._selector.unregister(failure)
         os.close(failure)
@@ -175,9 +222,7 @@ class Keeper:
             if child.spec["isolation"] != "none" and child.is_container and not child.exited:
                 child.hold_tree()
             answer = {"pid": child.pid, "started": child.started}
-        for peer in peers:
-            if peer in self._peers:
-                self._answer(peer, {"seq": seq, **answer})
+        self._answer(peer, {"seq": seq, **answer})
 
     def _signal(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
         child = self._by_identity.get(request["id"])
@@ -277,7 +322,7 @@ class Keeper:
             write_record(f"{self._folder}/ended/{child.identity}", record)
         if child.is_container:
             forget(f"{self._folder}/run/{child.identity}")
-        for peer in self._peers:
+        for peer in list(self._peers):
             self._answer(peer, {"ended": child.identity, **record})
 
 
