@@ -81,6 +81,8 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
             "maxmemory": "much",
             "activerehashing": 1,
             "tcp-backlog": "many",
+            "databases": 0,
+            "io-threads": 1000,
             "client-output-buffer-limit": "normal 1",
         }.items()
     ),

@@ -318,7 +318,8 @@ texts = st.text(
 def test_no_value_brings_in_another_directive(config: dict[str, str]) -> None:
     durability = Durability(Persistence.RDB)
     spec = msgspec.structs.replace(database().spec, config=config, durability=durability)
-    [files] = by_kind(msgspec.structs.replace(database(), spec=spec), "ConfigMap")
+    facts = msgspec.structs.replace(FACTS, accepted=config)
+    [files] = by_kind(msgspec.structs.replace(database(), spec=spec), "ConfigMap", facts)
     found = {name for name, _ in parse(files["data"]["valkey-9.1.conf"])}
     assert found == set(directives(spec, V91))
 
@@ -340,7 +341,8 @@ def test_what_is_live_and_what_is_not_adds_up() -> None:
 
 def test_what_only_a_start_applies_is_part_of_the_pod_and_not_of_the_file_of_all_pods() -> None:
     redis = database(config={"databases": 4, "hz": 20, "syslog-ident": "$(POD_NAME)"})
-    [files] = by_kind(redis, "ConfigMap")
+    facts = msgspec.structs.replace(FACTS, accepted={"hz": "20", "databases": "4"})
+    [files] = by_kind(redis, "ConfigMap", facts)
     found = {name for name, _ in parse(files["data"]["valkey-9.1.conf"])}
     assert "hz" in found
     assert not {"databases", "syslog-ident"} & found
@@ -382,11 +384,13 @@ def test_a_file_has_only_values_that_a_server_was_seen_to_take() -> None:
     assert kept == {"hz": "15", "timeout": "7", "maxmemory": "0"}
 
 
-def test_a_new_database_starts_with_all_its_settings() -> None:
-    [found] = by_kind(database(config={"hz": 20}), "ConfigMap")
-    assert "hz 20" in found["data"]["valkey-9.1.conf"].splitlines()
-    kept = json.loads(found["metadata"]["annotations"][names.ACCEPTED_ANNOTATION])
-    assert kept == {"hz": "20", "maxmemory": "0"}
+def test_a_new_database_starts_without_settings_that_no_server_was_asked_about() -> None:
+    """IN-27: one that servers refuse would keep all of them from starting."""
+    [found] = by_kind(database(config={"hz": 20, "timeout": 5}), "ConfigMap")
+    lines = found["data"]["valkey-9.1.conf"].splitlines()
+    assert not [line for line in lines if line.startswith(("hz", "timeout"))]
+    assert "maxmemory 0" in lines
+    assert json.loads(found["metadata"]["annotations"][names.ACCEPTED_ANNOTATION]) == {}
 
 
 def test_old_versions_get_no_directive_they_do_not_know() -> None:

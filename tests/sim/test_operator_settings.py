@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from redis_operator.kube.meta import Manifest
 from redis_operator.testing.simulation.scenarios import formed, mine
 from redis_operator.testing.simulation.system import Simulation, database, simulate
 
@@ -39,3 +40,63 @@ def test_a_value_that_servers_spell_differently_is_set_and_let_be() -> None:
         assert max(titles) <= 2
 
     simulate(run, snapshot=formed(database()))
+
+
+def conditions(found: Manifest) -> dict[str, dict[str, str]]:
+    return {c["type"]: c for c in found["status"]["conditions"]}
+
+
+def test_a_directive_that_the_chosen_version_does_not_have_is_refused_with_its_path() -> None:
+    """The version is the catalog's here: the spec names none."""
+
+    async def run(simulation: Simulation) -> None:
+        manifest = database(config={"nonsense": "1"})
+        del manifest["spec"]["version"]
+        simulation.start_operator()
+        await simulation.apply(manifest)
+        await asyncio.sleep(30.0)
+        found = await simulation.redis()
+        assert conditions(found)["Ready"]["status"] == "False"
+        assert "spec.config.nonsense: is not a directive of valkey" in found["status"]["message"]
+        assert not mine(simulation)
+
+    simulate(run)
+
+
+@pytest.mark.parametrize("at_creation", [True, False], ids=["at-creation", "running"])
+def test_a_directive_that_only_servers_know_to_be_wrong_is_reported(at_creation: bool) -> None:
+    """Nothing is measured of this version, so the servers themselves are asked."""
+    wrong = {"nonsense": "1"}
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await simulation.apply(database(version="8.0", config=wrong if at_creation else {}))
+        if not at_creation:
+            await simulation.until_ready()
+            await simulation.change(config=wrong)
+        await asyncio.sleep(60.0)
+        found = await simulation.redis()
+        by_type = conditions(found)
+        assert by_type["Available"]["status"] == "True", "all servers run"
+        assert by_type["Ready"]["status"] == "False"
+        assert by_type["ConfigApplied"]["status"] == "False"
+        assert "remove spec.config.nonsense" in by_type["ConfigApplied"]["message"]
+        await simulation.change(config=None)
+        await simulation.until_ready()
+        assert conditions(await simulation.redis())["ConfigApplied"]["status"] == "True"
+
+    simulate(run)
+
+
+def test_a_value_that_servers_refuse_stops_none_of_them_from_starting() -> None:
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await simulation.apply(database(config={"proc-title-template": ""}))
+        await asyncio.sleep(60.0)
+        by_type = conditions(await simulation.redis())
+        assert by_type["Available"]["status"] == "True"
+        assert by_type["ConfigApplied"]["status"] == "False"
+        assert "proc-title-template" in by_type["ConfigApplied"]["message"]
+        assert by_type["Ready"]["status"] == "False"
+
+    simulate(run)

@@ -16,7 +16,7 @@ import msgspec
 
 from redis_operator.redis.config import is_known, is_measured, limitation
 from redis_operator.redis.values import ALIASES, value_problem
-from redis_operator.redis.versions import parse_version, support_limitation
+from redis_operator.redis.versions import Version, parse_version, support_limitation
 
 from .describe import RESERVED_ENDING
 from .pod_rules import pod_problems
@@ -27,7 +27,15 @@ from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
 from .unbuilt import unbuilt_in
 
-__all__ = ["MINIMUM_MEMORY", "Problem", "change_problems", "load", "load_status", "problems"]
+__all__ = [
+    "MINIMUM_MEMORY",
+    "Problem",
+    "change_problems",
+    "config_problems",
+    "load",
+    "load_status",
+    "problems",
+]
 
 MINIMUM_MEMORY = 96 * 2**20
 """A server needs this much before it holds any data; less and it could only be killed."""
@@ -177,12 +185,17 @@ def _version(spec: RedisSpec) -> Iterator[Problem]:
 
 def _config(spec: RedisSpec) -> Iterator[Problem]:
     version = parse_version(spec.engine.value, spec.version) if spec.version else None
+    yield from config_problems(spec, version)
+
+
+def config_problems(spec: RedisSpec, version: Version | None) -> Iterator[Problem]:
+    """What is wrong with `spec.config` for servers of a version; None: it is not chosen yet."""
     for name in spec.config:
         reason = limitation(name)
         if reason is None and name != name.lower():
             reason = "names of directives are written in lower case"
         if reason is None and version is not None and not is_known(name, version):
-            reason = f"is no directive of {spec.engine.value} {spec.version}"
+            reason = f"is not a directive of {version.engine} {version.major}.{version.minor}"
         if reason is None:
             measured = version is not None and is_measured(version)
             reason = value_problem(name, str(spec.config[name]), measured=measured)

@@ -92,11 +92,13 @@ def proposed(spec: RedisSpec, version: Version) -> dict[str, str]:
 
 
 def proven(spec: RedisSpec, version: Version, accepted: Mapping[str, str] | None) -> dict[str, str]:
-    """Those directives at the last value that was accepted; all as proposed when none was asked."""
-    wanted = proposed(spec, version)
-    if accepted is None:
-        return wanted
-    return {name: accepted[name] for name in wanted if name in accepted}
+    """Those directives at the last value that a server accepted; none before the first was asked.
+
+    At creation too: a value that only a server can refuse is refused by one that runs, and never
+    keeps all of them from starting. IN-27
+    """
+    taken = accepted or {}
+    return {name: taken[name] for name in proposed(spec, version) if name in taken}
 
 
 def as_started(spec: RedisSpec, kind: Persistence | None) -> RedisSpec:

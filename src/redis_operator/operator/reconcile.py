@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis, RedisStatus
-from redis_operator.api.validation import load, load_status
+from redis_operator.api.validation import config_problems, load, load_status
 from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.kube.errors import Forbidden, KubeError
 from redis_operator.kube.meta import Key, Manifest
@@ -53,6 +53,7 @@ from redis_operator.planning.rules.connect import PATIENT_TIMES
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import Context, refused, status
 from redis_operator.redis.connection import Credentials
+from redis_operator.redis.versions import parse_version
 from redis_operator.runtime.logs import fields
 from redis_operator.runtime.outcomes import Again, Done, Retry
 from redis_operator.runtime.outcomes import Outcome as Result
@@ -119,6 +120,10 @@ class Reconciler(Struct, frozen=True):
         entry = find_version(loaded.spec, self._catalog())
         if isinstance(entry, str):
             return await self._refuse(key, raw, "UnknownVersion", [entry])
+        version = parse_version(loaded.spec.engine.value, entry.version)
+        found = [str(problem) for problem in config_problems(loaded.spec, version)]
+        if found:
+            return await self._refuse(key, raw, "InvalidSpec", found)
         try:
             passwords = await self.passwords.read(loaded)
             facts = self.children.facts(loaded, entry, passwords)

@@ -49,6 +49,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         version=f"{facts.version.major}.{facts.version.minor}",
         persistent=spec.storage is not None and Persistence.NONE not in (spec.persistence, started),
         persistence="" if started is spec.persistence else spec.persistence.value,
+        chosen=frozenset(spec.config),
         config=tuple(sorted(live.items())),
         node_timeout_ms=NODE_TIMEOUT_MS,
         volatile=spec.persistence is Persistence.NONE is started,

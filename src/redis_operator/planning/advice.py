@@ -32,6 +32,7 @@ class Wanted(Struct, frozen=True):
     version: str = ""  # empty: whatever the image brings
     persistent: bool = True  # pods keep their data over a restart
     persistence: str = ""  # the kind that it changes to; empty: it does not change
+    chosen: frozenset[str] = frozenset()  # directives that a person wrote
     config: tuple[tuple[str, str], ...] = ()  # directives to be set live, at these values
     node_timeout_ms: int = 5000
     volatile: bool = False  # servers write nothing to disk: what a process held ends with it

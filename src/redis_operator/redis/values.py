@@ -1,8 +1,8 @@
 """What values directives take, and how servers spell them: tables with little code. Pure.
 
 Measured on redis 6.2.14 and valkey 9.1.2 by setting each directive to good and bad values. A
-directive that is in no table takes what the server takes. Numbers have no bounds here: the server
-knows them, and says so.
+directive that is in no table takes what the server takes. Most numbers have no bounds here: the
+server knows them, and says so.
 """
 
 from __future__ import annotations
@@ -96,6 +96,14 @@ proto-max-bulk-len repl-backlog-size replica-full-sync-buffer-limit
 slot-migration-max-failover-repl-bytes stream-node-max-bytes zset-max-listpack-value
 """
 )
+_BOUNDS: Final = {
+    "cluster-databases": (1, 2**31 - 1),
+    "databases": (1, 2**31 - 1),
+    "io-threads": (1, 128),
+    "socket-mark-id": (0, 2**32 - 1),
+    "tcp-backlog": (0, 2**31 - 1),
+}
+"""Of numbers that only a start applies: a server that refuses one does not start at all."""
 _PERCENT: Final = _words("maxmemory-clients")
 _ENUMS: Final = {
     "appendfsync": "always everysec no",
@@ -139,9 +147,7 @@ def value_problem(name: str, value: str, *, measured: bool = True) -> str | None
     if name in _YES_NO:
         return None if value.lower() in ("yes", "no") else "must be yes or no"
     if name in _NUMBERS:
-        if _NUMBER.fullmatch(value) and (name in _BELOW_ZERO or not value.startswith("-")):
-            return None
-        return "must be a whole number"
+        return _number_problem(name, value)
     if name in _SIZES:
         return _size_problem(name, value)
     if name in _ENUMS and measured:
@@ -149,6 +155,15 @@ def value_problem(name: str, value: str, *, measured: bool = True) -> str | None
         return None if value.lower() in words else f"must be one of {', '.join(words)}"
     check = _CHECKS.get(name)
     return check(value, measured) if check is not None else None
+
+
+def _number_problem(name: str, value: str) -> str | None:
+    if not _NUMBER.fullmatch(value) or (value.startswith("-") and name not in _BELOW_ZERO):
+        return "must be a whole number"
+    low, high = _BOUNDS.get(name, (None, None))
+    if low is None or high is None or low <= int(value) <= high:
+        return None
+    return f"must be a whole number from {low} to {high}"
 
 
 def _size_problem(name: str, value: str) -> str | None:

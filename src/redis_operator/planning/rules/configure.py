@@ -9,7 +9,7 @@ from ..observed import Observed, Seen, Spelling
 from ..situation import Situation
 from ..sizes import lowered_too_far, must_wait_for_memory
 
-__all__ = ["accepted", "configure", "drift", "unpersisted"]
+__all__ = ["absent", "accepted", "configure", "drift", "unpersisted"]
 
 
 def configure(situation: Situation) -> Plan | None:
@@ -21,9 +21,9 @@ def configure(situation: Situation) -> Plan | None:
     """
     differing = {node.id: drift(situation, node) for node in situation.by_id.values()}
     reason = lowered_too_far(situation.wanted, situation.observed)
-    tight = (reason,) if reason else ()
+    tight = ((reason,) if reason else ()) + absent(situation.wanted, situation.observed)
     for node in situation.by_id.values():
-        if tight or must_wait_for_memory(situation.wanted, node):
+        if reason or must_wait_for_memory(situation.wanted, node):
             differing[node.id] = _without_maxmemory(differing[node.id])
     nodes = [node for node in situation.by_id.values() if differing[node.id]]
     if not nodes:
@@ -79,6 +79,21 @@ def unpersisted(wanted: Wanted, observed: Observed) -> str | None:
         if present < workload.pods or not workload.pods:
             return f"{workload.name} has {present} pods"
     return None
+
+
+def absent(wanted: Wanted, observed: Observed) -> tuple[str, ...]:
+    """Directives that a person wrote and a server does not have: never ignored. IN-27"""
+    reasons: dict[str, str] = {}
+    for node in observed.seen:
+        known = {name for name, _ in node.config}
+        for name, _ in wanted.config:
+            if known and name in wanted.chosen and name not in known:
+                text = (
+                    f"{node.pod.name} ({node.engine} {node.version}) has no directive {name}; "
+                    f"remove spec.config.{name}"
+                )
+                reasons.setdefault(name, text)
+    return tuple(reasons.values())
 
 
 def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
