@@ -91,6 +91,14 @@ async def test_nothing_is_lost_and_nothing_waits_where_all_is_well(stub: Stub) -
     assert report.acknowledged == report.sent > 2000
 
 
+async def test_two_applications_do_not_take_each_others_writes_for_losses(stub: Stub) -> None:
+    async with writing(stub) as first:
+        await first.stop()
+    async with writing(stub) as second:
+        await second.stop()
+    assert (await first.verify()).lost == (await second.verify()).lost == ()
+
+
 @pytest.mark.parametrize("answer", [True, False], ids=["refused", "silent"])
 async def test_a_third_of_the_slots_away_for_a_second_is_a_wait_of_a_second(
     stub: Stub, answer: bool

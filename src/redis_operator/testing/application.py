@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -230,8 +231,9 @@ class Application:
         self._owners: dict[int, tuple[str, int]] = {}
         self._addresses: list[tuple[str, int]] = list(seeds.addresses)
         self._turn = 0
+        name = secrets.token_hex(4)
         self._workers = [
-            _Worker(self, n, _keys(_tags(n, workers), keys_per_slot)) for n in range(workers)
+            _Worker(self, n, _keys(_tags(n, workers), keys_per_slot, name)) for n in range(workers)
         ]
         self._tasks: list[asyncio.Task[None]] = []
         self._refreshing: asyncio.Task[None] | None = None
@@ -393,9 +395,9 @@ class Application:
             self._addresses.append(address)
 
 
-def _keys(tags: Sequence[str], each: int) -> list[str]:
-    """Return the keys of a worker: some for each of its tags."""
-    return [f"{{{tag}}}:{n}" for n in range(each) for tag in tags]
+def _keys(tags: Sequence[str], each: int, name: str) -> list[str]:
+    """Return the keys of a worker: some for each of its tags, shared with no other application."""
+    return [f"{{{tag}}}:{name}:{n}" for n in range(each) for tag in tags]
 
 
 def _tags(number: int, workers: int) -> list[str]:

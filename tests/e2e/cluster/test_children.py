@@ -93,13 +93,15 @@ async def test_what_people_edit_is_put_right_and_no_pod_is_restarted(
     await cache.wait_ready()
     uids, primary = await cache.uids(), await cache.primary_of(0)
     kind, name, change = {
-        "config": (CONFIG_MAPS, "cache-config", {"data": {"redis.conf": "maxmemory 1\n"}}),
+        "config": (CONFIG_MAPS, "cache-config", {}),
         "budget": (POD_DISRUPTION_BUDGETS, "cache-0", {"spec": {"maxUnavailable": 2}}),
         "labels": (SERVICES, "cache", {"metadata": {"labels": {_DATABASE: None}}}),
         "owner": (SERVICES, "cache-nodes", {"metadata": {"ownerReferences": None}}),
         "role": (PODS, primary, {"metadata": {"labels": {_ROLE: "replica"}}}),
     }[case]
     before = await _plain(cache, kind, name)
+    if case == "config":
+        change = {"data": dict.fromkeys(before["data"], "maxmemory 1\n")}
     await cache.client.patch(kind, (cache.namespace, name), MergePatch(change))
 
     async def repaired() -> bool:
