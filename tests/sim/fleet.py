@@ -32,6 +32,7 @@ class Fleet(Protocol):
     async def call(self, index: int, *words: str | int) -> Any: ...
     async def kill(self, index: int) -> None: ...
     async def end(self, index: int) -> None: ...
+    async def stop(self, index: int) -> None: ...
     async def start(
         self, index: int, *, new_address: bool = False, empty: bool = False
     ) -> None: ...
@@ -62,6 +63,7 @@ class SimulatedFleet:
             server = self.world.add(name)
             server.engine, server.version, server.guarded = engine, version, False
             server.config["cluster-node-timeout"] = str(int(NODE_TIMEOUT * 1000))
+            server.config["save"] = "3600 1"
             for option, value in (options or {}).items():
                 server.config[option.replace("_", "-")] = value
 
@@ -81,10 +83,14 @@ class SimulatedFleet:
         self.world.servers[self.names[index]].stopped = False
 
     async def kill(self, index: int) -> None:
+        await self.call(index, "SAVE")
         await self.end(index)
 
     async def end(self, index: int) -> None:
         self.world.kill(self.names[index])
+
+    async def stop(self, index: int) -> None:
+        self.world.end(self.names[index])
 
     async def start(self, index: int, *, new_address: bool = False, empty: bool = False) -> None:
         server = self.world.servers[self.names[index]]
@@ -163,6 +169,9 @@ class RealFleet:
     async def end(self, index: int) -> None:
         """Kill the process as it is, without a save."""
         await self.servers.members[index].kill()
+
+    async def stop(self, index: int) -> None:
+        await self.servers.members[index].stop()
 
     async def start(self, index: int, *, new_address: bool = False, empty: bool = False) -> None:
         server = self.servers.members[index]

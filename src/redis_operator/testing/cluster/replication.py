@@ -25,15 +25,27 @@ def pull(world: SimulatedCluster, server: Server) -> None:
         server.sync_done_at = None
         _lose_link(world, server)
         return
-    if source.replication_id in (server.replication_id, server.replication_id2) and (
-        server.offset <= source.offset or server.link_up
-    ):
+    if _can_go_on(server, source):
+        if not server.link_up:
+            source.partial_syncs += 1
         _copy(server, source)
-        return
-    if source.replication_id2 == server.replication_id and server.offset <= source.offset:
-        _copy(server, source)
-        return
-    _full_sync(world, server, source)
+    else:
+        _full_sync(world, server, source)
+
+
+def _can_go_on(server: Server, source: Server) -> bool:
+    """Whether what the replica has is a part of the source's history, and the rest is at hand."""
+    if server.link_up and source.replication_id == server.replication_id:
+        return True
+    known = server.replication_id in (source.replication_id, source.replication_id2)
+    missed = source.offset - server.offset
+    return known and 0 <= missed <= _bytes(source.config.get("repl-backlog-size", "10mb"))
+
+
+def _bytes(text: str) -> int:
+    units = {"kb": 1024, "mb": 1024**2, "gb": 1024**3, "k": 1000, "m": 1000**2, "g": 1000**3}
+    unit = next((u for u in units if text.lower().endswith(u)), "")
+    return int(text[: len(text) - len(unit)]) * units.get(unit, 1)
 
 
 def _will_feed(world: SimulatedCluster, source: Server, server: Server) -> bool:
@@ -54,6 +66,7 @@ def _full_sync(world: SimulatedCluster, server: Server, source: Server) -> None:
         server.sync_done_at = world.now + world.sync_seconds
     if world.now >= server.sync_done_at:
         server.sync_done_at = None
+        source.full_syncs += 1
         _copy(server, source)
 
 

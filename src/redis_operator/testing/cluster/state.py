@@ -9,6 +9,7 @@ from ...redis.slots import SlotSet
 from ...redis.versions import Ability, Version, can, parse_version
 
 if TYPE_CHECKING:
+    from .disk import Image
     from .migrations import Job
 
 __all__ = ["DEFAULTS", "Handshake", "Record", "Server", "SlotKeys"]
@@ -95,9 +96,13 @@ class Server:
     late: list[Late] = field(default_factory=list)
     keys: SlotKeys = field(default_factory=dict)
     expires: dict[str, float] = field(default_factory=dict)  # when keys with a TTL end
+    image: Image | None = None  # what the disk has
+    disk_full: bool = False
     replication_id: str = ""
     replication_id2: str = ""
     offset: int = 0
+    full_syncs: int = 0  # that it gave
+    partial_syncs: int = 0
     link_up: bool = False
     link_down_since: float = 0.0
     synced: bool = False  # has had a link to the primary it follows now
@@ -131,6 +136,13 @@ class Server:
         """Whether its engine and version have the ability."""
         version = parse_version(self.engine, self.version)
         return can(version or Version(self.engine, 0), ability)
+
+    @property
+    def persistence(self) -> str:
+        """How it keeps its data: `none`, `rdb` or `aof`, which is meant where nothing is set."""
+        if not self.persistent:
+            return "none"
+        return "rdb" if self.config["appendonly"] == "no" and self.config.get("save") else "aof"
 
     @property
     def node_timeout(self) -> float:

@@ -20,7 +20,7 @@ from ...redis.errors import (
 from ...redis.resp import Argument, Reply
 from ...redis.slots import key_slot
 from ...redis.versions import Ability
-from . import scripts, verbs
+from . import disk, scripts, verbs
 from .cluster_commands import CLUSTER, NEEDED, PORT, Handler
 from .state import Server
 from .verbs import RefusalError
@@ -123,6 +123,8 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         "cluster_enabled": 1,
         "aof_enabled": int(server.config["appendonly"] == "yes"),
         "aof_rewrite_in_progress": int(world.now < server.rewriting_until),
+        "sync_full": server.full_syncs,
+        "sync_partial_ok": server.partial_syncs,
     }
     if not server.is_primary:
         record = server.primary_record()
@@ -244,6 +246,12 @@ def _memory(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     return 56 + len(words[1]) + len(value) if value is not None else None
 
 
+def _save(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del words
+    disk.save(world, server)
+    return _OK
+
+
 def _script(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     del world
     return scripts.load(server, words[1]).encode()
@@ -286,6 +294,7 @@ _PLAIN: dict[str, Handler] = {
     "SET": _set,
     "GET": _get,
     "MIGRATE": _migrate,
+    "SAVE": _save,
     "SCRIPT": _script,
     "EVALSHA": _evalsha,
     "EVALSHA_RO": _evalsha_ro,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from random import Random
 
 from ...redis.slots import SlotSet, key_slot
-from . import bus, migrations, replication, verbs
+from . import bus, disk, migrations, replication, verbs
 from .state import Record, Server
 from .users import accepts
 
@@ -32,6 +32,7 @@ class SimulatedCluster:
         self.cut: set[frozenset[str]] = set()  # pairs of names that cannot talk
         self.acknowledged: dict[tuple[str, str], str] = {}  # (database, key) -> value
         self.passwords: dict[str, dict[str, tuple[str, ...]]] = {}  # hashes by server and user
+        self.slow_disks = False  # a killed process loses what waited for an fsync
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
         self._ids = 0
         self._addresses = 0
@@ -65,8 +66,24 @@ class SimulatedCluster:
         return server
 
     def kill(self, name: str) -> None:
-        """End the process at once."""
-        self.servers[name].alive = False
+        """End the process at once; its machine goes on."""
+        server = self.servers[name]
+        if server.alive:
+            server.alive = False
+            disk.lose_process(self, server)
+
+    def power_off(self, name: str) -> None:
+        """End the machine that a process runs on."""
+        server = self.servers[name]
+        server.alive = False
+        disk.lose_power(server)
+
+    def end(self, name: str) -> None:
+        """Ask the process to end: it saves what it has."""
+        server = self.servers[name]
+        if server.alive:
+            disk.save(self, server, at_the_end=True)
+            self.kill(name)
 
     def start(self, name: str, *, address: str | None = None) -> Server:
         """Start the process again, with what its disk kept, at a new address if one is given."""
@@ -78,11 +95,13 @@ class SimulatedCluster:
         server.serves = False
         server.handshakes.clear()
         server.jobs, server.scripts, server.late = [], {}, []
+        server.full_syncs = server.partial_syncs = 0
         server.link_up = server.synced = False  # nobody stands for election on old data unasked
         server.sync_done_at = server.election_at = None
-        server.replication_id2 = ""
-        if not server.persistent:
+        if server.persistence == "none" or (server.persistence == "rdb" and server.image is None):
             self._lose_data(server)
+        else:
+            disk.restore_history(self, server)
         server.me.ip = server.ip
         for record in server.others():
             record.connected = False
@@ -92,8 +111,9 @@ class SimulatedCluster:
     def _lose_data(self, server: Server) -> None:
         had_slots = server.me.replica_of is None and server.me.slots
         server.keys = {}
+        server.expires, server.image = {}, None
         server.offset = 0
-        server.replication_id = self.new_id("r")
+        server.replication_id, server.replication_id2 = self.new_id("r"), ""
         if had_slots and server.guarded:
             self.wipe(server.name)
 
@@ -101,7 +121,7 @@ class SimulatedCluster:
         """Take away everything: data and identity, as a new volume does."""
         server = self.servers[name]
         server.id = self.new_id()
-        server.keys, server.table = {}, {}
+        server.keys, server.expires, server.image, server.table = {}, {}, None, {}
         server.current_epoch = server.last_vote_epoch = 0
         server.voted_about, server.banned, server.handshakes = {}, {}, {}
         server.importing, server.migrating = {}, {}
@@ -175,6 +195,7 @@ class SimulatedCluster:
                 replication.pull(self, server)
                 replication.consider_election(self, server)
             migrations.proceed(self, server)
+            disk.keep(self, server)
 
     def _note_minority(self, server: Server) -> None:
         voters = [r for r in server.table.values() if r.votes]

@@ -342,6 +342,7 @@ class Kubelet:
             await asyncio.sleep(0.1)
         server.paused_until = 0.0
         if server.alive:
+            self._world.end(server.name)
             self.volumes[server.name].unsaved = False
 
     def kill(self, name: str) -> None:

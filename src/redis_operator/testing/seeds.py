@@ -1,0 +1,29 @@
+"""The seed of a run: drawn anew each time, printed, and given again to repeat the run exactly.
+
+`SEED=...` in the environment is the run's seed; without it one is drawn and put there, so that
+processes started by this one have the same. Everything random in a run is derived from it by name:
+a test that is added or left out changes no other one's seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+
+__all__ = ["derive", "run_seed"]
+
+_NAME = "SEED"
+
+
+def run_seed() -> int:
+    """Return the seed of this run; draw it when there is none yet."""
+    if not os.environ.get(_NAME, "").isdigit():
+        os.environ[_NAME] = str(secrets.randbelow(2**32))
+    return int(os.environ[_NAME])
+
+
+def derive(name: str, number: int = 0) -> int:
+    """Return a seed of its own for something that has a name."""
+    text = f"{run_seed()} {name} {number}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

@@ -1,0 +1,69 @@
+"""New histories in each run: trials of the planner, crashes of the operator, minutes of trouble.
+
+The run's seed is printed; `SEED=... make test` gives the very same histories again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from redis_operator.testing.seeds import derive, run_seed
+from redis_operator.testing.simulation.catalog import SCENARIOS
+from redis_operator.testing.simulation.histories import play_struck, play_trial, play_trouble
+from redis_operator.testing.simulation.scenarios import Scenario
+
+pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+
+TRIALS, AT_ONCE = 400, 20
+MINUTES = 10
+ENGINES = ({}, {"engine": "valkey", "version": "9.1"}, {"engine": "redis", "version": "8.4"})
+
+
+@pytest.mark.parametrize("number", range(TRIALS // AT_ONCE))
+def test_trials_of_the_planner_keep_every_promise(number: int) -> None:
+    for turn in range(AT_ONCE):
+        seed = derive("trial", number * AT_ONCE + turn)
+        trial = play_trial(seed)
+        assert not trial.verdict, f"SEED={run_seed()}, trial {seed}: {trial.explain()}"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_one_crash_while_the_api_fails_changes_no_end(scenario: Scenario) -> None:
+    seed = derive(f"crash {scenario}")
+    print(f"SEED={run_seed()}, seed {seed}")
+    print(play_struck(scenario, seed))
+
+
+@pytest.mark.parametrize("number", range(MINUTES))
+def test_a_minute_of_trouble_ends_well(number: int) -> None:
+    seed = derive("trouble", number)
+    print(f"SEED={run_seed()}, seed {seed}")
+    history = play_trouble(seed, seconds=60.0, pause=8.0, **ENGINES[number % len(ENGINES)])
+    print("\n".join(history))
+    assert history
+
+
+def test_the_seed_of_a_run_is_given_to_its_children_and_decides_all_others() -> None:
+    program = (
+        "from redis_operator.testing.seeds import derive, run_seed;"
+        "print(run_seed(), derive('a'), derive('a', 1), derive('b'))"
+    )
+
+    def run(**environment: str) -> list[str]:
+        inherited = {k: v for k, v in os.environ.items() if k != "SEED"}
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            env=inherited | environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+
+    assert run(SEED="7") == run(SEED="7")
+    assert len(set(run(SEED="7") + run(SEED="8"))) == 8
+    assert run()[0] != run()[0]
+    assert run(SEED=str(run_seed()))[0] == str(run_seed())
