@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e explore campaign soak bench demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e explore campaign campaign-tests soak bench demo generate pins clean
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
@@ -56,7 +56,10 @@ e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 explore: $(STAMP) ## properties with examples that no run had before
 	EXPLORE=1 $(PYTHON) -m pytest -q -m "$(QUICK)" --timeout 1800 $$(grep -rl "^@given" tests)
 
-campaign: $(STAMP) explore ## the long ones: exhaustive simulation, a thousand crashes, soak
+campaign: $(STAMP) ## 10,000 trials, every effect of every scenario, hours of trouble (CAMPAIGN_SECONDS=, SEED=)
+	$(PYTHON) tools/campaign.py
+
+campaign-tests: $(STAMP) explore ## the tests that take too long for every day
 	$(PYTHON) -m pytest -q -m campaign --timeout 3600 tests
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
