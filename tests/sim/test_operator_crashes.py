@@ -1,9 +1,9 @@
 """The operator dies, or an answer is lost, at any effect of anything it does: the end is the same.
 
 The whole system runs in virtual time: the real operator on the embedded API server and simulated
-servers, with clients that write all the while. A few effects of some scenarios are struck always;
-with the marker `campaign` every effect of every scenario, in pieces that can be run apart
-(`-k "create and piece-3"`). K-01, K-02, K-03, CL-05, CL-06
+servers, with clients that write all the while. A few effects of some scenarios are struck always,
+one of each by the seed of the run (`test_seeds`), and every effect by `make campaign`.
+K-01, K-02, K-03, CL-05, CL-06
 """
 
 from __future__ import annotations
@@ -16,36 +16,22 @@ from redis_operator.testing.simulation.catalog import SCENARIOS
 from redis_operator.testing.simulation.crashes import (
     Blow,
     Reference,
-    piece,
     reference,
     spread,
     strike_at_each,
     tear_points,
 )
 from redis_operator.testing.simulation.process import Strike
-from redis_operator.testing.simulation.scenarios import Scenario
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
-PIECES = 8
 BRIEFLY = {
     "create": 3,
     "primary killed": 2,
-    "primary's pod deleted": 1,
-    "all pods deleted": 1,
-    "replica reset": 1,
-    "slots left open": 2,
-    "ghost node": 1,
-    "StatefulSet orphaned its pods": 1,
     "few slots move": 2,
-    "few slots move and their target dies": 1,
-    "scale out": 1,
-    "fewer replicas": 1,
-    "live setting": 1,
-    "setting that needs a restart": 1,
+    "few slots move, valkey 9.1": 2,
     "switchover": 2,
     "deletion": 2,
-    "hibernate and wake": 1,
 }
 
 
@@ -104,16 +90,3 @@ def test_a_write_that_was_carried_out_and_never_answered_is_not_done_twice() -> 
     blows = [(number, Strike.LOST_REPLY) for number in sorted(first.values())]
     assert len(blows) > 8
     assert problems(found, blows[::3]) == []  # all of them in the campaign
-
-
-@pytest.mark.campaign
-@pytest.mark.timeout(7200)
-@pytest.mark.parametrize("number", range(PIECES), ids="piece-{}".format)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_the_end_is_the_same_after_a_strike_at_every_effect(
-    scenario: Scenario, number: int
-) -> None:
-    found = known(scenario.name)
-    blows = piece(tear_points(found.effects), number, PIECES)
-    print(f"{scenario}: {len(found.effects)} effects, {len(blows)} strikes, seed {found.seed}")
-    assert problems(found, blows) == []

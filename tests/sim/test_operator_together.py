@@ -14,12 +14,12 @@ import pytest
 
 from redis_operator.kube.errors import NotFound
 from redis_operator.kube.request import Request
-from redis_operator.kube.transport import Transport
 from redis_operator.operator.world import CHILD_KINDS, REDISES
 from redis_operator.testing.cluster import verbs
-from redis_operator.testing.faults import Fault, FaultyTransport, NoFaults, Seeded, StreamFault
+from redis_operator.testing.faults import FaultyTransport, NoFaults, Seeded, StreamFault
 from redis_operator.testing.simulation.catalog import SCENARIOS
 from redis_operator.testing.simulation.crashes import reference
+from redis_operator.testing.simulation.histories import stumbling
 from redis_operator.testing.simulation.scenarios import formed, play
 from redis_operator.testing.simulation.summary import summary
 from redis_operator.testing.simulation.system import (
@@ -33,20 +33,6 @@ from redis_operator.testing.simulation.system import (
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
 SWITCH_ANNOTATION = "redisoperator.dev/switch-primary-to"
-GIVEN_UP = 45.0
-STUMBLES = {
-    Fault.CONFLICT: 0.02,
-    Fault.TOO_MANY: 0.02,
-    Fault.SERVER_ERROR: 0.02,
-    Fault.RESET_BEFORE: 0.02,
-    Fault.RESET_AFTER: 0.02,
-    Fault.STALE: 0.3,
-    StreamFault.DROPPED: 0.3,
-    StreamFault.LATE: 0.2,
-    StreamFault.COALESCED: 0.2,
-    StreamFault.CUT: 0.2,
-    StreamFault.EXPIRED: 0.1,
-}
 BRIEFLY = ("create", "primary killed")
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
@@ -66,18 +52,6 @@ def played(name: str, prepare: Any, *, seed: int) -> dict[str, Any]:
 
 def a_second_operator(simulation: Simulation) -> None:
     simulation.start_operator("second")
-
-
-def stumbling(simulation: Simulation) -> None:
-    """Every operator process gets a bounded number of faults, each its own."""
-    simulation.quiet_seconds = GIVEN_UP
-    simulation.patience = 2.0
-
-    def wrap(transport: Transport) -> Transport:
-        seed = simulation.seed * 1000 + len(simulation.processes)
-        return FaultyTransport(transport, Seeded(seed, STUMBLES, budget=60))
-
-    simulation.wrap = wrap
 
 
 class PodsUnseen(NoFaults):

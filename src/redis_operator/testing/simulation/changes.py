@@ -85,7 +85,7 @@ async def _kill_both(simulation: Simulation) -> None:
 
 async def _until_moving(simulation: Simulation) -> None:
     loop = asyncio.get_running_loop()
-    end = loop.time() + 60.0
+    end = loop.time() + 60.0 * simulation.patience
     while loop.time() < end:
         if any(s.importing or any(not job.is_finished for job in s.jobs) for s in mine(simulation)):
             return

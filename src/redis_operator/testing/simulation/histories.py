@@ -41,7 +41,6 @@ STUMBLES: dict[Fault | StreamFault, float] = {
     StreamFault.CUT: 0.1,
     StreamFault.CUT_IN_LINE: 0.1,
     StreamFault.GARBAGE: 0.1,
-    StreamFault.HANG: 0.05,
     StreamFault.EXPIRED: 0.1,
 }
 _MOST_FAULTS = 40  # of one operator process
@@ -51,7 +50,7 @@ _LATEST_STRIKE = 200
 def stumbling(simulation: Simulation) -> None:
     """Every operator process gets a bounded number of API faults, each its own."""
     simulation.quiet_seconds = GIVEN_UP_SECONDS
-    simulation.patience = 2.5
+    simulation.patience = 5.0
 
     def wrap(transport: Transport) -> Transport:
         seed = simulation.seed * 1000 + len(simulation.processes)
@@ -104,7 +103,8 @@ def play_trial(seed: int) -> Trial:
         shards=3,
         replicas=random.choice([1, 1, 2]),
         persistent=persistent,
-        accept_data_loss=not persistent,  # a lost majority does not come back then
+        volatile=not persistent,  # a lost majority does not come back then
+        start_empty=not persistent,
         node_timeout_ms=2000,
         config=(("cluster-node-timeout", "2000"),),
     )

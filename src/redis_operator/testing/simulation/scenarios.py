@@ -77,10 +77,10 @@ async def until_over(simulation: Simulation, scenario: Scenario) -> None:
         found = await simulation.redis()
         return is_asleep(found) if scenario.sleeps else simulation.is_ready(found)
 
-    within = scenario.within * simulation.patience
+    within = scenario.within
     await simulation.until_all(holds, within=within, what=f"over: {scenario.name}")
     loop = asyncio.get_running_loop()
-    end = loop.time() + within
+    end = loop.time() + within * simulation.patience
     while loop.time() < end:
         seen = len(simulation.journal.effects)
         await asyncio.sleep(simulation.quiet_seconds)

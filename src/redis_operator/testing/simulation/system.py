@@ -301,7 +301,7 @@ class Simulation:
         self, holds: Callable[[], Awaitable[bool]], *, within: float, what: str
     ) -> None:
         """Wait until something holds of the whole; check every promise on the way."""
-        end = self._loop.time() + within
+        end = self._loop.time() + within * self.patience
         while True:
             self.check()
             if await holds():
