@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redis_operator.api.metadata import Metadata
+from redis_operator.api.pod_rules import OUR_ENVIRONMENT
 from redis_operator.api.redis import Durability, Persistence, Redis
 from redis_operator.api.validation import load
 from redis_operator.manifests import names
@@ -328,6 +329,25 @@ def test_no_value_brings_in_another_directive(config: dict[str, str]) -> None:
 def test_what_decides_where_data_are_reaches_no_file_however_it_came_here(name: str) -> None:
     asked = msgspec.structs.replace(database(storage={"size": "1Gi"}).spec, config={name: "x"})
     assert directives(asked, V91).get(name) != "x"
+
+
+@pytest.mark.parametrize("version", [V91, R62], ids=str)
+def test_names_that_the_template_uses_are_those_that_a_person_may_not(version: Version) -> None:
+    facts = msgspec.structs.replace(FACTS, version=version)
+    found = template(database(config={"tcp-backlog": 600}), facts)["spec"]["containers"][0]["env"]
+    names_used = {variable["name"] for variable in found}
+    assert names_used <= OUR_ENVIRONMENT
+    assert version is not V91 or names_used == OUR_ENVIRONMENT
+
+
+def test_what_waits_for_failovers_follows_the_node_timeout() -> None:
+    def waits(redis: Redis) -> dict[str, str]:
+        env = template(redis)["spec"]["containers"][0]["env"]
+        return {v["name"]: v["value"] for v in env if v["name"].endswith("_SECONDS")}
+
+    assert waits(database()) == {"HANDOVER_SECONDS": "25", "FAILOVER_SECONDS": "31"}
+    slower = database(config={"cluster-node-timeout": 15000})
+    assert waits(slower) == {"HANDOVER_SECONDS": "75", "FAILOVER_SECONDS": "91"}
 
 
 def test_what_is_live_and_what_is_not_adds_up() -> None:

@@ -114,6 +114,19 @@ async def test_a_stale_file_is_not_the_data_of_a_database_in_memory(
         assert not (pod.data / "dump.rdb").exists()
 
 
+async def test_the_name_on_a_volume_is_written_once(tmp_path: Path, binary: EngineBinary) -> None:
+    """Written anew at every start, a full disk or a power cut would leave none."""
+    async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
+        [before] = await ask(pod, commands.my_id())
+        first = (pod.data / "identity").stat()
+        pod.end(kill=False)
+        pod.start()
+        [after] = await ask(pod, commands.my_id())
+        assert after == before
+        second = (pod.data / "identity").stat()
+        assert (first.st_ino, first.st_mtime_ns) == (second.st_ino, second.st_mtime_ns)
+
+
 async def test_a_volume_of_another_server_does_not_lend_its_identity(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
@@ -166,6 +179,44 @@ async def test_a_killed_primary_waits_no_longer_than_until_its_replica_leads(
         await printed(primary.directory / "log", "600 s to take over")
         await ask(replica, commands.failover(commands.FailoverMode.TAKEOVER))
         (await primary.answers()).close()
+
+
+@pytest.mark.parametrize("kind", [Persistence.AOF, Persistence.NONE], ids=lambda k: k.value)
+async def test_primaries_do_not_wait_for_replicas_that_were_killed_with_them(
+    tmp_path: Path, binary: EngineBinary, kind: Persistence
+) -> None:
+    """A replica that restarted and had no link since is never elected: waiting for it is vain."""
+    async with pods(tmp_path, binary, 2, kind) as [primary, replica]:
+        await form_shard(primary, replica)
+        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+        await printed(primary.data / "nodes.conf", " slave ")
+        written = await write(primary, 100)
+        primary.failover_seconds = replica.failover_seconds = 600
+        primary.end(kill=True)
+        replica.end(kill=True)
+        primary.start()
+        await printed(primary.directory / "log", "600 s to take over")
+        replica.start()
+        [size] = await ask(primary, commands.dbsize())
+        assert size == (written if kind is Persistence.AOF else 0)
+
+
+async def test_a_primary_with_snapshots_waits_also_for_a_replica_that_restarted(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    """The replica's snapshot may be the newer one: it is left the time to be promoted by hand."""
+    async with pods(tmp_path, binary, 2, Persistence.RDB) as [primary, replica]:
+        await form_shard(primary, replica)
+        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+        await printed(primary.data / "nodes.conf", " slave ")
+        primary.failover_seconds = 4
+        primary.end(kill=True)
+        replica.end(kill=True)
+        replica.start()
+        (await replica.answers()).close()
+        primary.start()
+        await printed(primary.directory / "log", "4 s to take over")
+        await printed(primary.directory / "log", "no replica has taken over within 4 s")
 
 
 async def test_waiting_for_the_replica_ends_when_the_pod_is_deleted(

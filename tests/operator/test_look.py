@@ -53,7 +53,8 @@ LAST_WORDS = {
     "# Internal error in RDB reading offset 0, function at rdb.c:3225 -> RDB CRC error",
     "signature": "# Wrong signature trying to load DB from file\n"
     "# Fatal error loading the DB: Invalid argument. Exiting.",
-    "short": "# Short read or OOM loading DB. Unrecoverable error, aborting now.",
+    "short": "--- RDB ERROR DETECTED ---\n[offset 2999] Unexpected EOF reading RDB file\n"
+    "[additional info] While doing: read-object-value",
     "lzf": "# Internal error in RDB reading offset 0, function at rdb.c:474 -> Invalid LZF",
 }
 
@@ -75,6 +76,11 @@ def test_a_server_that_gave_up_on_its_files_is_known_by_its_last_words(words: st
         "*** FATAL CONFIG FILE ERROR *** unknown directive",
         "# Could not create server TCP listening socket *:6379: bind: Address already in use",
         "# Failed opening the RDB file: Permission denied",
+        "# Short read or OOM loading DB. Unrecoverable error, aborting now.",
+        (
+            "# Internal error in RDB reading offset 0, function at rdb.c:536 -> "
+            "rdbGenericLoadStringObject failed allocating 104857600 bytes"
+        ),
     ],
 )
 def test_other_ends_are_no_broken_files(words: str) -> None:

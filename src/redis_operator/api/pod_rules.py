@@ -16,7 +16,19 @@ from .shape import Problem
 __all__ = ["OUR_CONTAINERS", "OUR_ENVIRONMENT", "OUR_LABELS", "pod_problems"]
 
 OUR_CONTAINERS: Final = ("server", "exporter")
-OUR_ENVIRONMENT: Final = ("POD_IP", "POD_NAME", "POD_UID", "DATABASE_UID", "SERVER")
+OUR_ENVIRONMENT: Final = frozenset(
+    {
+        "ACL_FILE",
+        "ANNOUNCE_HOSTNAME",
+        "ANNOUNCE_NAME",
+        "CONFIG",
+        "CONFIG_FILE",
+        "DATA",
+        "FAILOVER_SECONDS",
+    }
+    | {"HANDOVER_SECONDS", "IDENTITY", "PERSISTENCE", "POD_IP", "POD_NAME"}
+    | {"PORT", "SERVER", "SETTINGS", "USERS"}
+)
 OUR_LABELS: Final = ("app.kubernetes.io/", "redisoperator.dev/")
 _OUR_VOLUMES: Final = ("data", "config", "users")
 _VOLUMES: Final = frozenset(

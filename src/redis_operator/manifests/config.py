@@ -38,12 +38,19 @@ __all__ = [
     "config_file_name",
     "directives",
     "live_directives",
+    "node_timeout_ms",
     "proposed",
     "proven",
 ]
 
 NODE_TIMEOUT_MS = 5000
 _SAVE_POINTS = "3600 1 300 100 60 10000"
+
+
+def node_timeout_ms(spec: RedisSpec) -> int:
+    """After how long servers suspect each other; what waits for failovers follows it."""
+    chosen = str(spec.config.get("cluster-node-timeout", NODE_TIMEOUT_MS))
+    return int(chosen) if chosen.isdecimal() else NODE_TIMEOUT_MS
 
 
 def config_file_name(version: Version) -> str:

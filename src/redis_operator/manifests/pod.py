@@ -10,7 +10,7 @@ from typing import Any, Final
 from redis_operator.api.redis import Redis, RedisSpec
 from redis_operator.redis.versions import Ability, can
 
-from .config import NODE_TIMEOUT_MS, boot_digest, boot_settings, config_file_name
+from .config import boot_digest, boot_settings, config_file_name, node_timeout_ms
 from .facts import Facts
 from .names import (
     BUS_PORT,
@@ -156,9 +156,9 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
         "ACL_FILE": acl_file_name(facts.version),
         "IDENTITY": facts.identity or redis.metadata.uid,
         "PERSISTENCE": spec.persistence.value,
-        "HANDOVER_SECONDS": str(NODE_TIMEOUT_MS * 5 // 1000),
+        "HANDOVER_SECONDS": str(max(1, node_timeout_ms(spec) * 5 // 1000)),
         # An election that was lost is not tried again for four node timeouts.
-        "FAILOVER_SECONDS": str(NODE_TIMEOUT_MS * 6 // 1000 + 1),
+        "FAILOVER_SECONDS": str(node_timeout_ms(spec) * 6 // 1000 + 1),
     }
     settings = boot_settings(spec, facts.version)
     if settings:

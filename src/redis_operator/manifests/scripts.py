@@ -66,15 +66,21 @@ read_identity() {
     done <nodes.conf
 }
 
-# Ends the waiting process once a replica says that it leads. Its end is not waited for: an address
-# that does not answer must not hold anybody up.
+# Ends the waiting process once a replica says that it leads, or all say that they cannot. Its end
+# is not waited for: an address that does not answer must not hold up the start.
+# A replica that has restarted and had no link since is never elected. What it has on disk this
+# server has too, if it appends every write before it acknowledges it; or neither has anything.
 watch_replicas() {
     while sleep 1; do
+        able=
         for address in $replicas; do
             case $(ask_at "$address" "INFO replication") in
                 *role:master*) kill "$1"; return ;;
+                *role:slave*master_link_down_since_seconds:-1*) ;;
+                *) able=yes ;;
             esac
         done
+        case $able,$data,$PERSISTENCE in ,aof,*|,*,none) kill "$1"; return ;; esac
     done
 }
 
@@ -118,7 +124,11 @@ if [ -e nodes.conf ] && [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; t
     say "this volume was used by another server; starting with an identity of its own"
     mv -f nodes.conf nodes.conf.foreign
 fi
-printf '%s\n' "$identity" >identity
+if [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
+    printf '%s\n' "$identity" >identity.new
+    sync identity.new 2>/dev/null || :
+    mv -f identity.new identity
+fi
 
 if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
     say "this database keeps nothing on disk; a file left by a sync is not its data"
@@ -138,7 +148,8 @@ if [ -e nodes.conf ]; then
         watch_replicas "$waiting" 2>/dev/null &
         watching=$!
         trap 'kill "$waiting" "$watching" 2>/dev/null || :; exit 0' TERM INT
-        wait "$waiting" 2>/dev/null || :
+        ! wait "$waiting" 2>/dev/null ||
+            say "no replica has taken over within ${FAILOVER_SECONDS} s; starting"
         kill "$watching" 2>/dev/null || :
         trap 'exit 0' TERM INT
     fi

@@ -41,9 +41,11 @@ _BROKEN: Final = (
     "The AOF manifest file contains",
     "Wrong signature trying to load DB",
     "Wrong RDB checksum",
-    "Short read or OOM loading DB",
+    "Unexpected EOF reading RDB file",
     "Internal error in RDB reading",
 )
+# Said when memory ran out while files were read: they are as good as before.
+_NO_MEMORY: Final = ("failed allocating", "Out Of Memory")
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
 
@@ -194,6 +196,8 @@ def _unloadable(pod: Pod) -> str:
     status = _server_status(pod)
     end = _end(status) if status is not None else None
     if status is None or end is None or status.ready:
+        return ""
+    if end.reason == "OOMKilled" or any(text in end.message for text in _NO_MEMORY):
         return ""
     for line in end.message.splitlines():
         at = min((i for text in _BROKEN if (i := line.find(text)) >= 0), default=-1)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import OnDataLoss, Persistence, Redis
-from redis_operator.manifests.config import NODE_TIMEOUT_MS, live_directives
+from redis_operator.manifests.config import live_directives, node_timeout_ms
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
@@ -51,7 +51,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         persistence="" if started is spec.persistence else spec.persistence.value,
         chosen=frozenset(spec.config),
         config=tuple(sorted(live.items())),
-        node_timeout_ms=NODE_TIMEOUT_MS,
+        node_timeout_ms=node_timeout_ms(spec),
         volatile=spec.persistence is Persistence.NONE is started,
         start_empty=spec.on_data_loss is OnDataLoss.START_EMPTY,
         accepted_loss=accepted.slots,
