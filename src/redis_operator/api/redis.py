@@ -384,6 +384,7 @@ class RedisStatus(_Part, frozen=True):
     progress: Progress | None = None
     shards: tuple[ShardStatus, ...] = ()
     shard_count: int = 0
+    replicas: int | None = None
     selector: str = ""
     ready: str = ""
     primary: str = ""

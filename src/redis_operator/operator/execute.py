@@ -132,8 +132,8 @@ class Executor:
         return tuple(outcomes)
 
     async def _attempt(self, action: Action) -> Outcome:
-        self._before(action)
         try:
+            self._before(action)
             await self._do(action)
         except (ActionError, RedisError) as error:
             return Outcome(action, str(error))

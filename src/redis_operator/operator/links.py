@@ -11,6 +11,7 @@ that has not started.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 
@@ -39,6 +40,7 @@ class _Link:
         self.connection: Connection | None = None
         self.node_id = ""
         self.silent_since: float | None = None
+        self.opening = asyncio.Lock()
 
 
 class Links:
@@ -51,21 +53,22 @@ class Links:
     async def open(self, target: Target, *, timeout: float) -> Connection:
         """Return the connection to a server, opened if it is not. Raises `RedisError`."""
         link = self._link(target)
-        if link.connection is not None and link.connection.is_open:
+        async with link.opening:  # who asks meanwhile gets the same connection
+            if link.connection is not None and link.connection.is_open:
+                return link.connection
+            uid = target.uid
+
+            def lost(_: LinkError) -> None:
+                self._on_lost(uid)
+
+            link.connection = await connect(
+                target.address,
+                timeout=timeout,
+                credentials=target.credentials,
+                tls=target.tls,
+                on_lost=lost,
+            )
             return link.connection
-        uid = target.uid
-
-        def lost(_: LinkError) -> None:
-            self._on_lost(uid)
-
-        link.connection = await connect(
-            target.address,
-            timeout=timeout,
-            credentials=target.credentials,
-            tls=target.tls,
-            on_lost=lost,
-        )
-        return link.connection
 
     def drop(self, uid: str) -> None:
         """Close a connection that is of no use any more; the next look opens a new one."""

@@ -57,6 +57,7 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         return None
     node = nodes.get(pod.spec.node_name)
     born = pod.metadata.creation_timestamp
+    server = _server_status(pod)
     return seen.Pod(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
@@ -69,7 +70,7 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         node=pod.spec.node_name,
         zone=node.metadata.label(_ZONE) if node is not None else "",
         deleting=pod.metadata.is_deleting,
-        restarts=sum(c.restart_count for c in pod.status.container_statuses or ()),
+        restarts=server.restart_count if server is not None else 0,
         role_label=pod.metadata.label(names.ROLE_LABEL),
         waiting=_waiting(pod),
         since=born.timestamp() if born is not None else 0.0,
@@ -232,6 +233,7 @@ def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
         uid=found.metadata.uid,
         pods=found.spec.replicas or 0,
         revision=found.status.update_revision if current else "",
+        current=current,
         shape=found.metadata.annotation(names.SHAPE_ANNOTATION),
         resources=_resources(found.spec.template.spec),
         stamp=found.metadata.annotation(names.INTENT_ANNOTATION),
@@ -257,4 +259,7 @@ def volume_seen(
         capacity=int(parse_quantity(given) or 0),
         expandable=found is not None and bool(found.allow_volume_expansion),
         deleting=claim.metadata.is_deleting,
+        needs_restart=any(
+            c.type == "FileSystemResizePending" and c.is_true for c in claim.status.conditions or ()
+        ),
     )

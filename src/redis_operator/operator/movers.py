@@ -49,9 +49,12 @@ class _Journey(Struct):
     heard: float = 0.0  # when it last told of progress
     task: asyncio.Task[None] | None = None
     progress: Progress | None = None
+    may_act: Callable[[], bool] = lambda: True
 
     def note(self, progress: Progress) -> None:
-        """Remember how far it has come, and when that was heard."""
+        """Remember how far it has come, and when; end it if another operator leads by now."""
+        if not self.may_act() and self.task is not None:
+            self.task.cancel()
         self.progress, self.heard = progress, asyncio.get_running_loop().time()
 
 
@@ -74,8 +77,11 @@ class _Failure(Struct, frozen=True):
 class SlotMovers:
     """The moves of all databases of one operator."""
 
-    def __init__(self, *, on_end: Callable[[Key], None]) -> None:
+    def __init__(
+        self, *, on_end: Callable[[Key], None], may_act: Callable[[], bool] = lambda: True
+    ) -> None:
         self._on_end = on_end
+        self._may_act = may_act
         self._journeys: dict[_Place, _Journey] = {}
         self._failures: dict[_Place, _Failure] = {}
         self._shadows: dict[_Place, _Shadow] = {}
@@ -149,7 +155,9 @@ class SlotMovers:
         place = (key, moving.source, moving.target)
         if place in self._journeys:
             return
-        journey = _Journey(moving=moving, begun=asyncio.get_running_loop().time())
+        journey = _Journey(
+            moving=moving, begun=asyncio.get_running_loop().time(), may_act=self._may_act
+        )
         self._journeys[place] = journey
         journey.task = asyncio.create_task(self._run(place, work(journey)))
 

@@ -203,7 +203,10 @@ async def _strays(
     if not count:
         return NotCounted()
     foreign = ALL_SLOTS - SlotSet(myself.slots)
-    return Counted(await count_keys(connection, foreign, timeout=_COUNT_SECONDS))
+    try:
+        return Counted(await count_keys(connection, foreign, timeout=_COUNT_SECONDS))
+    except RedisError:
+        return NotCounted()  # too busy to count, which is not to say that it does not serve
 
 
 async def _weights(
@@ -219,7 +222,10 @@ async def _weights(
         by_bytes = await _slot_bytes(connection, slots)
         if by_bytes:
             return Weighed(by_bytes, "memory-bytes")
-    found = await count_keys(connection, slots, timeout=_COUNT_SECONDS)
+    try:
+        found = await count_keys(connection, slots, timeout=_COUNT_SECONDS)
+    except RedisError:
+        return NotWeighed()
     return Weighed(found, "key-count")
 
 

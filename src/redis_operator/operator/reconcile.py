@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from redis_operator.api.redis import Redis, RedisStatus
+from redis_operator.api.redis import Phase, Redis, RedisStatus
 from redis_operator.api.validation import config_problems, load, load_status
 from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.kube.errors import Forbidden, KubeError
@@ -84,6 +84,7 @@ class Reconciler(Struct, frozen=True):
     interval: float
     clock: Callable[[], float] = time.time
     before: Callable[[Action], None] = lambda _: None
+    behind: Callable[[Key], str | None] = lambda _: None
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one database as far as it can be brought now."""
@@ -93,6 +94,7 @@ class Reconciler(Struct, frozen=True):
             return Done()
         try:
             if raw["metadata"].get("deletionTimestamp"):
+                await self._report_deletion(raw)
                 return await self.ending.end(raw)
             if await self.ending.hold(raw):
                 return Done()  # the finalizer comes back as an event
@@ -102,6 +104,10 @@ class Reconciler(Struct, frozen=True):
             return Again(_FORBIDDEN_SECONDS)  # rights come back without a sign
         except KubeError as error:
             return Retry(error)
+
+    async def _report_deletion(self, raw: Manifest) -> None:
+        before = load_status(raw)
+        await self.reporter.report(raw, before, replace(before, phase=Phase.DELETING, plan=()))
 
     def forget(self, key: Key) -> None:
         """Let go of a database that is gone."""
@@ -184,6 +190,7 @@ class Reconciler(Struct, frozen=True):
         login = Credentials(REPLICATION, facts.passwords.replication)
         count_on: tuple[str, ...] = ()
         told = redis.status
+        acted = False
         for _ in range(_LOOKS):
             request = Request(
                 key=key,
@@ -228,14 +235,17 @@ class Reconciler(Struct, frozen=True):
                 await close(self.client, raw, request_met)
             count_on = advice.count_on
             failures = [o.error for o in outcomes if not o.done]
-            context = self._context(key, redis, told, hindrance, failures)
+            image = facts.image if advice.settled else ""
+            context = self._context(key, redis, told, hindrance, failures, image=image)
             after = status(wanted, observed, advice, context)
             if not self._goes_on(advice, outcomes) or self._is_superseded(key, redis):
                 await self.reporter.report(raw, told, after)
                 return self._rest(advice, observed, outcomes)
+            acted = acted or bool(outcomes)
             await asyncio.sleep(_SOON_SECONDS)
         await self.reporter.report(raw, told, after)
-        return Again(_SOON_SECONDS)
+        # Looking alone does not bring it about: others have their turn.
+        return Again(_SOON_SECONDS if acted else _BUSY_SECONDS)
 
     async def _carry_out(
         self, raw: Manifest, redis: Redis, request: Request, advice: Plan, login: Credentials
@@ -330,6 +340,8 @@ class Reconciler(Struct, frozen=True):
         told: RedisStatus,
         hindrance: Ailment | None,
         failures: Iterable[str] = (),
+        *,
+        image: str = "",
     ) -> Context:
         meta = redis.metadata
         stopped = self.movers.failure(key)
@@ -341,6 +353,8 @@ class Reconciler(Struct, frozen=True):
             hindrance=hindrance,
             auth=self.rotations.problem(redis),
             progress=self.movers.progress(key),
+            unseen=self.behind(key) or "",
+            image=image,
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )

@@ -59,6 +59,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         restart_may_lose=(
             accepted.restart or spec.durability.on_data_loss is OnDataLoss.START_EMPTY
         ),
+        min_replicas_to_write=spec.durability.min_replicas_to_write,
         paused=spec.paused,
         update_paused=spec.update.paused,
         hibernate=spec.hibernate,

@@ -14,6 +14,7 @@ from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MA
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.children import Children
 from redis_operator.operator.ending import Ending
+from redis_operator.operator.errors import Refused
 from redis_operator.operator.links import Links
 from redis_operator.operator.logins import Logins
 from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
@@ -27,6 +28,7 @@ from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.world import World
+from redis_operator.planning.actions import Action
 from redis_operator.runtime.applier import Applier
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.consistency import Consistency
@@ -97,7 +99,17 @@ def add_databases(
             controller.enqueue(key, reason="a server ended its connection", priority=10)
 
     links = Links(on_lost=lost)
-    movers = SlotMovers(on_end=lambda key: controller.enqueue(key, reason="a slot move ended"))
+
+    def leads() -> bool:
+        return manager.election is None or manager.election.is_leader()
+
+    def before(action: Action) -> None:
+        if not leads():
+            raise Refused(f"{type(action).__name__} is not done: this operator no longer leads")
+
+    movers = SlotMovers(
+        on_end=lambda key: controller.enqueue(key, reason="a slot move ended"), may_act=leads
+    )
     children = Children(manager.client, world, applier)
     passwords = PasswordStore(manager.client, world)
     reconciler = Reconciler(
@@ -129,6 +141,8 @@ def add_databases(
         movers=movers,
         interval=settings.probe_interval,
         clock=clock,
+        before=before,
+        behind=consistency.limitation,
     )
     watches = [Watch(informer, itself, by_others) for informer in world.redises]
     watches += [Watch(informer, _database) for informer in (*world.pods, *world.claims)]

@@ -43,6 +43,7 @@ class Wanted(Struct, frozen=True):
     paused: bool = False
     update_paused: bool = False
     hibernate: bool = False
+    min_replicas_to_write: int = 0  # writes are refused while fewer replicas are linked
     rolling_shards: int = 1  # how many shards may be disrupted at a time
     switchover: Switchover | None = None
     spread_primaries: bool = False  # move primaries apart over zones once things are calm

@@ -147,7 +147,7 @@ def _too_soon(situation: Situation, candidate: Seen, primary: NodeId) -> str | N
     timeout = _node_timeout(candidate, situation.wanted.node_timeout_ms) / 1000
     for election in situation.observed.elections:
         span = _quarantine(election, candidate, primary, timeout)
-        left = election.at + span - situation.now
+        left = min(span, election.at + span - situation.now)  # a clock set back adds nothing
         if left > 0:
             return f"{candidate.pod.name} must wait {left:.1f} s after the last election"
     return None

@@ -278,6 +278,7 @@ class Volume(Struct, frozen=True):
     capacity: int
     expandable: bool
     deleting: bool = False
+    needs_restart: bool = False  # its file system grows when the pod is started again
 
 
 class Workload(Struct, frozen=True):
@@ -288,6 +289,7 @@ class Workload(Struct, frozen=True):
     uid: str
     pods: int  # spec.replicas
     revision: str  # status.updateRevision: what a pod made now would be
+    current: bool = True  # its controller has observed its last change: the revision is known
     shape: str = ""  # as a pod made now would have it
     resources: tuple[tuple[str, str], ...] = ()
     stamp: str = ""  # hash of our intent that was last applied

@@ -58,11 +58,13 @@ class Context(Struct, frozen=True):
     generation: int
     now: str
     failures: tuple[str, ...] = ()
+    unseen: str = ""  # objects that were written and are not observed yet
     hindrance: Ailment | None = None  # why the spec is not followed: a last good one is
     auth: Ailment | None = None  # why passwords are not yet what they should be
     binding: str = ""
     selector: str = ""
     progress: Progress | None = None
+    image: str = ""
 
 
 class Announcement(Struct, frozen=True):
@@ -80,7 +82,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     covered = _covered(observed.seen)
     available = _available(observed, covered, plan)
     degraded = _degraded(situation, plan, context, ALL_SLOTS - covered)
-    progressing = _progressing(plan)
+    progressing = _progressing(plan, context)
     applied = _config_applied(situation, plan, context)
     ready = _ready(available, degraded, progressing, plan)
     if ready.status == "True":
@@ -105,7 +107,8 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         slots=f"{len(covered)}/{len(ALL_SLOTS)}",
         memory=_memory(used, context.previous.memory),
         version=_version(observed.seen) or context.previous.version,
-        image=context.previous.image,
+        image=context.image or context.previous.image,
+        replicas=wanted.replicas,
         binding=Binding(context.binding) if formed else context.previous.binding,
         last_data_loss=recorded(wanted, plan, context.previous, context.now),
     )
@@ -314,10 +317,15 @@ def _seconds(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp() if moment else 0.0
 
 
-def _progressing(plan: Plan) -> Condition:
+def _progressing(plan: Plan, context: Context) -> Condition:
     if plan.held:
         return Condition(type="Progressing", status="False", reason="Paused", message=plan.held)
     if not plan.stages and plan.phase in (advice.Phase.READY, advice.Phase.HIBERNATED):
+        if context.unseen:
+            updating = advice.Phase.UPDATING.value
+            return Condition(
+                type="Progressing", status="True", reason=updating, message=context.unseen
+            )
         return Condition(type="Progressing", status="False", reason="Reconciled", message="")
     text = plan.why or "; ".join(plan.blocked)
     return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)

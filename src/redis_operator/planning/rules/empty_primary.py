@@ -53,5 +53,5 @@ def _still_full(replica: Seen, primary: Seen) -> bool:
         replica.keys > 0
         and not replica.replication.link_up
         and not replica.loading
-        and replica.replication.id != primary.replication.id
+        and replica.replication.id not in (primary.replication.id, primary.replication.id2)
     )

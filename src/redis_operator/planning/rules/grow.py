@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..actions import GrowVolume
 from ..advice import Phase, Plan
+from ..observed import Volume
 from ..situation import Situation
 
 __all__ = ["grow"]
@@ -16,10 +17,12 @@ def grow(situation: Situation) -> Plan | None:
     exist; the API refuses it.
     """
     size = situation.wanted.volume_size
-    small = [v for v in situation.observed.volumes if v.requested < size and not v.deleting]
+    volumes = situation.observed.volumes
+    small = [v for v in volumes if v.requested < size and not v.deleting]
+    offline = [v for v in volumes if v.capacity < v.requested and v.needs_restart]
     if not small:
-        return None
-    waiting = [v for v in situation.observed.volumes if v.capacity < v.requested]
+        return _offline(offline)
+    waiting = [v for v in volumes if v.capacity < v.requested and not v.needs_restart]
     if waiting:
         blocked = (f"{waiting[0].name} is being resized to {waiting[0].requested} bytes",)
         return Plan(rule="grow", blocked=blocked, phase=Phase.UPDATING)
@@ -36,3 +39,15 @@ def grow(situation: Situation) -> Plan | None:
         stages=((GrowVolume(claim=first.name, uid=first.uid, size=size),),),
         phase=Phase.UPDATING,
     )
+
+
+def _offline(volumes: list[Volume]) -> Plan | None:
+    """Say which pods must be restarted before their bigger volumes can be used."""
+    if not volumes:
+        return None
+    pods = ", ".join(volume.pod for volume in volumes)
+    reason = (
+        f"the volumes of {pods} were expanded and their file systems grow when the pods are "
+        "started again: recreate them one by one, replicas first"
+    )
+    return Plan(rule="grow", blocked=(reason,), phase=Phase.UPDATING)

@@ -13,6 +13,16 @@ def rest(situation: Situation) -> Plan | None:
     """Name what keeps the database from being at rest when no rule can help it. I14"""
     reason = unrest(situation)
     if reason is None:
-        return None
+        return _unobserved(situation)
     phase = Phase.HEALING if situation.observed.formed else Phase.CREATING
     return Plan(rule="rest", blocked=(reason,), phase=phase)
+
+
+def _unobserved(situation: Situation) -> Plan | None:
+    """Name a workload whose last change is not observed yet: its pods may be outdated."""
+    for workload in situation.observed.workloads:
+        if not workload.current and not workload.deleting:
+            reason = f"StatefulSet {workload.name} was changed and its controller has yet to act"
+            phase = Phase.UPDATING if situation.observed.formed else Phase.CREATING
+            return Plan(rule="rest", blocked=(reason,), phase=phase)
+    return None

@@ -29,7 +29,7 @@ def roll(situation: Situation) -> Plan | None:
     old = [n for n in situation.observed.nodes if outdated(situation, n.pod)]
     if not old:
         return None
-    count = f"{len(old)} pods are of an old revision"
+    count = f"{len(old)} pods are of an old revision{_refused_writes(situation)}"
     reason = _refused(situation)
     if reason:
         return Plan(rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING)
@@ -59,6 +59,18 @@ def outdated(situation: Situation, pod: Pod) -> bool:
     if differs_in_size_alone(situation, pod):
         return pod.resources != workload.resources and not resizable(situation, pod)
     return True
+
+
+def _refused_writes(situation: Situation) -> str:
+    """Announce that a roll interrupts writes: too few replicas are left while one restarts."""
+    wanted = situation.wanted
+    if not wanted.min_replicas_to_write or wanted.replicas > wanted.min_replicas_to_write:
+        return ""
+    return (
+        "; a shard refuses writes while one of its pods restarts, because "
+        f"spec.durability.minReplicasToWrite is {wanted.min_replicas_to_write} and it has "
+        f"{wanted.replicas} replicas: add a replica or lower it to avoid that"
+    )
 
 
 def _is_stuck(situation: Situation, node: Node) -> bool:

@@ -54,8 +54,8 @@ def drain(situation: Situation) -> Plan | None:
             for replica in situation.replicas_of(node.id)
             if not replica.pod.deleting and (gone or not replica.pod.draining)
         ]
-        if not situation.replicas_of(node.id):
-            continue  # there is nobody to hand over to, today or later
+        if not situation.replicas_of(node.id) or not (gone or among):
+            continue  # no replica is better off: it serves on where it is
         why = f"{node.pod.name} is being deleted" if gone else f"{node.pod.node} is being drained"
         advice = hand_over(
             situation, node, rule="drain", why=why, phase=Phase.UPDATING, among=among

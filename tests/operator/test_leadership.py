@@ -1,0 +1,52 @@
+"""An operator that no longer leads sends nothing, neither to servers nor by a running move."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from redis_operator.operator.errors import Refused
+from redis_operator.operator.execute import Executor
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.planning.actions import Action, At, Forget
+from redis_operator.planning.advice import Plan
+from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.redis.moving import Progress
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet
+
+
+class Untouchable:
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was reached")
+
+
+async def test_steps_are_refused_once_the_lease_is_lost() -> None:
+    def before(action: Action) -> None:
+        raise Refused("this operator no longer leads")
+
+    nobody: Any = Untouchable()
+    executor = Executor(nobody, nobody, nobody, before=before)
+    place = At("cache-0-0", "uid", "127.0.0.1", NodeId("a"))
+    plan = Plan(rule="forget", stages=((Forget(node=place, id=NodeId("b")),),))
+    (outcome,) = await executor.carry_out(plan)
+    assert outcome.error == "this operator no longer leads"
+
+
+async def test_a_slot_move_ends_at_its_next_progress_once_the_lease_is_lost() -> None:
+    leads, ended, steps = True, asyncio.Event(), 0
+    movers = SlotMovers(on_end=lambda _: ended.set(), may_act=lambda: leads)
+
+    async def work(journey: Any) -> None:
+        nonlocal steps
+        while True:
+            steps += 1
+            journey.note(Progress(slots_moved=SlotSet(), keys_moved=0, bytes_moved=0))
+            await asyncio.sleep(0)
+
+    movers.start(("default", "cache"), Moving(NodeId("a"), NodeId("b"), ALL_SLOTS), work)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    leads = False
+    before = steps
+    await asyncio.wait_for(ended.wait(), 5)
+    assert steps <= before + 1
