@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e explore campaign campaign-tests soak bench demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e explore campaign campaign-tests soak bench mutants demo generate pins clean
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
@@ -68,8 +68,11 @@ $(BENCH_STAMP): $(STAMP) requirements/bench.txt
 soak: $(STAMP) ## ten minutes of random changes and kills on real servers (SOAK_SECONDS, SOAK_SEED)
 	$(PYTHON) -m pytest -q -s -m campaign tests/e2e/test_soak.py
 
-bench: $(BENCH_STAMP) ## measure against peers in the same run; table, and build/bench.json
-	$(PYTHON) -m bench
+bench: $(BENCH_STAMP) ## measure against peers in turns; table, and build/bench.json (PART="moves cluster")
+	$(PYTHON) -m bench $(PART)
+
+mutants: $(STAMP) ## changes of the program that no test notices (ONLY=planning, MUTANTS_SAMPLE, MUTANTS_SECONDS, SEED)
+	$(PYTHON) -m tools.mutants $(ONLY)
 
 demo: $(STAMP) ## local mode: a sharded Valkey under load survives a killed primary
 	.venv/bin/redis-operator demo

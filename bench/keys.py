@@ -19,7 +19,6 @@ _SCRIPT = (
     "for i = 1, tonumber(ARGV[2]) do"
     " redis.call('SET', KEYS[1] .. ':' .. i, ARGV[3]) end return redis.status_reply('OK')"
 )
-_VALUE = "v" * 32
 _BATCH = 256
 
 
@@ -35,23 +34,30 @@ def _tags() -> tuple[str, ...]:
     return tuple(found[slot] for slot in range(_SLOTS))
 
 
-async def fill(servers: list[Server], *, keys: int) -> int:
-    """Write as many keys into each slot, so that there are `keys` in all; return how many."""
+async def fill(servers: list[Server], *, keys: int, value_bytes: int = 32) -> int:
+    """Write as many keys into each slot, so that there are `keys` in all; return how many.
+
+    Fewer keys than slots go to every so manieth slot, one each.
+    """
     each = -(-keys // _SLOTS)
-    await asyncio.gather(*(_fill(server, each) for server in servers))
-    return each * _SLOTS
+    apart = max(1, _SLOTS // max(1, keys))
+    written = await asyncio.gather(
+        *(_fill(server, each, apart, "v" * value_bytes) for server in servers)
+    )
+    return sum(written)
 
 
-async def _fill(server: Server, each: int) -> None:
+async def _fill(server: Server, each: int, apart: int, value: str) -> int:
     async with await server.connect() as connection:
         nodes = await connection.run(commands.cluster_nodes(), timeout=10)
-    slots = list(next(node for node in nodes if node.is_myself).slots)
+    owned = next(node for node in nodes if node.is_myself).slots
+    slots = [slot for slot in owned if slot % apart == 0]
     # A connection of the product would refuse: scripts of others are not on its list.
     reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
     parser = hiredis.Reader()
     for start in range(0, len(slots), _BATCH):
         batch = slots[start : start + _BATCH]
-        writer.write(encode_all(_words(slot, each) for slot in batch))
+        writer.write(encode_all(_words(slot, each, value) for slot in batch))
         await writer.drain()
         left = len(batch)
         while left:
@@ -64,10 +70,11 @@ async def _fill(server: Server, each: int) -> None:
             left -= 1
     writer.close()
     await writer.wait_closed()
+    return each * len(slots)
 
 
-def _words(slot: int, count: int) -> tuple[str, ...]:
-    return ("EVAL", _SCRIPT, "1", f"{{{_tags()[slot]}}}", str(slot), str(count), _VALUE)
+def _words(slot: int, count: int, value: str) -> tuple[str, ...]:
+    return ("EVAL", _SCRIPT, "1", f"{{{_tags()[slot]}}}", str(slot), str(count), value)
 
 
 async def keys_of(servers: list[Server]) -> int:

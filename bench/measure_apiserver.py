@@ -1,6 +1,9 @@
-"""The embedded API server against kube-apiserver and etcd, where BENCH_KUBECONFIG names one.
+"""The embedded API server, with and without fsync, against kube-apiserver and etcd where named.
 
-Without a real cluster our own figures are stated and the peer's column is empty.
+etcd syncs every write to disk; local mode does not by default (SQLite with synchronous=NORMAL: a
+crash of the machine may lose the last writes, a crash of the process none). So ours is measured
+with synchronous=FULL as well, and that is what is compared. BENCH_KUBECONFIG names a real cluster;
+without one our own figures are stated.
 """
 
 from __future__ import annotations
@@ -11,25 +14,32 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
 import psutil
 
-from bench.api_load import LISTS, Load, namespace
+from bench.api_load import Load, namespace
 from bench.bytecode import compiled
-from bench.rows import Row, at_most, better_if_less, stated
+from bench.rows import Row, at_most, no_worse, stated
+from bench.turns import RUNS, in_turns
 from redis_operator.kube.client import Client
 from redis_operator.kube.config import load
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.request import Request
 
+SECONDS = 400 / 5 * RUNS
 _CALLS = 200
 _PODS = int(os.environ.get("BENCH_API_PODS", "10000"))
-_COMPARED_PODS = min(1_000, _PODS)
 _WATCHERS = 100
 _CHANGES = 20
+_FIGURES = (
+    *("create a pod", "read a pod", "apply to a pod, server-side"),
+    f"a change seen by {_WATCHERS} watchers",
+)
+_DURABLE, _PLAIN, _REAL = "with fsync", "without fsync", "kube-apiserver"
 
 
 def run() -> list[Row]:
@@ -39,89 +49,114 @@ def run() -> list[Row]:
 
 async def _run() -> list[Row]:
     real = os.environ.get("BENCH_KUBECONFIG") or os.environ.get("KUBECONFIG")
-    peer = await _figures(real) if real else None
     with tempfile.TemporaryDirectory(prefix="bench-api-") as folder:
-        first, _, _ = await _start(Path(folder), "first")  # whoever starts first compiles
-        first.terminate()
-        first.wait(20)
-        process, config, started = await _start(Path(folder), "second")
+        configs, processes, starts = await _start_all(Path(folder))
+        if real:
+            configs[_REAL] = real
         try:
-            many = await _many(str(config), process.pid)
-            meter = _Meter(process.pid)
-            ours = await _figures(str(config), meter)
+            memory, lists = await _lists(configs, processes[_PLAIN].pid)
+            calls = await in_turns(*(_calls_of(config) for config in configs.values()))
+            spent = await _spent(configs[_PLAIN], processes[_PLAIN].pid)
         finally:
-            process.terminate()
-            process.wait(20)
-    rows = [_row(name, unit, ours[name], peer) for name, unit in _FIGURES]
+            for process in processes.values():
+                process.terminate()
+                process.wait(20)
+    by_server = dict(zip(configs, calls, strict=True))
+    rows = [at_most("embedded API server: start to first answer", starts, "s", limit=0.5)]
+    for name in _FIGURES:
+        rows += _rows(name, {k: [run[name] for run in found] for k, found in by_server.items()},
+                      "ms")  # fmt: skip
+    rows += _rows(f"list of {_PODS:,} pods", lists, "s")
     return [
-        at_most("embedded API server: start to first answer", started, "s", limit=0.5),
         *rows,
-        *(
-            stated(f"{name}: CPU of the embedded server", spent, None, "ms")
-            for name, spent in zip(ours, meter.spent, strict=True)
-        ),
-        stated(f"list of {_PODS:,} pods", many["list"], None, "s"),
-        at_most(f"memory with {_PODS:,} pods", many["rss"], "MiB", limit=100),
+        *(stated(f"{n}: CPU of the embedded server", ms, None, "ms") for n, ms in spent.items()),
+        at_most(f"memory with {_PODS:,} pods", memory, "MiB", limit=100),
     ]
 
 
-_FIGURES = (
-    ("create a pod", "ms"),
-    ("read a pod", "ms"),
-    ("apply to a pod, server-side", "ms"),
-    (f"list of {_COMPARED_PODS:,} pods", "s"),
-    (f"a change seen by {_WATCHERS} watchers", "ms"),
-)
+def _rows(name: str, figures: dict[str, list[float]], unit: str) -> list[Row]:
+    rows = [stated(f"{name}, without fsync", figures[_PLAIN], None, unit)]
+    ours, real = figures[_DURABLE], figures.get(_REAL)
+    if real is None:
+        return [*rows, stated(f"{name}, with fsync", ours, None, unit)]
+    return [*rows, no_worse(f"{name}, both with fsync, kube-apiserver", ours, real, unit)]
 
 
-class _Meter:
-    """The CPU time of one process, in milliseconds for each time something is done."""
-
-    def __init__(self, pid: int) -> None:
-        self._process = psutil.Process(pid)
-        self.spent: list[float] = []
-
-    async def read(self, work: Awaitable[float], times: int) -> float:
-        """Do the work and remember what one of its so many parts took."""
-        before = sum(self._process.cpu_times()[:2])
-        figure = await work
-        self.spent.append((sum(self._process.cpu_times()[:2]) - before) / times * 1000)
-        return figure
-
-
-async def _unmetered(work: Awaitable[float], _times: int) -> float:
-    return await work
-
-
-def _row(name: str, unit: str, ours: float, peer: dict[str, float] | None) -> Row:
-    if peer is None:
-        return stated(name, ours, None, unit)
-    return better_if_less(f"{name}, kube-apiserver", ours, peer[name], unit, aim=1)
+async def _start_all(
+    folder: Path,
+) -> tuple[dict[str, str], dict[str, subprocess.Popen[str]], list[float]]:
+    """Start ours with and without fsync; kubeconfigs, processes, and how long starts took."""
+    starts = []
+    for number in range(RUNS + 1):  # the first one compiles
+        process, _, took = await _start(folder, f"start{number}", durable=False)
+        process.terminate()
+        process.wait(20)
+        starts.append(took)
+    plain, plain_config, _ = await _start(folder, "plain", durable=False)
+    durable, durable_config, _ = await _start(folder, "durable", durable=True)
+    configs = {_DURABLE: str(durable_config), _PLAIN: str(plain_config)}
+    return configs, {_DURABLE: durable, _PLAIN: plain}, starts[1:]
 
 
 def _client(config: str) -> Client:
     return Client(HttpTransport(load(file=config)), field_manager="bench")
 
 
-async def _figures(config: str, meter: _Meter | None = None) -> dict[str, float]:
+def _calls_of(config: str) -> Callable[[], Awaitable[dict[str, float]]]:
+    async def measure() -> dict[str, float]:
+        client = _client(config)
+        try:
+            async with namespace(client) as place:
+                work = Load(client, place)
+                await _wait_account(client, place)
+                figures = [
+                    await work.create_ms(_CALLS),
+                    await work.get_ms(_CALLS),
+                    await work.apply_ms(_CALLS),
+                ]
+                async with work.watched(_WATCHERS) as change:
+                    figures.append(await change(_CHANGES))
+        finally:
+            await client.close()
+        return dict(zip(_FIGURES, figures, strict=True))
+
+    return measure
+
+
+async def _spent(config: str, pid: int) -> dict[str, float]:
+    """CPU time of our server, in milliseconds for each call."""
+    process = psutil.Process(pid)
     client = _client(config)
-    read = meter.read if meter is not None else _unmetered
+    spent: dict[str, float] = {}
     try:
         async with namespace(client) as place:
             work = Load(client, place)
             await _wait_account(client, place)
-            figures = [
-                await read(work.create_ms(_CALLS), _CALLS),
-                await read(work.get_ms(_CALLS), _CALLS),
-                await read(work.apply_ms(_CALLS), _CALLS),
-            ]
-            await work.fill(_COMPARED_PODS)
-            figures.append(await read(work.list_seconds(), LISTS))
-            async with work.watched(_WATCHERS) as change:
-                figures.append(await read(change(_CHANGES), _CHANGES))
+            for name, measure in zip(
+                _FIGURES, (work.create_ms, work.get_ms, work.apply_ms), strict=False
+            ):
+                before = sum(process.cpu_times()[:2])
+                await measure(_CALLS)
+                spent[name] = (sum(process.cpu_times()[:2]) - before) / _CALLS * 1000
     finally:
         await client.close()
-    return dict(zip((name for name, _ in _FIGURES), figures, strict=True))
+    return spent
+
+
+async def _lists(configs: dict[str, str], pid: int) -> tuple[float, dict[str, list[float]]]:
+    """Fill every server with as many pods, then list them in turns; our memory, and seconds."""
+    async with AsyncExitStack() as stack:
+        loads: dict[str, Load] = {}
+        for name, config in configs.items():
+            client = _client(config)
+            stack.push_async_callback(client.close)
+            place = await stack.enter_async_context(namespace(client))
+            await _wait_account(client, place)
+            loads[name] = Load(client, place)
+            await loads[name].fill(_PODS)
+        memory = _rss_mib(pid)
+        results = await in_turns(*(work.list_seconds for work in loads.values()))
+    return memory, dict(zip(loads, results, strict=True))
 
 
 async def _wait_account(client: Client, place: str) -> None:
@@ -144,19 +179,6 @@ async def _wait_account(client: Client, place: str) -> None:
     )
 
 
-async def _many(config: str, pid: int) -> dict[str, float]:
-    client = _client(config)
-    try:
-        async with namespace(client) as place:
-            await _wait_account(client, place)
-            work = Load(client, place)
-            await work.fill(_PODS)
-            held = _rss_mib(pid)
-            return {"rss": held, "list": await work.list_seconds()}
-    finally:
-        await client.close()
-
-
 def _rss_mib(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -164,10 +186,13 @@ def _rss_mib(pid: int) -> float:
     raise RuntimeError(f"no VmRSS of {pid}")
 
 
-async def _start(folder: Path, name: str) -> tuple[subprocess.Popen[str], Path, float]:
+async def _start(
+    folder: Path, name: str, *, durable: bool
+) -> tuple[subprocess.Popen[str], Path, float]:
     """Start an embedded server; return it, its kubeconfig, and when it first answered."""
     config = folder / f"{name}.kubeconfig"
-    command = [sys.executable, "-m", "redis_operator.local.apiserver"]
+    module = "bench.durable_apiserver" if durable else "redis_operator.local.apiserver"
+    command = [sys.executable, "-m", module]
     begun = time.perf_counter()
     process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
         [*command, "--data", str(folder / name), "--kubeconfig", str(config)],

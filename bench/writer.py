@@ -52,6 +52,11 @@ class Writer:
         await self._order({"do": "reset"})
         await self._answer()
 
+    async def longest_wait(self) -> float:
+        """Return the longest wait since the last reset, in seconds: of unfinished writes too."""
+        await self._order({"do": "tell"})
+        return float((await self._answer())["longest"])
+
     async def finish(self, seeds: Seeds | None = None) -> Report:
         """Stop writing, read everything back (from `seeds` when servers have moved) and tell."""
         await self._order({"do": "finish", **_told(seeds or self._seeds)})
@@ -104,6 +109,9 @@ async def _serve() -> None:
         if order["do"] == "reset":
             application.forget_waits()
             print("{}", flush=True)
+            continue
+        if order["do"] == "tell":
+            print(json.dumps({"longest": application.longest_wait}), flush=True)
             continue
         await application.stop()
         application.seeds = _heard(order)

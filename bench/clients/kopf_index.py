@@ -1,4 +1,8 @@
-"""kopf: its in-memory index of pods by owner, and a handler of raw events."""
+"""kopf: its in-memory index of pods by label, and a handler of raw events.
+
+The index keeps what ours keeps of a pod and no more: kopf's own documentation keeps whole bodies,
+which would cost it memory that it need not have.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +40,18 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
 
 
 @kopf.index("pods")
-def by_owner(body: kopf.Body, namespace: str, name: str, **_: Any) -> dict[str, Any]:
+def by_app(body: kopf.Body, namespace: str, name: str, **_: Any) -> dict[str, Any]:
     Progress.indexed += 1
-    owners = body["metadata"].get("ownerReferences") or [{"uid": ""}]
-    return {owners[0]["uid"]: (namespace, name, dict(body))}
+    meta, spec, status = body["metadata"], body["spec"], body.get("status", {})
+    kept = (
+        *(namespace, name, meta["uid"], meta["resourceVersion"], meta.get("deletionTimestamp")),
+        *(dict(meta.get("labels", {})), dict(meta.get("annotations", {}))),
+        *(tuple(owner["uid"] for owner in meta.get("ownerReferences", ())), spec.get("nodeName")),
+        *(status.get("phase"), status.get("podIP")),
+        tuple((c["type"], c["status"]) for c in status.get("conditions", ())),
+        tuple((c["name"], c.get("ready")) for c in status.get("containerStatuses", ())),
+    )
+    return {meta.get("labels", {}).get("app", ""): kept}
 
 
 @kopf.on.event("pods")

@@ -8,7 +8,7 @@ from bench.rows import (
     at_most,
     better_if_less,
     better_if_more,
-    no_longer,
+    no_worse,
     show,
     stated,
     write,
@@ -27,12 +27,19 @@ def test_a_rate_is_better_when_it_is_more_than_the_peers() -> None:
     assert not better_if_more("rate", 299.0, 100.0, "per s", aim=3).met
 
 
-def test_waits_that_chance_makes_are_missed_only_when_chance_does_not_explain_them() -> None:
-    waits = [9.0, 25.0, 40.0, 42.0, 45.0, 46.0, 48.0, 50.0]
-    assert no_longer("gap", waits, waits, "ms").met
-    assert no_longer("gap", waits, [wait - 1 for wait in waits], "ms").met
-    row = no_longer("gap", [wait + 20 for wait in waits], waits, "ms")
-    assert (row.ours, row.peer, row.met) == (63.5, 43.5, False)
+def test_no_worse_is_missed_when_the_runs_leave_open_that_it_is_worse() -> None:
+    steady = [40.0, 41.0, 42.0, 43.0, 44.0] * 6
+    assert no_worse("gap", steady, steady, "ms").met
+    assert not no_worse("gap", [wait * 1.2 for wait in steady], steady, "ms").met
+    assert no_worse("gap", [wait * 0.8 for wait in steady], steady, "ms").met
+    scattered = [9.0, 25.0, 40.0, 46.0, 90.0]
+    assert not no_worse("gap", scattered, scattered, "ms").met, "five such runs show nothing"
+
+
+def test_the_figure_of_several_runs_is_their_median_with_its_spread() -> None:
+    row = better_if_less("list", [3.0, 1.0, 2.0], [30.0, 50.0], "s", aim=20)
+    assert (row.ours, row.peer, row.ratio, row.met) == (2.0, 40.0, 20.0, True)
+    assert (row.spread, row.peer_spread, row.runs) == ((1.0, 3.0), (30.0, 50.0), 2)
 
 
 def test_limits_without_a_peer_are_met_at_the_limit_itself() -> None:
