@@ -3,7 +3,7 @@
 Usage: python -m tools.mutants [path below src/redis_operator ...]
 Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes; all
 unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given), SEED (of the
-sample; printed), MUTANTS_TEST_SECONDS (how long the tests of one change may take by the record, 40).
+sample; printed), MUTANTS_TEST_SECONDS (how long the tests of one change may take, 40).
 
 1. Two copies of the repository are made in a temporary folder, and run by a user of their own
    where we are root: a changed program can delete or signal nothing that is not its own. `local`,
