@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ from redis_operator.local import control_plane
 from redis_operator.local.apiserver.daemon import Daemon
 from redis_operator.local.control_plane import _obey_power, _serve, _transport
 from redis_operator.local.instance import Instance, Settings
+from redis_operator.local.node.agent import NodeAgent
 from redis_operator.local.node.errors import KeeperError
 from redis_operator.local.node.keeper.family import start_ticks
+from redis_operator.local.node.mounts import Mode
 from redis_operator.local.node.nodes import Heartbeat, NodeSpec
 from redis_operator.testing.loopback import held_number
 
@@ -152,3 +156,50 @@ async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
     monkeypatch.setattr(control_plane, "_obey_power", obeying)
     await serve(instance, monkeypatch, switch, stopping)
     assert switched[0] == "node1"
+
+
+def first_log(folder: Path) -> str:
+    [log] = folder.glob("node/pods/*/logs/main/0.log")
+    return log.read_text()
+
+
+async def test_pods_see_neither_keys_nor_state_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))  # /tmp is a pod's own anyway
+    instance, stopping = Instance("test", folder), asyncio.Event()
+    script = (
+        f"find {folder} -type f; cat {instance.kubeconfig} {instance.database};"
+        "touch $HOME/mine && echo looked"
+    )
+    manifest = msgspec.json.decode(msgspec.json.encode(POD))
+    manifest["spec"]["containers"][0]["command"] = ["sh", "-c", script]
+    manifest["spec"]["restartPolicy"] = "Never"
+
+    agents: list[NodeAgent] = []
+    make = control_plane._agent
+
+    def made(*given: Any) -> NodeAgent:
+        agents.append(make(*given))
+        return agents[0]
+
+    monkeypatch.setattr(control_plane, "_agent", made)
+
+    async def look(client: Client) -> None:
+        await client.create(PODS, manifest)
+        while (await client.get(PODS, ("default", "p"))).status.phase != "Succeeded":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        stopping.set()
+
+    try:
+        await serve(instance, monkeypatch, look, stopping)
+        assert agents[0].report is not None
+        if agents[0].report.mode is Mode.MAPPING:
+            pytest.skip("pods have no mount namespaces of their own on this machine")
+        printed = await asyncio.to_thread(first_log, folder)
+    finally:
+        shutil.rmtree(folder)
+    assert "looked" in printed
+    assert "apiVersion" not in printed, "the administrator's kubeconfig"
+    assert "SQLite" not in printed, "all Secrets"
+    assert "ca.key" not in printed

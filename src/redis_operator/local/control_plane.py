@@ -131,6 +131,7 @@ def _agent(instance: Instance, settings: Settings, client: Client) -> NodeAgent:
         mode=Mode(settings.mounts) if settings.mounts else None,
         images=[Path(folder) for folder in settings.images],
         instance=instance.name,
+        hidden=[instance.folder, instances.home()],  # keys, state and volumes of all instances
     )
 
 

@@ -6,11 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from redis_operator.local.node.keeper import namespaces
-from redis_operator.local.node.mounts import Mount, tree_of
+from redis_operator.local.node.mounts import Mount, inside, mounts_of, tree_of
 
 NOBODY = 65534
 
@@ -153,3 +154,86 @@ def test_read_only_root_leaves_volumes_writable(place: Path) -> None:
 
     assert in_child(work) == "Read-only file system 4"
     assert (place / "volume/new").read_text() == "kept"
+
+
+def tree_with(place: Path, *mounts: Mount, hidden: tuple[Path, ...] = ()) -> dict[str, Any]:
+    return tree_of(
+        mounts,
+        stage=place / "stage",
+        hostname="h",
+        working_dir="/",
+        read_only=False,
+        hidden=hidden,
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_no_mount_path_leads_out_of_the_container(
+    place: Path, machines_own: Path, user: bool
+) -> None:
+    """By dots, by a link of the machine, and by the file that a link points to."""
+    if os.geteuid() != 0 and not user:
+        pytest.skip("only root has mount namespaces of its own")
+    (machines_own / "other").mkdir()
+    (machines_own / "absolute").symlink_to(machines_own / "other")
+    (machines_own / "link").symlink_to(machines_own / "kept")
+    before = names(machines_own)
+    up = "/.." * 12
+    file = place / "volume/file"
+    mounts = [
+        Mount(place / "volume", f"{up}{machines_own}/folder"),
+        Mount(file, f"{up}{machines_own}/made"),
+        Mount(file, f"{up}{machines_own}/link"),
+        Mount(file, f"{machines_own}/absolute/within"),
+    ]
+
+    def work() -> str:
+        namespaces.enter(tree_with(place, *mounts), user=user)
+        seen = [
+            (machines_own / name).read_text()
+            for name in ("folder/file", "made", "link", "other/within")
+        ]
+        return "".join(seen)
+
+    text = in_child(work)
+    skip_unless_allowed(text)
+    assert text == "here\n" * 4
+    assert names(machines_own) == before
+    assert names(machines_own / "other") == []
+    assert (machines_own / "link").is_symlink()
+    assert (machines_own / "kept").read_text() == "the machine's\n"
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_what_is_hidden_is_not_seen_but_what_is_mounted_there_is(
+    place: Path, machines_own: Path, user: bool
+) -> None:
+    if os.geteuid() != 0 and not user:
+        pytest.skip("only root has mount namespaces of its own")
+    mount = Mount(place / "volume", f"{machines_own}/pods/one/home")
+
+    def work() -> str:
+        namespaces.enter(tree_with(place, mount, hidden=(machines_own,)), user=user)
+        inner = (machines_own / "pods/one/home/file").read_text()
+        return f"{names(machines_own)} {inner}"
+
+    text = in_child(work)
+    skip_unless_allowed(text)
+    assert text == "['pods'] here\n"
+    assert names(machines_own) == ["kept", "stays"]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("/data", "/data"), ("data/", "/data"), ("/../../etc/x", "/etc/x"), ("//a/../..", "/")],
+)
+def test_a_path_of_a_container_starts_at_its_root(path: str, meant: str) -> None:
+    assert inside(path) == meant
+    mounts = mounts_of(
+        {"volumeMounts": [{"name": "v", "mountPath": path}]}, {"v": Path("/v")}, variables={}
+    )
+    assert [mount.target for mount in mounts] == [meant]

@@ -46,7 +46,8 @@ class NodeAgent:
 
     `addresses` is the loopback network of the instance; `mode` forces a way to mount; `images` are
     folders with more programs (`NAME/VERSION/bin`); `pids_limit` holds for each container, where
-    control groups can be written.
+    control groups can be written; `hidden` are folders that pods see empty, where they have mount
+    namespaces of their own.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class NodeAgent:
         images: Iterable[Path] = (),
         instance: str = "default",
         pids_limit: int | None = 4096,
+        hidden: Iterable[Path] = (),
     ) -> None:
         self._client = client
         self._layout = Layout(data_dir)
@@ -69,6 +71,7 @@ class NodeAgent:
         self._image_folders = tuple(images)
         self._instance = instance
         self._pids_limit = pids_limit
+        self._hidden = tuple(folder.resolve() for folder in hidden)
         self._processes = Processes(self._layout.keeper)
         self._cluster = Cluster(client)
         self._recorder = EventRecorder(client)
@@ -135,6 +138,7 @@ class NodeAgent:
             self._recorder,
             cgroups,
             self._pids_limit,
+            self._hidden,
         )
         _log.info("mounts by %s", self.report.describe())
         if cgroups.limitation is not None:

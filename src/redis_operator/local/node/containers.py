@@ -205,6 +205,7 @@ class ContainerRunner:
                 volumes=home.volumes,
                 service_variables=home.service_variables(),
                 cgroups=groups,
+                hidden=home.machine.hidden,
             )
         )
 

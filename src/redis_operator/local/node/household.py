@@ -38,6 +38,7 @@ class Machine(Struct, frozen=True):
     recorder: Recorder
     cgroups: Cgroups
     pids_limit: int | None = None
+    hidden: tuple[Path, ...] = ()
 
     def now(self) -> datetime:
         """The time of day."""

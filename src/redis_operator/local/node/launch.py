@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from .expansion import expand
 from .images import Image
 from .keeper.family import MARK
 from .layout import PodFolder
-from .mounts import Mode, Mount, PathMap, mounts_of, prepare_sub_path, tree_of
+from .mounts import Mode, Mount, PathMap, inside, mounts_of, prepare_sub_path, tree_of
 from .processes import Description
 from .shims import write_shims
 
@@ -40,6 +40,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     volumes: Mapping[str, Path]
     service_variables: Mapping[str, str]
     cgroups: Sequence[str] = field(default_factory=tuple)
+    hidden: Sequence[Path] = field(default_factory=tuple)
 
     @property
     def name(self) -> str:
@@ -70,16 +71,14 @@ def describe(launch: Launch) -> Description:
         [expand(word, variables) for word in launch.container.get("command") or ()],
         [expand(word, variables) for word in launch.container.get("args") or ()],
     )
-    directory = launch.container.get("workingDir") or launch.image.working_dir
+    directory = inside(launch.container.get("workingDir") or launch.image.working_dir)
     tree: Mapping[str, Any] | None = None
     mapped = PathMap.of(mounts if launch.mode is Mode.MAPPING else ())
     if launch.mode is Mode.MAPPING:
         command = [mapped.text(word) for word in command]
         variables = {name: mapped.text(value) for name, value in variables.items()}
         variables["PATH"] = f"{place / 'bin'}:{variables.get('PATH', _PATH)}"
-        directory = mapped.text(directory)
-        directory = str(place / "home") if directory == "/" else directory
-        Path(directory).mkdir(parents=True, exist_ok=True)
+        directory = _mapped_directory(mapped.text(directory), place, launch.volumes.values())
     else:
         tree = _tree(launch, place, mounts, directory)
     variables[MARK] = launch.identity
@@ -94,6 +93,17 @@ def describe(launch: Launch) -> Description:
         cgroups=launch.cgroups,
         paths=mapped.sources,
     )
+
+
+def _mapped_directory(directory: str, place: Path, volumes: Iterable[Path]) -> str:
+    """Return a folder to start in that exists; nothing of the machine is created for it."""
+    path = Path(directory)
+    if any(path.is_relative_to(volume) for volume in volumes):
+        path.mkdir(parents=True, exist_ok=True)
+    elif directory == "/" or not path.is_dir():
+        path = place / "home" / directory.lstrip("/")
+        path.mkdir(parents=True, exist_ok=True)
+    return str(path)
 
 
 def _base_variables(launch: Launch, place: Path) -> dict[str, str]:
@@ -119,7 +129,7 @@ def _all_mounts(launch: Launch, place: Path, variables: Mapping[str, str]) -> li
         for target in launch.image.volumes
         if target not in taken
     ]
-    message = launch.container.get("terminationMessagePath") or TERMINATION_LOG
+    message = inside(launch.container.get("terminationMessagePath") or TERMINATION_LOG)
     log = place / "termination-log"
     log.write_bytes(b"")
     log.chmod(0o666)
@@ -157,6 +167,9 @@ def _tree(launch: Launch, place: Path, mounts: list[Mount], directory: str) -> d
     hosts = launch.folder.path / "hosts"
     if hosts.exists():
         mounts = [Mount(hosts, "/etc/hosts"), *mounts]
+    home = place / "home"
+    if any(home.resolve().is_relative_to(folder) for folder in launch.hidden):
+        mounts = [Mount(home, str(home)), *mounts]
     context = launch.container.get("securityContext") or {}
     return tree_of(
         mounts,
@@ -164,6 +177,7 @@ def _tree(launch: Launch, place: Path, mounts: list[Mount], directory: str) -> d
         hostname=hostname_of(launch.pod),
         working_dir=directory,
         read_only=bool(context.get("readOnlyRootFilesystem")),
+        hidden=launch.hidden,
     )
 
 

@@ -6,6 +6,7 @@ the declared mount paths are replaced, wherever they are mentioned, by the folde
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -17,7 +18,7 @@ from msgspec import Struct
 from .errors import ConfigError
 from .expansion import expand
 
-__all__ = ["Mode", "Mount", "PathMap", "mounts_of", "prepare_sub_path", "tree_of"]
+__all__ = ["Mode", "Mount", "PathMap", "inside", "mounts_of", "prepare_sub_path", "tree_of"]
 
 
 class Mode(StrEnum):
@@ -59,9 +60,14 @@ def mounts_of(
             if "$(" in sub_path:
                 raise ConfigError(f"subPathExpr {declared['subPathExpr']} uses unknown variables")
         source = folder / sub_path if sub_path else folder
-        target = str(PurePosixPath("/") / declared["mountPath"])
+        target = inside(declared["mountPath"])
         mounts.append(Mount(source, target, bool(declared.get("readOnly"))))
     return sorted(mounts, key=lambda mount: len(PurePosixPath(mount.target).parts))
+
+
+def inside(path: str) -> str:
+    """Return a path of a container in full and without dots: none leads above its root."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
 def prepare_sub_path(mount: Mount, volumes: Iterable[Path]) -> None:
@@ -76,13 +82,20 @@ def prepare_sub_path(mount: Mount, volumes: Iterable[Path]) -> None:
 
 
 def tree_of(
-    mounts: Sequence[Mount], *, stage: Path, hostname: str, working_dir: str, read_only: bool
+    mounts: Sequence[Mount],
+    *,
+    stage: Path,
+    hostname: str,
+    working_dir: str,
+    read_only: bool,
+    hidden: Iterable[Path] = (),
 ) -> dict[str, Any]:
     """Return the mount tree in the form that `keeper.namespaces.enter` reads."""
     return {
         "stage": str(stage),
         "hostname": hostname,
         "fresh": ["tmp", "run"],
+        "hidden": [str(folder) for folder in hidden],
         "folders": [working_dir] if working_dir != "/" else [],
         "read_only": read_only,
         "binds": [

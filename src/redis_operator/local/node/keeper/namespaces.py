@@ -2,8 +2,10 @@
 
 The new root is a small tmpfs. Every top folder of the machine is laid into it under a private
 writable layer (overlayfs), so that a container can write where it likes and a mount point such as
-`/data` or `/etc/conf` can appear, while the machine's own files are never touched. Where the kernel
-refuses a layer for a folder, that folder is shown as it is.
+`/data` or `/etc/conf` can appear, while the machine's own files are not touched. Where the kernel
+refuses a layer for a folder, that folder is shown as it is, and can be written by who may write it.
+Paths of mounts are resolved within the new root, links included: none leads out of it. This keeps
+pods out of each other's way and out of what is hidden from them; it is not a security boundary.
 """
 
 # The keeper is started by the hundred milliseconds that a pod may take: no pathlib in here.
@@ -13,6 +15,7 @@ refuses a layer for a folder, that folder is shown as it is.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from typing import Any
 
@@ -28,6 +31,7 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "risc
 _AS_IS = ("proc", "sys")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LAYERS = ".layers"
+_MOST_LINKS = 40
 
 
 def _check(result: int, what: str) -> None:
@@ -67,8 +71,9 @@ def enter(tree: dict[str, Any], *, user: bool) -> None:
     """Leave the machine's mount tree for the one that `tree` describes.
 
     `tree`: `stage` (an empty folder to build on), `hostname`, `fresh` (top folders that start
-    empty), `folders` (to create), `binds` (`source`, `target`, `read_only`; outermost first) and
-    `read_only` (whether the container may write outside its volumes).
+    empty), `hidden` (folders of the machine that are shown empty), `folders` (to create), `binds`
+    (`source`, `target`, `read_only`; outermost first) and `read_only` (whether the container may
+    write outside its volumes).
     """
     uid, gid = os.getuid(), os.getgid()
     flags = _CLONE_NEWNS | _CLONE_NEWUTS | (_CLONE_NEWUSER if user else 0)
@@ -82,9 +87,12 @@ def enter(tree: dict[str, Any], *, user: bool) -> None:
     _mount("tmpfs", stage, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=755,size=256m")
     ground = _Ground(stage)
     layered = _show_machine(ground, fresh=set(tree["fresh"]), user=user)
+    for folder in tree.get("hidden", ()):
+        _hide(ground, folder)
     for folder in tree["folders"]:
-        ground.make_reachable(folder)
-        os.makedirs(stage + folder, exist_ok=True)
+        place = ground.resolve(folder, follow_last=True)
+        ground.make_reachable(place)
+        os.makedirs(stage + place, exist_ok=True)
     for bind in tree["binds"]:
         _bind(ground, bind)
     if tree["read_only"]:
@@ -104,6 +112,10 @@ def _map_identity(uid: int, gid: int) -> None:
             handle.write(text)
 
 
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
 class _Ground:
     """The tree being built, and where in it mount points may be created.
 
@@ -116,10 +128,43 @@ class _Ground:
         self.stage = stage
         self.as_is: set[str] = set()
         self.rebuilt: set[str] = set()
+        self.hidden: list[str] = []
         self.bound: list[str] = []
 
+    def resolve(self, target: str, *, follow_last: bool) -> str:
+        """Return a path without dots and links, as it is found by who has the stage for a root."""
+        left = [part for part in target.split("/") if part]
+        here: list[str] = []
+        links = 0
+        while left:
+            part = left.pop(0)
+            if part in (".", ".."):
+                here = here[:-1] if part == ".." else here
+                continue
+            path = self.stage + "".join(f"/{one}" for one in (*here, part))
+            if (left or follow_last) and os.path.islink(path):
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, f"too many links in {target}")
+                points = os.readlink(path)
+                here = [] if points.startswith("/") else here
+                left = [one for one in points.split("/") if one] + left
+                continue
+            here.append(part)
+        return "".join(f"/{one}" for one in here)
+
+    def make_room(self, target: str) -> None:
+        """Remove a link that stands where a file is to be mounted; never one of the machine."""
+        if not os.path.islink(self.stage + target):
+            return
+        parent = target.rpartition("/")[0]
+        is_bound = any(_is_within(parent, path) for path in self.bound)
+        if not is_bound and not self._may_create_in(parent):
+            self._rebuild(parent)
+        os.unlink(self.stage + target)
+
     def _may_create_in(self, folder: str) -> bool:
-        if folder in self.rebuilt:
+        if folder in self.rebuilt or any(_is_within(folder, path) for path in self.hidden):
             return True
         # In a user namespace the layer of a folder that root owns cannot be written to.
         top = folder.split("/")[1] if folder else ""
@@ -129,7 +174,7 @@ class _Ground:
         """Rebuild folders on the way to a mount point in which the next step is missing."""
         here = ""
         for part in [part for part in target.split("/") if part]:
-            if any(here == path or here.startswith(path + "/") for path in self.bound):
+            if any(_is_within(here, path) for path in self.bound):
                 return
             following = f"{here}/{part}"
             if not os.path.lexists(self.stage + following):
@@ -215,13 +260,25 @@ def _create_point(path: str, *, folder: bool) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
 
-def _bind(ground: _Ground, bind: dict[str, Any]) -> None:
-    source, target = str(bind["source"]), str(bind["target"]).rstrip("/")
-    ground.make_reachable(target)
+def _hide(ground: _Ground, folder: str) -> None:
+    """Show a folder of the machine empty, where the container would see it at all."""
+    target = ground.resolve(folder, follow_last=True)
     there = ground.stage + target
-    if os.path.islink(there) and not os.path.isdir(source):
-        os.unlink(there)
-    _create_point(there, folder=os.path.isdir(source))
+    if os.path.isdir(there):
+        _mount("tmpfs", there, kind="tmpfs", flags=_MS_NOSUID | _MS_NODEV, options="mode=755")
+        ground.hidden.append(target)
+
+
+def _bind(ground: _Ground, bind: dict[str, Any]) -> None:
+    source = str(bind["source"])
+    is_folder = os.path.isdir(source)
+    target = ground.resolve(str(bind["target"]), follow_last=is_folder)
+    if not target:
+        raise OSError(errno.EINVAL, f"{bind['target']} is the root, which cannot be mounted over")
+    ground.make_reachable(target)
+    ground.make_room(target)
+    there = ground.stage + target
+    _create_point(there, folder=is_folder)
     _mount(source, there, flags=_MS_BIND | _MS_REC)
     if bind["read_only"]:
         _protect(there)
