@@ -27,6 +27,11 @@ def test_without_a_cluster_people_are_told_how_to_start_one(run: object) -> None
     assert "up --name x" in refused.output
 
 
+def test_the_help_names_what_runs_on_kubernetes(run: object) -> None:
+    assert "\n  run " in run("--help").output  # type: ignore[operator]
+    assert "--namespaces" in run("run", "--help").output  # type: ignore[operator]
+
+
 def test_a_bad_name_is_refused_before_anything_is_made(run: object, tmp_path: Path) -> None:
     refused = run("up", "--name", "No Good", "--detach")  # type: ignore[operator]
     assert refused.exit_code == 1

@@ -21,6 +21,20 @@ from redis_operator.redis.moving import Move, Side
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
 from redis_operator.testing.servers import EngineBinary
 
+# What applications do, what changes topology, users or the server, and what is between.
+WORK = (
+    *("SET a b", "KEYS *", "SCAN 0", "INFO", "SLOWLOG GET", "CLIENT LIST", "CONFIG GET maxmemory"),
+    *("FLUSHDB", "FLUSHALL", "SORT a", "DBSIZE", "MEMORY USAGE a", "CLUSTER NODES"),
+)
+FORBIDDEN = (
+    *("DEBUG SLEEP 0", "SHUTDOWN", "REPLICAOF a 1", "SLAVEOF NO ONE", "CLUSTER RESET", "FAILOVER"),
+    *("CLUSTER FAILOVER", "CLUSTER MEET a 1", "CLUSTER ADDSLOTS 1", "CLUSTER FORGET x"),
+    *("CONFIG SET hz 10", "CONFIG REWRITE", "ACL SETUSER x on", "ACL DELUSER default", "ACL LOAD"),
+    *("MIGRATE a 1 b 0 1", "MODULE LIST", "PSYNC a 1", "REPLCONF a b", "RESTORE-ASKING a 0 b"),
+    *("SAVE",),
+)
+ADMINISTRATION = ("ACL LIST", "CLIENT KILL ID 1", "BGSAVE", "MONITOR", "CONFIG RESETSTAT")
+
 
 async def test_applications_may_work_and_may_not_administrate(
     tmp_path: Path, binary: EngineBinary
@@ -31,15 +45,41 @@ async def test_applications_may_work_and_may_not_administrate(
         say = await talk(pod)
         assert "NOAUTH" in await say("GET a")
         assert await say(f"AUTH default {PASSWORDS.default}") == "b'OK'"
-        for allowed in ("SET a b", "EVAL return(1) 0", "CLIENT SETNAME x", "CLUSTER KEYSLOT a"):
+        for allowed in (*WORK, "EVAL return(1) 0", "CLIENT SETNAME x", "CLUSTER KEYSLOT a"):
             assert "NOPERM" not in await say(allowed), allowed
-        for refused in (
-            *("CONFIG GET masterauth", "DEBUG SLEEP 0", "SHUTDOWN", "REPLICAOF a 1", "FLUSHALL"),
-            *("CLUSTER RESET", "CLUSTER FAILOVER", "ACL LIST", "KEYS *", "CLIENT KILL ID 1"),
-            *("MIGRATE a 1 b 0 1", "BGSAVE", "SLAVEOF NO ONE", "MONITOR", "CLUSTER MEET a 1"),
-        ):
+        for refused in (*FORBIDDEN, *ADMINISTRATION):
             answer = await say(refused)
             assert "NOPERM" in answer or "DEBUG command not allowed" in answer, refused
+
+
+async def test_administrators_may_look_into_everything_and_do_not_fight_the_operator(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    """X-07"""
+    async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
+        await ask(pod, commands.add_slots(ALL_SLOTS))
+        await until(pod, commands.cluster_info(), lambda info: info.is_ok)
+        say = await talk(pod)
+        assert await say(f"AUTH admin {PASSWORDS.admin}") == "b'OK'"
+        for allowed in (*WORK, *(word for word in ADMINISTRATION if word != "MONITOR")):
+            assert "NOPERM" not in await say(allowed), allowed
+        for refused in FORBIDDEN:
+            answer = await say(refused)
+            assert "NOPERM" in answer or "DEBUG command not allowed" in answer, refused
+
+
+async def test_the_exporter_may_ask_what_it_asks(tmp_path: Path, binary: EngineBinary) -> None:
+    async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
+        (await pod.answers()).close()
+        say = await talk(pod)
+        assert await say(f"AUTH exporter {PASSWORDS.exporter}") == "b'OK'"
+        for allowed in (
+            *("INFO ALL", "CONFIG GET *", "SLOWLOG LEN", "SLOWLOG GET 1", "LATENCY LATEST"),
+            *("CLUSTER INFO", "CLIENT LIST", "DBSIZE", "CLIENT SETNAME redis_exporter"),
+        ):
+            assert "NOPERM" not in await say(allowed), allowed
+        for refused in ("GET a", "SET a b", "CONFIG SET hz 10", "KEYS *", "FLUSHALL"):
+            assert "NOPERM" in await say(refused), refused
 
 
 async def test_the_operators_user_has_what_is_on_the_allow_list_and_can_not_flush(

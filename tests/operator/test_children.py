@@ -14,7 +14,7 @@ import pytest
 
 from redis_operator.kube.meta import Manifest
 from redis_operator.kube.patches import JsonPatch, MergePatch
-from redis_operator.operator.world import CHILD_KINDS, REDISES
+from redis_operator.operator.world import CHILD_KINDS, REDIS_VERSIONS, REDISES
 from redis_operator.testing.simulation.scenarios import formed
 from redis_operator.testing.simulation.system import (
     DATABASE,
@@ -262,3 +262,49 @@ def test_the_number_of_pods_goes_one_way_when_settings_change_with_it(start: int
         assert steps == [end - start]
 
     simulate(scenario, snapshot=formed(database(replicas=start)))
+
+
+def test_a_database_without_a_version_keeps_the_one_it_was_made_with() -> None:
+    """IN-29: neither a new RedisVersion nor another operator changes what runs."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        image = (await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0")))["spec"]["template"]
+        for version in ("8.0", "9.9"):
+            body = {"engine": "valkey", "version": version, "image": f"valkey/valkey:{version}"}
+            entry = {
+                "apiVersion": "redisoperator.dev/v1",
+                "kind": "RedisVersion",
+                "metadata": {"name": f"valkey-{version[0]}"},
+                "spec": body,
+            }
+            await sim.client.create(REDIS_VERSIONS, entry)
+        await asyncio.sleep(20.0)
+        for process in sim.processes:
+            process.die()
+        await asyncio.sleep(30.0)
+        found = await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0"))
+        assert found["spec"]["template"] == image
+        await sim.until_ready()
+
+    manifest = database()
+    del manifest["spec"]["version"]
+    simulate(scenario, snapshot=formed(manifest))
+
+
+def test_only_the_operators_own_pods_in_its_namespace_are_let_in() -> None:
+    """X-06"""
+
+    async def scenario(sim: Simulation) -> None:
+        policy = CHILD_KINDS["networking.k8s.io/v1", "NetworkPolicy"].plain()
+        found = await sim.client.get(policy, OURS)
+        selectors = [
+            peer["namespaceSelector"]
+            for rule in found["spec"]["ingress"]
+            for peer in rule.get("from") or ()
+            if "namespaceSelector" in peer
+        ]
+        assert selectors == [{"matchLabels": {"kubernetes.io/metadata.name": "default"}}]
+
+    simulate(scenario, snapshot=formed(database()))

@@ -54,7 +54,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         maxLength=11,
     ),
     "RedisSpec.image": _f(
-        "Image to run instead of the version's own. The version still says what it can do.",
+        "Image to run instead of the version's own; needs version, which says what it can do.",
         pattern=_IMAGE,
         maxLength=500,
     ),

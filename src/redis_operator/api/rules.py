@@ -74,6 +74,11 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     *(_spec(row.path, row.rule, f"spec.{row.path}: {row.message}") for row in UNBUILT),
     _spec(
+        "version",
+        "!has(self.image) || self.image == '' || (has(self.version) && self.version != '')",
+        "spec.version: spec.image needs it: what a server can do depends on it",
+    ),
+    _spec(
         "shards",
         "self.mode != 'Cluster' || (has(self.shards) && self.shards >= 3)",
         "spec.shards: mode Cluster needs at least 3 shards",

@@ -134,6 +134,8 @@ def _name_problems(redis: Redis) -> Iterator[Problem]:
 
 
 def _topology(spec: RedisSpec) -> Iterator[Problem]:
+    if spec.image and not spec.version:
+        yield Problem("spec.version", "spec.image needs it: what a server can do depends on it")
     if spec.mode is Mode.CLUSTER and spec.shards < 3:
         yield Problem("spec.shards", "mode Cluster needs at least 3 shards")
     if spec.mode is not Mode.CLUSTER and spec.shards != 1:

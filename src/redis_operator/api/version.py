@@ -59,21 +59,31 @@ CATALOG: tuple[RedisVersionSpec, ...] = (
 
 
 def find_version(
-    spec: RedisSpec, entries: Iterable[RedisVersionSpec] = ()
+    spec: RedisSpec, entries: Iterable[RedisVersionSpec] = (), *, chosen: str = ""
 ) -> RedisVersionSpec | str:
     """The entry a database runs on, or the reason why there is none.
 
-    `entries` are the cluster's own and win over the built-in ones. An image of the spec's own needs
-    no entry, but its version must be said: what the server can do depends on it.
+    `entries` are the cluster's own and win over the built-in ones. `chosen` is the version of the
+    spec's engine that this database was made with: where the spec names none, it stays. Only a new
+    database gets the default, which is never a deprecated one. IN-29
     """
-    known = [entry for entry in (*entries, *CATALOG) if entry.engine is spec.engine]
-    found = next((e for e in known if not spec.version or e.version == spec.version), None)
+    own = sorted(entries, key=lambda entry: _numbers(entry.version), reverse=True)
+    known = [entry for entry in (*own, *CATALOG) if entry.engine is spec.engine]
+    version = spec.version or chosen
+    if version:
+        found = next((entry for entry in known if entry.version == version), None)
+    else:
+        found = next((entry for entry in known if not entry.deprecated), None)
     if found is not None:
         return found
     if spec.image:
-        return RedisVersionSpec(spec.engine, spec.version, spec.image, _EXPORTER)
+        return RedisVersionSpec(spec.engine, version, spec.image, _EXPORTER)
     names = ", ".join(dict.fromkeys(entry.version for entry in known))
     return (
-        f"no RedisVersion describes {spec.engine.value} {spec.version}; "
+        f"no RedisVersion describes {spec.engine.value} {version}; "
         f"use one of {names}, create a RedisVersion, or name spec.image"
     )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

@@ -214,6 +214,15 @@ def status() -> None:
 
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(arguments: tuple[str, ...]) -> None:
+    """Run the operator of a Kubernetes cluster: what its Deployment starts."""
+    from redis_operator.operator.main import main  # noqa: PLC0415
+
+    sys.exit(main(arguments))
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def kubectl(arguments: tuple[str, ...]) -> None:
     """Run kubectl on the local cluster: `redis-operator kubectl get pods`."""
     from redis_operator.cli.kubectl import find_kubectl  # noqa: PLC0415

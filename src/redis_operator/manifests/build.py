@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
-from redis_operator.redis.versions import Ability, can
+from redis_operator.redis.versions import Ability, Version, can
 
 from . import names
 from .config import as_started, config_file, config_file_name, proven
@@ -72,7 +72,12 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     recorded = msgspec.json.encode(redis.spec, order="sorted").decode()
     if len(recorded) < _LONGEST_RECORD:
         marks[names.SPEC_ANNOTATION] = recorded
+    marks[names.VERSION_ANNOTATION] = _chosen(facts.version)
     marks[names.ACCEPTED_ANNOTATION] = msgspec.json.encode(accepted, order="sorted").decode()
     marks[names.PERSISTENCE_ANNOTATION] = started.persistence.value
     name = names.config_map(redis.metadata.name)
     return make(redis, "ConfigMap", name, {"data": files}, annotations=marks)
+
+
+def _chosen(version: Version) -> str:
+    return f"{version.engine} {version.major}.{version.minor}"

@@ -88,6 +88,9 @@ class Facts(Struct, frozen=True):
     running: tuple[Version, ...] = ()
     pods: Mapping[int, int] = field(default_factory=dict)
     operator_namespace: str = ""
+    operator_labels: Mapping[str, str] = field(
+        default_factory=lambda: {"app.kubernetes.io/name": "redis-operator"}
+    )
     identity: str = ""
     once_set: frozenset[str] = frozenset()
     accepted: Mapping[str, str] | None = None

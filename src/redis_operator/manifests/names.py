@@ -25,6 +25,7 @@ __all__ = [
     "SHARD_LABEL",
     "SPEC_ANNOTATION",
     "TEMPLATE_ANNOTATION",
+    "VERSION_ANNOTATION",
     "Place",
     "admin_secret",
     "auth_secret",
@@ -60,6 +61,7 @@ SETTINGS_ANNOTATION: Final = "redisoperator.dev/settings"
 SPEC_ANNOTATION: Final = "redisoperator.dev/spec"
 PERSISTENCE_ANNOTATION: Final = "redisoperator.dev/persistence"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
+VERSION_ANNOTATION: Final = "redisoperator.dev/version"
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
 NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
 _POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")

@@ -44,5 +44,5 @@ def _operator(facts: Facts) -> Object:
     namespace: Object = {}
     if facts.operator_namespace:
         namespace = {"matchLabels": {"kubernetes.io/metadata.name": facts.operator_namespace}}
-    pods = {"matchLabels": {"app.kubernetes.io/name": names.MANAGER}}
+    pods = {"matchLabels": dict(facts.operator_labels)}
     return {"namespaceSelector": namespace, "podSelector": pods}

@@ -2,7 +2,7 @@
 
 | user | who | may |
 |---|---|---|
-| default | applications | everything but administration and dangerous commands |
+| default | applications | everything but what changes topology, users or the server itself |
 | operator | the operator | look, form and heal the cluster, move slots; neither read nor write |
 | replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
@@ -43,8 +43,18 @@ REPLICATION = "replication"
 EXPORTER = "exporter"
 
 _CLUSTER_LOOK = ("info", "nodes", "slots", "shards", "myid", "keyslot", "countkeysinslot")
-_DEFAULT = "~* &* +@all -@admin -@dangerous +info +sort"
+# What changes topology, users or the server itself; the rest of these categories is allowed.
+_DEFAULT = "~* &* +@all -@admin -@dangerous +info +sort +keys +flushall +flushdb +role +lastsave"
+_DEFAULT_PARTS = (
+    *("config|get", "slowlog|get", "slowlog|len", "slowlog|reset", "client|list", "client|info"),
+    *("latency|latest", "latency|history", "latency|reset", "latency|doctor", "memory|doctor"),
+)
+_DEFAULT_PARTS_7 = ("latency|histogram", "latency|graph", "slowlog|help", "config|help")
 _DEFAULT_CLIENT_6 = ("setname", "getname", "id", "info", "tracking", "caching", "reply", "list")
+# Beside that: settings that are not kept, connections of others, snapshots, what clients send.
+_ADMIN = "+monitor +bgsave +bgrewriteaof +acl|whoami +acl|list +acl|getuser +acl|cat"
+_ADMIN_PARTS = ("config|resetstat", "client|kill", "client|pause", "client|unpause")
+_ADMIN_PARTS_7 = ("acl|log", "client|no-evict", "function|kill", "script|kill", "memory|purge")
 _OPERATOR = (
     "~* &* -@all +ping +info +role +wait +dbsize +multi +exec +discard +asking +acl +client "
     "+command +select +time +evalsha +memory +migrate +type +dump +unlink +bgsave +lastsave "
@@ -57,7 +67,10 @@ _OPERATOR_CLUSTER_6 = (
 _REPLICATION = (
     "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking +cluster|failover"
 )
-_EXPORTER = "-@all +ping +info +dbsize +latency +cluster|info +cluster|nodes +cluster|slots"
+_EXPORTER = (
+    "-@all +ping +info +dbsize +latency +role +time +select +config|get +slowlog|get +slowlog|len "
+    "+client|list +client|setname +cluster|info +cluster|nodes +cluster|slots"
+)
 
 
 def _is_old(version: Version) -> bool:
@@ -66,9 +79,17 @@ def _is_old(version: Version) -> bool:
 
 def _default_rules(version: Version) -> str:
     rules = [_DEFAULT, *(f"+cluster|{word}" for word in _CLUSTER_LOOK)]
+    rules += [f"+{part}" for part in _DEFAULT_PARTS]
     if _is_old(version):
         rules += [f"+client|{word}" for word in _DEFAULT_CLIENT_6]
+    else:
+        rules += [f"+{part}" for part in _DEFAULT_PARTS_7]
     return " ".join(rules)
+
+
+def _admin_rules(version: Version) -> str:
+    parts = _ADMIN_PARTS if _is_old(version) else (*_ADMIN_PARTS, *_ADMIN_PARTS_7)
+    return " ".join([_default_rules(version), _ADMIN, *(f"+{part}" for part in parts)])
 
 
 def _operator_rules(version: Version) -> str:
@@ -82,10 +103,6 @@ def _replication_rules(version: Version) -> str:
         # A server sends the content of moving slots as the commands that write it.
         return f"{_REPLICATION} +@write -flushall -flushdb +multi +exec +cluster|syncslots"
     return _REPLICATION
-
-
-def _admin_rules(version: Version) -> str:
-    return _default_rules(version)
 
 
 def acl_file_name(version: Version) -> str:

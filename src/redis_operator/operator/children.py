@@ -45,7 +45,17 @@ class ChildError(Exception):
 class Children:
     """The objects of all databases of one operator."""
 
-    def __init__(self, client: Client, world: World, applier: Applier) -> None:
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        applier: Applier,
+        *,
+        namespace: str = "",
+        labels: Mapping[str, str],
+    ) -> None:
+        self._namespace = namespace
+        self._labels = labels
         self._client = client
         self._world = world
         self._applier = applier
@@ -71,6 +81,8 @@ class Children:
             passwords=passwords,
             exporter_image=entry.exporter_image,
             running=self._running(redis),
+            operator_namespace=self._namespace,
+            operator_labels=self._labels,
             pods=pods,
             identity=self._identity(key),
             once_set=self._once_set(key),
@@ -99,7 +111,7 @@ class Children:
         """Return the identity that retained volumes are marked with, if there are any. K-22"""
         for claim in self._world.claims_of(key):
             marked = claim.metadata.annotation(names.IDENTITY_ANNOTATION)
-            if marked:
+            if marked and not claim.metadata.is_deleting:
                 return marked
         return ""
 
@@ -119,6 +131,14 @@ class Children:
         except msgspec.DecodeError:
             spec = None  # somebody wrote on it
         return {**raw, "spec": spec}
+
+    def chosen(self, redis: Redis) -> str:
+        """Return the version of the spec's engine that the database was last made with. IN-29"""
+        found = self._config_map((redis.metadata.namespace, redis.metadata.name))
+        if found is None or limitation(redis, found.metadata) is not None:
+            return ""
+        engine, _, version = found.metadata.annotation(names.VERSION_ANNOTATION).partition(" ")
+        return str(version) if engine == redis.spec.engine.value else ""
 
     def _config_map(self, key: Key) -> Any:
         return self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))

@@ -6,12 +6,14 @@ by their owner references; claims go only when the policy says so. K-21, K-22
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
-from redis_operator.kube.client import Client
+from redis_operator.kube.client import Client, Propagation
+from redis_operator.kube.errors import NotFound
 from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS
-from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from redis_operator.manifests.names import DATABASE_LABEL, IDENTITY_ANNOTATION
 from redis_operator.operator.world import REDISES
 from redis_operator.runtime.finalizers import add_finalizer, remove_finalizer
 from redis_operator.runtime.outcomes import Done, Outcome
@@ -19,6 +21,7 @@ from redis_operator.runtime.outcomes import Done, Outcome
 __all__ = ["FINALIZER", "Ending"]
 
 FINALIZER: Final = "redisoperator.dev/database"
+_ORPHAN: Final = "orphan"  # what a deletion that orphans leaves for the garbage collector
 
 
 class Ending:
@@ -32,18 +35,78 @@ class Ending:
         return await add_finalizer(self._client, REDISES, raw, FINALIZER)
 
     async def end(self, raw: Manifest) -> Outcome:
-        """Deal with the volumes, then let the database go."""
+        """Deal with the volumes, then let the database go.
+
+        The database is read once more: what a cache shows may be one that went long ago, and a new
+        one of the same name may stand in its place. K-07, K-31
+        """
         meta = raw["metadata"]
         if FINALIZER not in (meta.get("finalizers") or ()):
             return Done()
-        if not _keeps_volumes(raw):
-            await self._client.delete_collection(
-                PERSISTENT_VOLUME_CLAIMS,
-                namespace=meta["namespace"],
-                labels=f"{DATABASE_LABEL}={meta['name']}",
-            )
-        await remove_finalizer(self._client, REDISES, raw, FINALIZER)
+        try:
+            live = await self._client.get(REDISES, (meta["namespace"], meta["name"]))
+        except NotFound:
+            return Done()
+        found = live["metadata"]
+        if found["uid"] != meta["uid"] or not found.get("deletionTimestamp"):
+            return Done()
+        if not _keeps_volumes(live):
+            await self._delete_volumes(found)
+        await remove_finalizer(self._client, REDISES, live, FINALIZER)
         return Done()
+
+    async def _delete_volumes(self, meta: Manifest) -> None:
+        """Delete the claims of this very database, and its workloads, which would make new ones.
+
+        Whoever orphans the database's objects keeps its servers, and they need their claims.
+        """
+        page = await self._client.list(
+            STATEFUL_SETS.plain(), namespace=meta["namespace"], labels=_label(meta)
+        )
+        owned = [found for found in page.items if _is_owned(found, meta["uid"])]
+        if _ORPHAN in (meta.get("finalizers") or ()) or len(owned) < len(page.items):
+            return
+        identities = {meta["uid"], *filter(None, map(_identity, owned))}
+        await self._delete_claims(meta, identities)
+        for found in owned:
+            with suppress(NotFound):
+                await self._client.delete(
+                    STATEFUL_SETS,
+                    (meta["namespace"], found["metadata"]["name"]),
+                    uid=found["metadata"]["uid"],
+                    propagation=Propagation.BACKGROUND,
+                )
+        await self._delete_claims(meta, identities)
+
+    async def _delete_claims(self, meta: Manifest, identities: set[str]) -> None:
+        page = await self._client.list(
+            PERSISTENT_VOLUME_CLAIMS, namespace=meta["namespace"], labels=_label(meta)
+        )
+        for claim in page.items:
+            marked = claim.metadata.annotation(IDENTITY_ANNOTATION)
+            if claim.metadata.is_deleting or marked not in identities:
+                continue
+            with suppress(NotFound):
+                await self._client.delete(
+                    PERSISTENT_VOLUME_CLAIMS, claim.metadata.key, uid=claim.metadata.uid
+                )
+
+
+def _label(meta: Manifest) -> str:
+    return f"{DATABASE_LABEL}={meta['name']}"
+
+
+def _is_owned(workload: Manifest, uid: str) -> bool:
+    owners = workload["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == uid for owner in owners)
+
+
+def _identity(workload: Manifest) -> str:
+    """Return what the volumes of a workload are marked with."""
+    for template in workload["spec"].get("volumeClaimTemplates") or ():
+        marks = template["metadata"].get("annotations") or {}
+        return str(marks.get(IDENTITY_ANNOTATION, ""))
+    return ""
 
 
 def _keeps_volumes(raw: Manifest) -> bool:

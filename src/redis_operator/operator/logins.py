@@ -9,7 +9,7 @@ server does not have yet. IN-28, T-01
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from weakref import WeakKeyDictionary
 
@@ -32,8 +32,9 @@ _REPLICA_LOGIN = "masterauth"
 class Logins:
     """The users of all servers of one operator."""
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, *, may_act: Callable[[], bool] = lambda: True) -> None:
         self._links = links
+        self._may_act = may_act
         self._told: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 
     async def apply(
@@ -61,6 +62,8 @@ class Logins:
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
             login = await connection.run(commands.config_get(_REPLICA_LOGIN), timeout=_TIMEOUT)
             for change in _changes(found, login, version, passwords):
+                if not self._may_act():
+                    return f"{node.pod.name} is not given its passwords: this is not the leader"
                 await connection.run(change, timeout=_TIMEOUT)
         except RedisError as error:
             return f"{node.pod.name} could not be given its passwords: {error}"

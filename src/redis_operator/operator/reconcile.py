@@ -123,7 +123,7 @@ class Reconciler(Struct, frozen=True):
         if not isinstance(loaded, Redis):
             problems = [f"{p.path}: {p.message}" for p in loaded]
             return await self._refuse(key, raw, "InvalidSpec", problems)
-        entry = find_version(loaded.spec, self._catalog())
+        entry = find_version(loaded.spec, self._catalog(), chosen=self.children.chosen(loaded))
         if isinstance(entry, str):
             return await self._refuse(key, raw, "UnknownVersion", [entry])
         version = parse_version(loaded.spec.engine.value, entry.version)
@@ -324,7 +324,7 @@ class Reconciler(Struct, frozen=True):
         loaded = load(self.children.recorded(raw))
         if not isinstance(loaded, Redis):
             return None
-        entry = find_version(loaded.spec, self._catalog())
+        entry = find_version(loaded.spec, self._catalog(), chosen=self.children.chosen(loaded))
         if isinstance(entry, str):
             return None
         try:

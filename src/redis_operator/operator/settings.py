@@ -21,6 +21,7 @@ class Settings(Struct, frozen=True):
     context: str = ""
     namespaces: tuple[str, ...] = ()  # those to look after; none named: all
     namespace: str = "default"  # where the operator itself lives: its lease
+    pod_labels: tuple[tuple[str, str], ...] = (("app.kubernetes.io/name", "redis-operator"),)
     workers: int = 8
     elect: bool = True
     health_port: int = 8080  # 0 serves neither health nor metrics
@@ -52,7 +53,14 @@ def read_settings(
     parser.add_argument(
         "--namespace",
         default=environment.get("POD_NAMESPACE", "default"),
-        help="where the operator's own lease is kept",
+        help="where the operator runs: its lease is there, and NetworkPolicies of databases let "
+        "its pods of this namespace in",
+    )
+    parser.add_argument(
+        "--pod-labels",
+        default=environment.get("POD_LABELS", "app.kubernetes.io/name=redis-operator"),
+        help="labels of the operator's own pods, KEY=VALUE separated by commas, by which "
+        "NetworkPolicies of databases let them in",
     )
     parser.add_argument("--workers", type=int, default=8, help="databases looked at at a time")
     parser.add_argument("--no-election", action="store_true", help="this process is alone")
@@ -74,6 +82,9 @@ def read_settings(
     given = parser.parse_args(arguments)
     if given.workers < 1:
         parser.error("--workers must be at least 1")
+    labels = tuple(_label(text) for text in given.pod_labels.split(",") if text.strip())
+    if not labels or not all(labels):
+        parser.error("--pod-labels must be KEY=VALUE, separated by commas")
     if given.probe_interval < 1:
         parser.error("--probe-interval must be at least 1 second")
     return Settings(
@@ -81,6 +92,7 @@ def read_settings(
         context=given.context,
         namespaces=tuple(n.strip() for n in given.namespaces.split(",") if n.strip()),
         namespace=given.namespace,
+        pod_labels=tuple(label for label in labels if label),
         workers=given.workers,
         elect=not given.no_election,
         health_port=given.health_port,
@@ -91,3 +103,9 @@ def read_settings(
         verbose=given.verbose,
         wait_for_server=given.wait_for_server,
     )
+
+
+def _label(text: str) -> tuple[str, str] | None:
+    """Read one label, or None when it is none."""
+    key, equals, value = text.strip().partition("=")
+    return (key, value) if key and equals and value else None

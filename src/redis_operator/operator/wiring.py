@@ -110,7 +110,13 @@ def add_databases(
     movers = SlotMovers(
         on_end=lambda key: controller.enqueue(key, reason="a slot move ended"), may_act=leads
     )
-    children = Children(manager.client, world, applier)
+    children = Children(
+        manager.client,
+        world,
+        applier,
+        namespace=settings.namespace,
+        labels=dict(settings.pod_labels),
+    )
     passwords = PasswordStore(manager.client, world)
     reconciler = Reconciler(
         world=world,
@@ -127,7 +133,10 @@ def add_databases(
         children=children,
         passwords=passwords,
         rotations=Rotations(
-            children, passwords, Logins(links), refresh_seconds=settings.secret_refresh
+            children,
+            passwords,
+            Logins(links, may_act=leads),
+            refresh_seconds=settings.secret_refresh,
         ),
         reporter=Reporter(
             manager.client,

@@ -78,8 +78,9 @@ async def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_can_be_ta
     await cache.wait_ready()
     old = await cache.uids()
     image = (await cache.pods())["cache-0-0"].spec.containers[0].image
+    version = ".".join((await cache.status())["version"].split(".")[:2])
     async with cache.under_load() as application:
-        await cache.patch(image="no-such-image:0.0.1")
+        await cache.patch(image="no-such-image:0.0.1", version=version)
         found = await cache.wait_condition("Degraded", "True", seconds=60)
         await asyncio.sleep(5)  # time enough to do more harm
         found = await cache.condition("Degraded")

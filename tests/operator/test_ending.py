@@ -1,0 +1,120 @@
+"""The end of a database takes its own volumes along, never those of another. K-21, K-22, K-31"""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis_operator.kube.client import Propagation
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS
+from redis_operator.manifests.names import IDENTITY_ANNOTATION
+from redis_operator.operator.ending import Ending
+from redis_operator.operator.world import REDISES
+from redis_operator.testing.simulation.scenarios import formed
+from redis_operator.testing.simulation.system import (
+    DATABASE,
+    NAMESPACE,
+    Simulation,
+    database,
+    simulate,
+)
+
+KEY = (NAMESPACE, DATABASE)
+
+
+async def claims(sim: Simulation) -> dict[str, tuple[str, bool]]:
+    page = await sim.client.list(PERSISTENT_VOLUME_CLAIMS, namespace=NAMESPACE)
+    return {
+        c.metadata.name: (c.metadata.annotation(IDENTITY_ANNOTATION), c.metadata.is_deleting)
+        for c in page.items
+    }
+
+
+async def until_gone(sim: Simulation) -> None:
+    async def gone() -> bool:
+        return not await sim.found()
+
+    await sim.until_all(gone, within=30, what="gone")
+
+
+async def deleted_and_made_again(sim: Simulation) -> Manifest:
+    """Return the database that went, with the mark of its end, after a new one has come."""
+    sim.start_operator()
+    await asyncio.sleep(3.0)
+    old = await sim.redis()
+    sim.ledger.promised.clear()
+    await sim.client.delete(REDISES, KEY)
+    await until_gone(sim)
+    await sim.apply(database())
+    await sim.until_ready(within=300)
+    when = sim.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {**old, "metadata": {**old["metadata"], "deletionTimestamp": when}}
+
+
+def test_a_database_made_again_at_once_has_volumes_and_an_identity_of_its_own() -> None:
+    async def scenario(sim: Simulation) -> None:
+        old = await deleted_and_made_again(sim)
+        new = await sim.redis()
+        assert old["metadata"]["uid"] != new["metadata"]["uid"]
+        assert set((await claims(sim)).values()) == {(new["metadata"]["uid"], False)}
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+def test_a_cache_that_shows_a_database_of_long_ago_costs_the_new_one_nothing() -> None:
+    async def scenario(sim: Simulation) -> None:
+        old = await deleted_and_made_again(sim)
+        before = await claims(sim)
+        await Ending(sim.client).end(old)
+        assert await claims(sim) == before
+        assert not any(deleting for _, deleting in before.values())
+        await asyncio.sleep(15.0)
+        await sim.until_ready()
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+def test_servers_that_are_orphaned_keep_their_volumes() -> None:
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        await sim.client.delete(REDISES, KEY, propagation=Propagation.ORPHAN)
+        await until_gone(sim)
+        await asyncio.sleep(10.0)
+        found = await claims(sim)
+        assert len(found) == 6
+        assert not any(deleting for _, deleting in found.values())
+        page = await sim.client.list(PODS, namespace=NAMESPACE)
+        assert len(page.items) == 6
+
+    simulate(scenario, snapshot=formed(database()))
+
+
+def test_claims_that_belong_to_others_stay() -> None:
+    """A claim with the database's label and another identity is somebody else's data."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": "precious",
+                "namespace": NAMESPACE,
+                "labels": {"redisoperator.dev/database": DATABASE},
+                "annotations": {IDENTITY_ANNOTATION: "another"},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        sim.ledger.promised.clear()
+        await sim.client.delete(REDISES, KEY)
+        await sim.client.create(PERSISTENT_VOLUME_CLAIMS.plain(), claim)
+        await until_gone(sim)
+        await asyncio.sleep(60.0)
+        assert await claims(sim) == {"precious": ("another", False)}
+
+    simulate(scenario, snapshot=formed(database()))
