@@ -104,7 +104,8 @@ async def test_the_operators_user_has_what_is_on_the_allow_list_and_can_not_flus
         for refused in (
             *("FLUSHALL", "FLUSHDB", "CLUSTER FLUSHSLOTS", "CLUSTER SAVECONFIG", "DEBUG SLEEP 0"),
             *("SET a b", "DEL a", "GET a", "KEYS *", "CONFIG REWRITE", "MONITOR", "SLAVEOF NO ONE"),
-            *("EVAL return(1) 0",),
+            # Redis 6 writes what SCRIPT LOAD loads to disk, so a move's script is run instead.
+            *(("EVAL return(1) 0",) if binary.version.major > 6 else ()),
         ):
             answer = await say(refused)
             assert "NOPERM" in answer or "DEBUG command not allowed" in answer, refused

@@ -11,6 +11,7 @@ import pytest
 from pair_of_servers import KEYS, Pair, eventually, fill, pair, run, speak
 from redis_operator.redis import commands
 from redis_operator.redis.atomic import MAXIMUM_REDIS_CHUNK
+from redis_operator.redis.carrying import load_script
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
@@ -19,7 +20,7 @@ from redis_operator.redis.moving import Method, Move, MoveError, Pace, Progress,
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
 from redis_operator.redis.versions import Ability, Version, can
-from redis_operator.testing.servers import EngineBinary
+from redis_operator.testing.servers import EngineBinary, Servers
 
 pytestmark = pytest.mark.servers
 GENTLE = Pace(slots=16, keys=10, bytes=2000, microseconds=200)
@@ -39,6 +40,28 @@ def method(request: pytest.FixtureRequest, binary: EngineBinary) -> Method:
     if needed is not None and not can(binary.version, needed):
         pytest.skip(f"{binary.name} has no {request.param.value}")
     return request.param
+
+
+async def test_the_password_of_a_move_is_in_no_file(binary: EngineBinary) -> None:
+    """Before redis 7.0 a script that is loaded goes to the append-only file and to replicas."""
+    async with Servers(binary) as servers:
+        [server] = await servers.start(options={"appendonly": "yes"})
+        side = Side("a" * 40, server.address.host, 6379, binary.version)
+        move = Move(side, side, HALF, username="replication", password="canary")
+        async with await server.connect() as link:
+            digest = await load_script(link, move)
+            [known] = await link.run_all(
+                [commands.evalsha(digest, ["", 0, 0, 1, 1, 1, 1])], timeout=5
+            )
+            assert isinstance(known, list)
+            assert known[0] == 0
+            await speak(server, ("SCRIPT", "LOAD", "return 'marker'"))
+        files = [file for file in server.directory.rglob("*aof*") if file.is_file()]
+        written = b"".join(file.read_bytes() for file in files)
+    assert files
+    assert b"canary" not in written
+    assert b"".join(b"\\%03d" % byte for byte in b"canary") not in written
+    assert binary.version.major > 6 or b"marker" in written, "what is loaded is written"
 
 
 async def check_moved(found: Pair, slots: SlotSet, expected: dict[int, int]) -> None:

@@ -94,7 +94,9 @@ def _admin_rules(version: Version) -> str:
 
 def _operator_rules(version: Version) -> str:
     if _is_old(version):
-        return " ".join([_OPERATOR, *(f"+cluster|{w}" for w in _OPERATOR_CLUSTER_6.split())])
+        return " ".join(
+            [_OPERATOR, "+eval", *(f"+cluster|{w}" for w in _OPERATOR_CLUSTER_6.split())]
+        )
     return f"{_OPERATOR} +evalsha_ro +cluster -cluster|flushslots -cluster|saveconfig"
 
 

@@ -388,6 +388,11 @@ def script_load(source: str) -> Command[str]:
     return Command(("SCRIPT", "LOAD", source), as_text)
 
 
+def eval_script(source: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
+    """EVAL of a script that takes no keys and answers a list; the server keeps the script."""
+    return Command(("EVAL", source, 0, *arguments), as_list)
+
+
 def evalsha(digest: str, arguments: Sequence[Argument]) -> Command[list[Reply]]:
     """EVALSHA of a script that takes no keys and answers a list."""
     return Command(("EVALSHA", digest, 0, *arguments), as_list)

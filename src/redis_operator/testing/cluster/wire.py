@@ -257,6 +257,10 @@ def _script(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     return scripts.load(server, words[1]).encode()
 
 
+def _eval(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    return scripts.run(world, server, [scripts.load(server, words[0]), *words[1:]])
+
+
 def _evalsha(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     return scripts.run(world, server, words)
 
@@ -296,6 +300,7 @@ _PLAIN: dict[str, Handler] = {
     "MIGRATE": _migrate,
     "SAVE": _save,
     "SCRIPT": _script,
+    "EVAL": _eval,
     "EVALSHA": _evalsha,
     "EVALSHA_RO": _evalsha_ro,
     "MEMORY": _memory,
