@@ -165,6 +165,7 @@ async def wait_ready(client: Client, place: str, name: str) -> float:
 async def _writes_at_rest(client: Client) -> Row:
     """Let the API server count requests that write what an operator writes, changed or not."""
     before = await _writes(client)
+    assert before, "the API server counted none of the writes that made the database"
     await asyncio.sleep(_REST_SECONDS)
     counted = await _writes(client) - before
     name = f"API writes in {_REST_SECONDS:.0f} s of rest, counted by the server"
