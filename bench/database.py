@@ -13,12 +13,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench.missing import Missing
+from redis_operator.operator.effects import Effect
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.servers import Servers as Reached
+from redis_operator.planning.actions import LabelPod, LabelRole
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.observed import Observed, Pod, Workload
 from redis_operator.planning.plan import plan
@@ -78,18 +80,12 @@ async def _is_ok(link: Any, count: int) -> bool:
     return bool(state.is_ok and state.known_nodes == count and linked)
 
 
-class _NoObjects:
-    """There are no Kubernetes objects: labels are nobody's business, the rest is never planned."""
+async def _nothing(action: Any, facts: Any) -> None:
+    """There are no Kubernetes objects here: labels concern nothing."""
+    del action, facts
 
-    async def label_role(self, action: Any) -> None:  # noqa: ARG002
-        return
 
-    label_pod = label_role
-
-    async def delete_pod(self, action: Any) -> None:
-        raise AssertionError(action)
-
-    scale = delete_workload = discard = grow = resize = delete_pod
+_NO_LABELS = {LabelRole: Effect(_nothing), LabelPod: Effect(_nothing)}
 
 
 class Database:
@@ -173,7 +169,9 @@ class Database:
         self._count_on = advice.count_on
         reached = Reached(self._links, self._targets(), self)
         outcomes = await Executor(
-            reached, _NoObjects(), self.movers.of(_KEY, Credentials("", ""))
+            reached.effects(),
+            _NO_LABELS,
+            self.movers.of(_KEY, Credentials("", "")).effects(reached),
         ).carry_out(advice)
         self.log.append(f"{advice.rule}: {advice.why} {advice.blocked} {len(advice.steps)} steps")
         self.log += [

@@ -9,39 +9,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from redis_operator.operator.effects import Effect
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.servers import Servers
+from redis_operator.planning.actions import LabelPod, LabelRole
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.observed import Observed, Pod, Workload
 from redis_operator.planning.plan import plan
 from redis_operator.testing.servers import Server
 
 
-class NoObjects:
-    """There are no Kubernetes objects here: labels and pods are nobody's business."""
-
-    async def label_role(self, action: Any) -> None:
-        pass
-
-    label_pod = label_role
-
-    async def delete_pod(self, action: Any) -> None:
-        raise AssertionError(action)
-
-    scale = delete_workload = grow = resize = delete_pod
+async def _nothing(action: Any, facts: Any) -> None:
+    """There are no Kubernetes objects here: labels concern nothing."""
 
 
-class NoMovers:
-    async def move(self, servers: Any, action: Any) -> None:
-        raise AssertionError(action)
-
-    rescue = move
-
-    async def stop(self, action: Any) -> None:
-        raise AssertionError(action)
+NO_LABELS = {LabelRole: Effect(_nothing), LabelPod: Effect(_nothing)}
 
 
 class Database:
@@ -90,7 +75,8 @@ class Database:
         observed = await self.observe()
         advice = plan(self.wanted, observed, time.time())
         self._count_on = advice.count_on
-        executor = Executor(Servers(self.links, self.targets(), self), NoObjects(), NoMovers())
+        servers = Servers(self.links, self.targets(), self)
+        executor = Executor(servers.effects(), NO_LABELS)
         outcomes = await executor.carry_out(advice)
         self.log.append(f"{advice.rule}: {advice.why} {advice.blocked} {len(advice.steps)} steps")
         self.log += [f"  {o.action}: {o.error}" for o in outcomes if not o.done]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.servers import Servers as Actions
 from redis_operator.planning.actions import InheritSlots, at
@@ -34,14 +35,14 @@ async def test_everybody_believes_the_heir_and_serves_again(
                 await link.run(commands.set_slot_node(slot, dead.id), timeout=5)
         operator = Actions(database.links, database.targets(), database)
         asked = InheritSlots(node=at(heir), slots=SlotSet([slot]), dead=dead.id)
-        with pytest.raises(Refused, match="is no primary"):
-            await operator.inherit(asked)
+        with pytest.raises(Refused, match="is not a primary"):
+            await carry_out(operator.effects(), asked)
         place = next(n for n, s in enumerate(members) if s.address.host == dead.pod.ip)
         await members[place].kill()
         while not _seen(await database.observe(), heir).is_primary:
             await database.step()
-        await operator.inherit(asked)
-        await operator.inherit(asked)  # and once more: it is done
+        await carry_out(operator.effects(), asked)
+        await carry_out(operator.effects(), asked)  # and once more: it is done
         async with asyncio.timeout(20):
             while not _all_serve_it(after := await database.observe(), slot, heir):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from redis_operator.operator.effects import Effect
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.execute import Executor
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.planning.actions import Action, At, Forget
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.planning.preconditions import Facts
 from redis_operator.redis.moving import Progress
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
-
-
-class Untouchable:
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"{name} was reached")
 
 
 async def test_steps_are_refused_once_the_lease_is_lost() -> None:
     def before(action: Action) -> None:
         raise Refused("this operator no longer leads")
 
-    nobody: Any = Untouchable()
-    executor = Executor(nobody, nobody, nobody, before=before)
+    async def forget(action: Forget, facts: Facts) -> None:
+        raise AssertionError(f"{action} was carried out")
+
+    executor = Executor({Forget: Effect(forget)}, before=before)
     place = At("cache-0-0", "uid", "127.0.0.1", NodeId("a"))
     plan = Plan(rule="forget", stages=((Forget(node=place, id=NodeId("b")),),))
     (outcome,) = await executor.carry_out(plan)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.servers import Servers as Acting
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
@@ -93,7 +94,7 @@ async def test_a_promotion_that_does_not_come_is_an_outcome_and_no_accident(
         )
         acting = Acting(database.links, database.targets(), database)
         with pytest.raises(Failed, match="was asked to take over and did not"):
-            await acting.fail_over(asked)
+            await carry_out(acting.effects(), asked)
 
 
 async def test_a_lost_majority_is_taken_over_only_when_loss_was_accepted(

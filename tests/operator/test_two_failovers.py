@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from redis_operator.operator.effects import carry_out
 from redis_operator.operator.servers import Servers as Actions
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
 from redis_operator.redis import commands
@@ -53,9 +54,9 @@ async def test_two_who_ask_for_a_failover_at_once_make_one_primary_and_lose_noth
         host = next(s for s in members if s.address.host == replica.pod.ip)
         async with await host.connect() as hook:
             plain = commands.failover(commands.FailoverMode.COORDINATED)
-            _, told = await asyncio.gather(operator.fail_over(asked), _ask(hook, plain))
+            _, told = await asyncio.gather(carry_out(operator.effects(), asked), _ask(hook, plain))
             assert told == "OK" or "should send CLUSTER FAILOVER to a replica" in told
-            await operator.fail_over(asked)  # and once more: it is done
+            await carry_out(operator.effects(), asked)  # and once more: it is done
         after = await database.settle()
         await application.stop()
         report = await application.verify()

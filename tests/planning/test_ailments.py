@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
+from planning.trials import drawn, with_broken_files
 from redis_operator.api.redis import RedisStatus
 from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
@@ -21,10 +20,7 @@ from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import Context, status
-from redis_operator.redis.slots import ALL_SLOTS
-from redis_operator.testing.cluster.breakages import BREAKAGES, Breakage, files_are_broken
 from redis_operator.testing.cluster.database import SimulatedDatabase
-from redis_operator.testing.cluster.trial import Trial
 
 MIB = 2**20
 NOW = 1_000_000.0
@@ -77,7 +73,7 @@ def test_a_roll_does_not_go_on_when_its_first_new_pod_is_killed_for_memory() -> 
     database.apply_spec(database.wanted, revision="2")
     database.advance(5)
     (step,) = [s for s in database.plan().steps if isinstance(s, DeletePod)]
-    list(database.execute(step))
+    assert not database.execute(step)
     database.advance(30)
     assert any(isinstance(s, DeletePod) for s in database.plan().steps)
     now = database.world.now
@@ -273,25 +269,13 @@ def test_the_guard_refuses_to_discard_what_may_be_needed() -> None:
     assert broken_by(good, replace(observed, nodes=without))
 
 
-@settings(max_examples=30)
-@given(
-    seed=st.integers(0, 2**32),
-    others=st.lists(st.sampled_from(BREAKAGES), max_size=2),
-    place=st.integers(0, 2),
-    replicas=st.sampled_from([1, 2]),
-    rivals=st.booleans(),
-)
-def test_broken_files_among_other_trouble_interrupted_anywhere_cost_no_key(
-    seed: int, others: list[Breakage], place: int, replicas: int, rivals: bool
-) -> None:
-    breakages = [*others[:place], files_are_broken, *others[place:]]
-    # A majority may be lost with them: then somebody has to say that replicas may take over.
-    wanted = replace(WANTED, replicas=replicas, accepted_loss=ALL_SLOTS)
-    trial = Trial(seed=seed, wanted=wanted, breakages=breakages, rivals=rivals)
-    trial.run()
-    if trial.database.broken:
-        # Slots have no owner, or another's: the files may be needed, and a person must look.
-        assert trial.verdict.startswith("it never settled"), trial.explain()
-        assert any("keeps them" in r or "no owner" in r for r in trial.last.blocked)
-        return
-    assert not trial.verdict, trial.explain()
+@pytest.mark.parametrize("part", range(4))
+def test_broken_files_among_other_trouble_interrupted_anywhere_cost_no_key(part: int) -> None:
+    for trial in drawn(with_broken_files, part, 10):
+        trial.run()
+        if trial.database.broken:
+            # Slots have no owner, or another's: the files may be needed, and a person must decide.
+            assert trial.verdict.startswith("it never settled"), trial.explain()
+            assert any("keeps them" in r or "no owner" in r for r in trial.last.blocked)
+        else:
+            assert not trial.verdict, trial.explain()

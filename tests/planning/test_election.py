@@ -113,8 +113,8 @@ def test_different_histories_promote_nobody() -> None:
     gone = node(seen, "db-0-0")
     seen = replace(seen, nodes=tuple(n for n in seen.nodes if n is not gone))
     other = replace(node(seen, "db-0-2").replication, id="a history of its own")
-    situation = Situation(WANTED, changed(seen, "db-0-2", replication=other), now)
-    candidate, reason = best(situation, gone.id)
+    forgotten = replace(changed(seen, "db-0-2", replication=other), histories=())
+    candidate, reason = best(Situation(WANTED, forgotten, now), gone.id)
     assert candidate is None
     assert "different histories" in reason
     told = replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from msgspec.structs import replace
 
@@ -23,6 +25,7 @@ from redis_operator.planning.observed import Election, Moving, NodeId
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet
 from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_operator.testing.simulation.process import Effect
 
 
 def after_counting(database: SimulatedDatabase) -> Plan:
@@ -35,10 +38,7 @@ def steps_of(database: SimulatedDatabase, kind: type) -> list:  # type: ignore[t
 
 
 def carry_out(database: SimulatedDatabase) -> None:
-    for stage in after_counting(database).stages:
-        outcomes = [list(database.execute(action))[-1] for action in stage]
-        if any(outcomes):
-            break
+    database.carry_out(after_counting(database))
 
 
 # Shards
@@ -127,9 +127,7 @@ def test_a_scale_out_taken_back_half_way_turns_round() -> None:
             break
         carry_out(database)
         database.advance(0.5)
-    for count, _ in enumerate(database.execute(moves[0])):
-        if count == 8:
-            break
+    assert database.execute(moves[0], effects=200) == "the operator died"
     database.apply_spec(WANTED)
     assert database.reconcile(patience=60).settled
     assert set(database.workloads) == {0, 1, 2}
@@ -402,7 +400,7 @@ def test_a_person_may_choose_the_primary() -> None:
     database.wanted = replace(WANTED, switchover=Switchover(pod="db-1-1"))
     (step,) = steps_of(database, Failover)
     assert step.mode is FailoverMode.PLAIN
-    list(database.execute(step))
+    assert not database.execute(step)
     assert database.server(1, 1).slots
     assert database.reconcile().settled
     assert_serves_all(database)
@@ -427,7 +425,7 @@ def test_primaries_crowded_in_one_zone_are_spread_slowly() -> None:
     assert not steps_of(database, Failover), "it has only just been created"
     database.advance(61.0)
     (step,) = steps_of(database, Failover)
-    list(database.execute(step))
+    assert not database.execute(step)
     database.advance(2.0)
     assert not steps_of(database, Failover)
     for _ in range(3):
@@ -441,7 +439,13 @@ def test_primaries_crowded_in_one_zone_are_spread_slowly() -> None:
 def test_writes_acknowledged_during_every_change_survive(replicas: int) -> None:
     shape = replace(WANTED, replicas=replicas)
     database = whole_database(shape)
-    number = 0
+    numbers = itertools.count()
+
+    def write(_: Effect) -> None:
+        number = next(numbers)
+        database.world.write("db", f"w{number % 500}", str(number))
+
+    database.operator.journal.told.append(write)
     for change in (
         lambda: database.apply_spec(database.wanted, revision="2"),
         lambda: database.apply_spec(replace(database.wanted, shards=4)),
@@ -452,11 +456,7 @@ def test_writes_acknowledged_during_every_change_survive(replicas: int) -> None:
             advice = database.plan()
             if advice.settled:
                 break
-            for stage in advice.stages:
-                for action in stage:
-                    for _ in database.execute(action):
-                        number += 1
-                        database.world.write("db", f"w{number % 500}", str(number))
+            database.carry_out(advice)
             database.advance(0.5)
         assert database.plan().settled
     world = database.world

@@ -28,9 +28,7 @@ def test_a_new_database_is_formed_by_one_plan() -> None:
     advice = database.plan()
     assert advice.rule == "found"
     assert advice.phase is Phase.CREATING
-    for stage in advice.stages:
-        for action in stage:
-            list(database.execute(action))
+    database.carry_out(advice)
     database.advance(1.0)
     replicas = [s for s in database.servers if not s.is_primary]
     assert len(replicas) == 3
@@ -42,18 +40,13 @@ def test_a_new_database_is_formed_by_one_plan() -> None:
 
 def test_creation_stopped_after_any_command_is_resumed_to_the_same_end() -> None:
     """CL-05"""
-    commands = sum(len(list(new_database().execute(a))) for a in new_database().plan().steps)
+    database = new_database()
+    database.carry_out(database.plan())
+    commands = len(database.operator.journal.effects)
     assert commands > 25
-    for stop in range(commands):
+    for stop in range(1, commands + 1):
         database = new_database()
-        left = stop
-        for action in database.plan().steps:
-            for _ in database.execute(action):
-                left -= 1
-                if left <= 0:
-                    break
-            if left <= 0:
-                break
+        database.carry_out(database.plan(), effects=stop)
         assert database.reconcile(patience=30).settled, stop
         assert [database.server(i, 0).slots for i in range(3)] == list(even_shares(3))
         epochs = {server.me.epoch for server in database.servers if server.is_primary}
@@ -65,7 +58,7 @@ def test_no_slot_is_given_out_while_a_pod_is_silent() -> None:
     database.server(2, 1).stopped = True
     advice = database.plan()
     assert not any(isinstance(step, AssignSlots) for step in advice.steps)
-    assert "db-2-1 does not answer: no answer in time" in advice.blocked
+    assert any("got no answer within" in reason for reason in advice.blocked)
 
 
 def test_a_new_database_tells_why_its_pods_do_not_run() -> None:
@@ -98,7 +91,7 @@ def test_a_dead_primary_is_replaced_by_force_without_waiting() -> None:
     assert step.fence is Fence.PROCESS_GONE
     assert step.node.pod == "db-0-1"
     assert "db-0-0 is dead" in advice.why
-    list(database.execute(step))
+    assert not database.execute(step)
     assert database.server(0, 1).slots == even_shares(3)[0]
     database.world.start(dead.name)
     assert database.reconcile().settled
@@ -119,7 +112,7 @@ def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> N
     (step,) = [s for s in database.plan().steps if isinstance(s, Failover)]
     assert step.mode is FailoverMode.TAKEOVER
     assert step.fence is Fence.PROCESS_GONE
-    list(database.execute(step))
+    assert not database.execute(step)
     database.world.start(dead.name)
     assert database.reconcile().settled
     assert heir.slots == even_shares(3)[0]
@@ -211,7 +204,7 @@ def test_a_primary_that_came_back_empty_gives_way_to_its_full_replica() -> None:
     database.world.cut.clear()
     (step,) = [s for s in database.plan().steps if isinstance(s, Failover)]
     assert step.fence is Fence.EMPTY_AND_PAUSED
-    list(database.execute(step))
+    assert not database.execute(step)
     assert database.reconcile().settled
     assert_serves_all(database)
 
@@ -283,15 +276,12 @@ def test_two_databases_that_swapped_addresses_stay_apart() -> None:
         place = database._places[0, 1]
         assert place.pod is not None
         place.pod = replace(place.pod, ip=address, uid=f"{server.name}-new")
-        database.last_ids.clear()
     addresses = a.ip, b.ip
     world.start(a.name, address=addresses[1])
     world.start(b.name, address=addresses[0])
     for _ in range(20):
         for database in (one, two):
-            for stage in database.plan().stages:
-                for action in stage:
-                    list(database.execute(action))
+            database.carry_out(database.plan())
             database.advance(0.5)
     assert one.plan().settled
     assert two.plan().settled
@@ -350,9 +340,7 @@ def test_a_server_with_keys_of_its_own_never_becomes_a_replica() -> None:
         advice = database.plan()
         followers = [s.node.pod for s in advice.steps if isinstance(s, Replicate)]
         assert "db-1-1" not in followers or not lone.key_count
-        for stage in advice.stages:
-            for action in stage:
-                list(database.execute(action))
+        database.carry_out(advice)
         database.advance(1.0)
     assert database.reconcile().settled
     assert any("{only}here" in s.keys.get(slot, {}) for s in database.servers if s.is_primary)

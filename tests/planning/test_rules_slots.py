@@ -29,8 +29,8 @@ from redis_operator.testing.cluster.database import SimulatedDatabase
 # Slots
 
 
-@pytest.mark.parametrize("finished", [0, 1, 2, 3, 4, 5, 6])
-def test_a_move_that_stopped_anywhere_is_finished_or_taken_back(finished: int) -> None:
+@pytest.mark.parametrize("finished", [1, 2, 3, 4, 5, 6, None])
+def test_a_move_that_stopped_anywhere_is_finished_or_taken_back(finished: int | None) -> None:
     """CL-06"""
     database = whole_database()
     source, target = database.server(0, 0), database.server(1, 0)
@@ -38,9 +38,7 @@ def test_a_move_that_stopped_anywhere_is_finished_or_taken_back(finished: int) -
     action = MoveSlots(
         source=_at(database, 0, 0), target=_at(database, 1, 0), slots=SlotSet([slot])
     )
-    for step, _ in enumerate(database.execute(action)):
-        if step == finished:
-            break
+    database.execute(action, effects=finished)
     assert database.reconcile().settled
     assert not source.migrating
     assert not target.importing
@@ -225,9 +223,7 @@ def test_a_dead_owner_is_forgotten_only_after_its_replica_took_over() -> None:
         advice = database.plan()
         if any(isinstance(step, Forget) for step in advice.steps) and forgotten_at is None:
             forgotten_at = turn
-        for stage in advice.stages:
-            for action in stage:
-                list(database.execute(action))
+        database.carry_out(advice)
         if database.server(0, 1).slots and promoted_at is None:
             promoted_at = turn
         database.advance(0.5)
@@ -249,7 +245,7 @@ def test_an_empty_twin_gets_a_name_of_its_own() -> None:
     copy.replication_id, copy.link_up = "cloned", False
     (step,) = [s for s in database.plan().steps if isinstance(s, ResetEmptyNode)]
     assert step.node.pod == "db-1-1"
-    list(database.execute(step))
+    assert not database.execute(step)
     assert database.reconcile(patience=40).settled
     assert_serves_all(database)
 

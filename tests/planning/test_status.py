@@ -113,9 +113,7 @@ def test_a_roll_is_updating_from_its_beginning_to_its_end() -> None:
         if found.phase is Phase.READY:
             break
         phases.append(found.phase)
-        for stage in database.plan().stages:
-            for action in stage:
-                list(database.execute(action))
+        database.carry_out(database.plan())
         database.advance(0.5)
     assert found.phase is Phase.READY
     changes = [a for a, b in itertools.pairwise(phases) if a is not b]
@@ -148,8 +146,7 @@ def test_a_new_primary_is_news() -> None:
     database = whole_database()
     before = told(database)
     database.world.kill("db-0-0")
-    for action in database.plan().steps:
-        list(database.execute(action))
+    database.carry_out(database.plan())
     database.advance(0.5)
     after = told(database, before)
     assert "PrimaryChanged" in {n.reason for n in announcements(before, after)}

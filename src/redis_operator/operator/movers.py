@@ -17,10 +17,12 @@ from msgspec import Struct
 
 from redis_operator.api.redis import Progress as ToldProgress
 from redis_operator.kube.meta import Key
+from redis_operator.operator.effects import Effect, Effects
 from redis_operator.operator.errors import ActionError, Refused
 from redis_operator.operator.servers import PORT, Servers, version_of
 from redis_operator.planning.actions import At, MoveSlots, RescueKeys, StopMoving
 from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.planning.preconditions import Facts
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.errors import RedisError
@@ -202,6 +204,20 @@ class DatabaseMovers:
         self._movers = movers
         self._key = key
         self._login = login
+
+    def effects(self, servers: Servers) -> Effects:
+        """How slots and keys are moved between these servers."""
+
+        async def move(action: MoveSlots, _: Facts) -> None:
+            await self.move(servers, action)
+
+        async def rescue(action: RescueKeys, _: Facts) -> None:
+            await self.rescue(servers, action)
+
+        async def stop(action: StopMoving, _: Facts) -> None:
+            await self.stop(action)
+
+        return {MoveSlots: Effect(move), RescueKeys: Effect(rescue), StopMoving: Effect(stop)}
 
     async def move(self, servers: Servers, action: MoveSlots) -> None:
         """Begin to move slots; both ends were just seen to be who they are."""

@@ -45,7 +45,7 @@ from redis_operator.redis.slots import ALL_SLOTS, SlotSet
 from redis_operator.redis.tally import count_keys
 from redis_operator.redis.versions import Ability, Version, can, parse_version
 
-__all__ = ["Question", "probe"]
+__all__ = ["Question", "peer_of", "probe"]
 
 _FLAGS = {flag.value: flag for flag in PeerFlag}
 _COUNT_SECONDS = 5.0
@@ -110,7 +110,7 @@ async def _ask(
         config_epoch=myself.config_epoch,
         current_epoch=cluster.current_epoch,
         state_ok=cluster.is_ok,
-        peers=tuple(_peer(node) for node in nodes if not node.is_myself),
+        peers=tuple(peer_of(node) for node in nodes if not node.is_myself),
         open_slots=_open_slots(myself),
         jobs=await _jobs(connection, version, myself.id, timeout),
         replication=_replication(info),
@@ -135,7 +135,8 @@ def _must(answer: T | ReplyError | MalformedReplyError) -> T:
     return answer
 
 
-def _peer(node: ClusterNode) -> Peer:
+def peer_of(node: ClusterNode) -> Peer:
+    """Return what a server says about another one."""
     return Peer(
         id=NodeId(node.id),
         ip=node.ip,

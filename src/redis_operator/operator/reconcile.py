@@ -261,7 +261,9 @@ class Reconciler(Struct, frozen=True):
             keep_claims=redis.spec.storage is not None and redis.spec.storage.retain,
         )
         movers = self.movers.of(request.key, login)
-        executor = Executor(servers, objects, movers, before=self.before)
+        executor = Executor(
+            servers.effects(), objects.effects(), movers.effects(servers), before=self.before
+        )
         _LOG.info("acting", extra=fields(rule=advice.rule, why=advice.why, steps=len(advice.steps)))
         outcomes = await executor.carry_out(advice)
         for outcome in outcomes:

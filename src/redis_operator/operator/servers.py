@@ -1,18 +1,20 @@
-"""Doing actions on servers: each checks again what must hold, acts, and sees that it took effect.
+"""Actions on servers: what they say right before, what is done, and whether it took effect.
 
 Every function here may be repeated. A `Refused` means that nothing was done; a `RedisError` that
-the effect is unknown and the next look will tell.
+the effect is unknown and the next observation will show it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePods
+from redis_operator.operator.probe import peer_of
 from redis_operator.planning.actions import (
     AssignSlots,
     At,
@@ -30,14 +32,24 @@ from redis_operator.planning.actions import (
     SetConfigEpoch,
     TuneForBootstrap,
 )
+from redis_operator.planning.observed import NodeId, Role
+from redis_operator.planning.preconditions import (
+    Facts,
+    FenceFacts,
+    PodFacts,
+    Port,
+    ServerFacts,
+    fence_limitation,
+    identity_limitation,
+)
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, connect
 from redis_operator.redis.errors import RedisError, RefusedError, ReplyError
-from redis_operator.redis.replies import ClusterNode, PrimaryRole
+from redis_operator.redis.replies import PrimaryRole
 from redis_operator.redis.versions import Ability, Version, can, parse_version
 
-__all__ = ["BUS_PORT", "PORT", "Servers", "version_of"]
+__all__ = ["BUS_PORT", "PORT", "Servers", "ask", "version_of"]
 
 PORT, BUS_PORT = 6379, 16379
 _TIMEOUT = 2.0
@@ -48,6 +60,9 @@ _MODES = {
     FailoverMode.FORCE: commands.FailoverMode.FORCE,
     FailoverMode.TAKEOVER: commands.FailoverMode.TAKEOVER,
 }
+_OnServer: TypeAlias = (
+    TuneForBootstrap | AssignSlots | InheritSlots | Replicate | Forget | ResetEmptyNode | Failover
+)
 
 
 class Servers:
@@ -73,9 +88,30 @@ class Servers:
             raise Refused(f"{at.pod} is not where it was: it moved to {target.address.host}")
         connection = await self.open(at.pod, at.uid)
         found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
-        if found != at.id:
-            raise Refused(f"{at.pod} is node {found[:8]} now, not {at.id[:8]}")
+        require(identity_limitation(at, found))
         return connection
+
+    def effects(self) -> Effects:
+        """How each action on a server is carried out."""
+        return {
+            Meet: Effect(self._meet),
+            TuneForBootstrap: Effect(self._tune, read=self._read),
+            SetConfigEpoch: Effect(self._set_epoch),
+            AssignSlots: Effect(self._assign, read=self._read),
+            InheritSlots: Effect(self._inherit, read=self._read),
+            Replicate: Effect(self._replicate, read=self._read),
+            Forget: Effect(self._forget, read=self._read),
+            CloseSlots: Effect(self._close_slots),
+            CancelJob: Effect(self._cancel_job),
+            ConfigSet: Effect(self._configure),
+            ResetEmptyNode: Effect(self._reset_empty, read=self._read),
+            Failover: Effect(self._fail_over, read=self._read, verify=self._promoted),
+        }
+
+    async def _read(self, action: _OnServer) -> Facts:
+        """Ask the server an action is about what it is, owns and holds."""
+        connection = await self.reach(action.node)
+        return Facts(server=await ask(connection))
 
     async def anew(self, at: At) -> Connection:
         """Open a connection of one's own to a server, for work that takes long. Close it."""
@@ -97,9 +133,11 @@ class Servers:
                     continue  # it will learn from its peers
         return found
 
-    async def meet(self, action: Meet) -> None:
+    async def _meet(self, action: Meet, _: Facts) -> None:
         """Introduce two servers that are both who we think they are."""
-        node, _ = await asyncio.gather(self._reach_once(action.node), self._reach_once(action.peer))
+        node, _peer = await asyncio.gather(
+            self._reach_once(action.node), self._reach_once(action.peer)
+        )
         await node.run(commands.meet(action.peer.ip, PORT, BUS_PORT), timeout=_TIMEOUT)
 
     async def _reach_once(self, at: At) -> Connection:
@@ -113,90 +151,60 @@ class Servers:
             task.add_done_callback(lambda _: self._reaching.pop(at))
         return await asyncio.shield(task)
 
-    async def tune(self, action: TuneForBootstrap) -> None:
+    async def _tune(self, action: TuneForBootstrap, _: Facts) -> None:
         """Shorten timeouts of a server that holds nothing."""
-        connection = await self.reach(action.node)
-        myself = await _myself(connection)
-        if myself.slots or await _keys(connection):
-            raise Refused(f"{action.node.pod} holds data by now")
-        await _set_config(connection, action.values)
+        await _set_config(await self.reach(action.node), action.values)
 
-    async def set_epoch(self, action: SetConfigEpoch) -> None:
+    async def _set_epoch(self, action: SetConfigEpoch, _: Facts) -> None:
         """Give a fresh server its own epoch."""
         connection = await self.reach(action.node)
         try:
             await connection.run(commands.set_config_epoch(action.epoch), timeout=_TIMEOUT)
         except ReplyError as error:
-            if (await _myself(connection)).config_epoch != action.epoch:
+            nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+            if next(node for node in nodes if node.is_myself).config_epoch != action.epoch:
                 raise Refused(f"{action.node.pod} has an epoch already: {error}") from error
 
-    async def assign(self, action: AssignSlots) -> None:
-        """Give slots that nobody owns to a server. I3"""
-        connection = await self.reach(action.node)
-        nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
-        for node in nodes:
-            taken = node.slots & action.slots
-            if taken and not node.is_myself:
-                raise Refused(f"slots {taken} belong to node {node.id[:8]} by now")
-        missing = action.slots - next(n for n in nodes if n.is_myself).slots
+    async def _assign(self, action: AssignSlots, facts: Facts) -> None:
+        """Give slots without an owner to a server. I3"""
+        missing = action.slots - _known(facts).slots
         if not missing:
             return
-        keys = await _keys(connection)
-        if keys > action.expect_keys:
-            raise Refused(f"{action.node.pod} holds {keys} keys by now")
+        connection = await self.reach(action.node)
         version = await version_of(connection)
         ranged = can(version, Ability.ADDSLOTSRANGE)
         command = commands.add_slots_range(missing) if ranged else commands.add_slots(missing)
         await connection.run(command, timeout=_TIMEOUT)
 
-    async def inherit(self, action: InheritSlots) -> None:
+    async def _inherit(self, action: InheritSlots, facts: Facts) -> None:
         """Let a promoted replica claim what its dead primary owned, in an epoch of its own. I3"""
         connection = await self.reach(action.node)
-        nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
-        myself = next(node for node in nodes if node.is_myself)
-        if not myself.is_primary:
-            raise Refused(f"{action.node.pod} is no primary by now")
-        if any(_alive(node, action.dead) for node in nodes):
-            raise Refused(f"node {action.dead[:8]} is alive in the eyes of {action.node.pod}")
-        # Only a slot that comes from somebody gets its owner a new epoch; from whom is no matter.
-        other = next(node.id for node in nodes if node.is_primary and not node.is_myself)
-        for slot in action.slots - myself.slots:
+        server = _known(facts)
+        # Only a slot that comes from another node gives its owner a new epoch: any node will do.
+        other = next(peer.id for peer in server.peers if peer.role is Role.PRIMARY)
+        for slot in action.slots - server.slots:
             for command in (
                 commands.set_slot_importing(slot, other),
                 commands.set_slot_node(slot, action.node.id),
             ):
                 await connection.run(command, timeout=_TIMEOUT)
 
-    async def replicate(self, action: Replicate) -> None:
-        """Make a server copy a primary; it must have nothing of its own. I1"""
-        connection = await self.reach(action.node)
-        await self.reach(action.primary)
-        myself = await _myself(connection)
-        if myself.primary == action.primary.id:
+    async def _replicate(self, action: Replicate, facts: Facts) -> None:
+        """Make a server copy a primary. I1"""
+        if _known(facts).replica_of == action.primary.id:
             return
-        if myself.slots:
-            raise Refused(f"{action.node.pod} owns slots {myself.slots} by now")
-        if myself.is_primary and (keys := await _keys(connection)):
-            raise Refused(f"{action.node.pod} holds {keys} keys that no other server may have")
-        if myself.is_replica and myself.primary != action.expect_primary:
-            raise Refused(f"{action.node.pod} follows another primary by now")
+        await self.reach(action.primary)
+        connection = await self.reach(action.node)
         await _until_known(connection, commands.replicate(action.primary.id), action.node.pod)
 
-    async def forget(self, action: Forget) -> None:
+    async def _forget(self, action: Forget, facts: Facts) -> None:
         """Have one server forget an id that owns nothing but what was given up. I3, I11"""
-        connection = await self.reach(action.node)
-        nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
-        view = next((node for node in nodes if node.id == action.id), None)
-        if view is None:
+        if all(peer.id != action.id for peer in _known(facts).peers):
             return
-        myself = next(node for node in nodes if node.is_myself)
-        if owned := view.slots - action.expect_slots:
-            raise Refused(f"{action.node.pod} says node {action.id[:8]} owns slots {owned}")
-        if myself.primary == action.id:
-            raise Refused(f"{action.node.pod} follows node {action.id[:8]}")
+        connection = await self.reach(action.node)
         await connection.run(commands.forget(action.id), timeout=_TIMEOUT)
 
-    async def close_slots(self, action: CloseSlots) -> None:
+    async def _close_slots(self, action: CloseSlots, _: Facts) -> None:
         """End moves that lead nowhere."""
         connection = await self.reach(action.node)
         answers = await connection.run_all(
@@ -204,7 +212,7 @@ class Servers:
         )
         _raise_first(answers)
 
-    async def cancel_job(self, action: CancelJob) -> None:
+    async def _cancel_job(self, action: CancelJob, _: Facts) -> None:
         """Cancel the atomic slot migrations of a server."""
         connection = await self.reach(action.node)
         version = await version_of(connection)
@@ -213,7 +221,7 @@ class Servers:
         else:
             await connection.run(commands.cancel_migration(), timeout=_TIMEOUT)
 
-    async def configure(self, action: ConfigSet) -> None:
+    async def _configure(self, action: ConfigSet, _: Facts) -> None:
         """Set directives, in order."""
         connection = await self.reach(action.node)
         for name, value in action.values:
@@ -224,118 +232,138 @@ class Servers:
                     f"{action.node.pod} refuses {name} {value!r} of spec.config: {error}"
                 ) from error
 
-    async def reset_empty(self, action: ResetEmptyNode) -> None:
+    async def _reset_empty(self, action: ResetEmptyNode, _: Facts) -> None:
         """Give a server that holds no key a new identity. I1, I3"""
         connection = await self.reach(action.node)
-        if keys := await _keys(connection):
-            raise Refused(f"{action.node.pod} holds {keys} keys by now")
         await connection.run(commands.reset_hard(), timeout=_TIMEOUT)
 
     # Promotion
 
-    async def fail_over(self, action: Failover) -> None:
-        """Promote a replica: fence checked again, asked, and seen to be done. I6, I7, CL-22"""
-        connection = await self.reach(action.node)
-        myself = await _myself(connection)
-        if myself.is_primary:
+    async def _fail_over(self, action: Failover, facts: Facts) -> None:
+        """Promote a replica: the fence is checked right before. I6, I7, CL-22"""
+        if _known(facts).is_primary:
             return
-        if myself.primary != action.primary:
-            raise Refused(f"{action.node.pod} follows another primary by now")
-        found = await connection.run(commands.info_replication(), timeout=_TIMEOUT)
-        if found.offset < action.min_offset:
-            raise Refused(f"{action.node.pod} is at {found.offset}, before {action.min_offset}")
         await self._check_fence(action)
+        connection = await self.reach(action.node)
         try:
             await connection.run(commands.failover(_MODES[action.mode]), timeout=_TIMEOUT)
         except ReplyError:
-            if (await _myself(connection)).is_primary:
-                return  # somebody else asked as well, and was faster. CL-23
+            if (await ask(connection)).is_primary:
+                return  # another asked as well, and was faster. CL-23
             raise
-        await _promoted(connection, action.node.pod)
 
     async def _check_fence(self, action: Failover) -> None:
+        """Find out again that the old primary acknowledges nothing any more."""
         match action.fence:
             case Fence.HANDSHAKE:
-                return
+                facts = FenceFacts()
             case Fence.PROCESS_GONE:
-                await _must_refuse(action.primary_pod, self._targets.get(action.primary_pod))
+                facts = await _knock(self._targets.get(action.primary_pod))
             case Fence.CONTAINER_ENDED:
-                await self._must_have_ended(action)
+                facts = await self._ended(action)
             case Fence.POD_GONE:
-                await self._must_be_absent(action.unseen)
+                facts = await self._existing(action)
             case Fence.EMPTY_AND_PAUSED:
                 await self._pause_empty(action)
+                return
+        require(fence_limitation(action, facts))
 
-    async def _must_have_ended(self, action: Failover) -> None:
+    async def _ended(self, action: Failover) -> FenceFacts:
         """Read the pod of a primary from the API: it may run again, here or at another address."""
-        pod = action.primary_pod
-        live = await self._pods.read(pod)
+        live = await self._pods.read(action.primary_pod)
         if live is None:
-            return  # deleted since: its process has ended with it
-        if live.uid != action.primary_uid:
-            raise Refused(f"pod {pod} was re-created meanwhile: its server may be running again")
-        if live.ip:
-            await _must_refuse(pod, Target(live.uid, Address(live.ip, PORT)))
+            return FenceFacts()
+        pod = PodFacts(live.uid)
+        if not live.ip:
+            return FenceFacts(port=Port.REFUSED, pod=pod)
+        found = await _knock(Target(live.uid, Address(live.ip, PORT)))
+        return FenceFacts(port=found.port, error=found.error, pod=pod)
 
-    async def _must_be_absent(self, pods: tuple[str, ...]) -> None:
+    async def _existing(self, action: Failover) -> FenceFacts:
         """Read pods from the API that were not observed: one that exists may be the primary. K-27
 
         The caches hold what carries our label, and may be late; a read by name sees every pod.
         """
-        for pod, live in zip(
-            pods, await asyncio.gather(*(self._pods.read(pod) for pod in pods)), strict=True
-        ):
-            if live is not None:
-                raise Refused(f"pod {pod} exists and was not observed: it may be the primary")
+        found = await asyncio.gather(*(self._pods.read(pod) for pod in action.unseen))
+        pairs = zip(action.unseen, found, strict=True)
+        return FenceFacts(existing=tuple(pod for pod, live in pairs if live is not None))
 
     async def _pause_empty(self, action: Failover) -> None:
         """Pause the writes of a primary that restarted empty, bounded by the server itself. I10"""
         target = self._targets.get(action.primary_pod)
         if target is None:
+            require(fence_limitation(action, FenceFacts()))
             return
         connection = await self._links.open(target, timeout=_TIMEOUT)
-        found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
-        if found != action.primary:
-            raise Refused(f"{action.primary_pod} is another node by now")
+        before = await ask(connection)
+        require(fence_limitation(action, FenceFacts(server=before)))
         pause = commands.client_pause_writes(_PAUSE_MILLISECONDS)
         await connection.run(pause, timeout=_TIMEOUT)
-        if keys := await _keys(connection):
+        why = fence_limitation(action, FenceFacts(server=await ask(connection)))
+        if why is not None:
             await connection.run(commands.client_unpause(), timeout=_TIMEOUT)
-            raise Refused(f"{action.primary_pod} holds {keys} keys: it is not empty")
+        require(why)
+
+    async def _promoted(self, action: Failover) -> None:
+        """Wait until a server says that it is a primary. OK to the request meant only `started`."""
+        connection = await self.reach(action.node)
+        pause = 0.002
+        deadline = asyncio.timeout(_PROMOTION_SECONDS)
+        try:
+            async with deadline:
+                while True:
+                    role = await connection.run(commands.role(), timeout=_TIMEOUT)
+                    if isinstance(role, PrimaryRole):
+                        return
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, 0.05)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+        raise Failed(
+            f"{action.node.pod} was asked to take over and did not within {_PROMOTION_SECONDS:g} s"
+        )
 
 
-async def _must_refuse(pod: str, target: Target | None) -> None:
-    """See that no process listens at the address of a pod."""
+async def ask(connection: Connection) -> ServerFacts:
+    """Ask a server what it is, owns and holds, in one round trip."""
+    answers: list[Any] = await connection.run_all(
+        [commands.cluster_nodes(), commands.dbsize(), commands.info_replication()],
+        timeout=_TIMEOUT,
+    )
+    _raise_first(answers)
+    nodes, keys, replication = answers
+    myself = next(node for node in nodes if node.is_myself)
+    return ServerFacts(
+        id=NodeId(myself.id),
+        role=Role.REPLICA if myself.is_replica else Role.PRIMARY,
+        replica_of=NodeId(myself.primary) if myself.primary else None,
+        slots=myself.slots,
+        keys=keys,
+        offset=replication.offset,
+        peers=tuple(peer_of(node) for node in nodes if not node.is_myself),
+    )
+
+
+def _known(facts: Facts) -> ServerFacts:
+    assert facts.server is not None, "the precondition has checked that"
+    return facts.server
+
+
+async def _knock(target: Target | None) -> FenceFacts:
+    """Find out whether a process listens at the address of a pod."""
     if target is None:
-        raise Refused(f"pod {pod} is gone from the cache: its server may be alive elsewhere")
+        return FenceFacts(error="its pod is gone from the cache, and may run elsewhere")
     try:
         connection = await connect(
             target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
         )
     except RefusedError:
-        return
+        return FenceFacts(port=Port.REFUSED)
     except RedisError as error:
-        raise Refused(f"{pod} may be alive: {error}") from error
+        return FenceFacts(error=str(error))
     connection.close()
-    raise Refused(f"{pod} answers again")
-
-
-async def _promoted(connection: Connection, pod: str) -> None:
-    """Wait until a server says that it is a primary. OK to the request meant only `started`."""
-    pause = 0.002
-    deadline = asyncio.timeout(_PROMOTION_SECONDS)
-    try:
-        async with deadline:
-            while True:
-                role = await connection.run(commands.role(), timeout=_TIMEOUT)
-                if isinstance(role, PrimaryRole):
-                    return
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 0.05)
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-    raise Failed(f"{pod} was asked to take over and did not within {_PROMOTION_SECONDS:g} s")
+    return FenceFacts(port=Port.ANSWERED)
 
 
 async def _until_known(connection: Connection, command: Command[None], pod: str) -> None:
@@ -350,20 +378,6 @@ async def _until_known(connection: Connection, command: Command[None], pod: str)
             last = error
             await asyncio.sleep(0.01)
     raise Refused(f"{pod} does not know its primary yet: {last}")
-
-
-async def _myself(connection: Connection) -> ClusterNode:
-    nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
-    return next(node for node in nodes if node.is_myself)
-
-
-def _alive(node: ClusterNode, wanted: str) -> bool:
-    """Whether a line of a server's book shows this node linked and well."""
-    return node.id == wanted and node.link_connected and not (node.is_failed or node.is_suspected)
-
-
-async def _keys(connection: Connection) -> int:
-    return await connection.run(commands.dbsize(), timeout=_TIMEOUT)
 
 
 async def version_of(connection: Connection) -> Version:

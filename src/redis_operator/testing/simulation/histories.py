@@ -12,7 +12,7 @@ from typing import Any
 from redis_operator.kube.transport import Transport
 from redis_operator.planning.advice import Wanted
 
-from ..cluster.breakages import BREAKAGES
+from ..cluster.breakages import draw_breakages
 from ..cluster.changes import CHANGES
 from ..cluster.trial import Trial
 from ..faults import Fault, FaultyTransport, Seeded, StreamFault
@@ -111,7 +111,7 @@ def play_trial(seed: int) -> Trial:
     trial = Trial(
         seed=seed,
         wanted=wanted,
-        breakages=random.choices(BREAKAGES, k=random.choice([0, 1, 2, 3])),
+        breakages=draw_breakages(random, [0, 1, 2, 3]),
         changes=random.choices(CHANGES, k=random.choice([0, 0, 1, 2, 3])),
         rivals=random.random() < 0.3,
     )

@@ -1,0 +1,46 @@
+"""How each kind of action is carried out: live facts, precondition, effect, verification.
+
+A table of effects is a mapping from the kind of an action to its `Effect`. Servers, objects and
+movers each bring their own table, and a mode may bring more: nothing central lists the kinds. The
+precondition is the one of `planning.preconditions`, the same that plans are checked with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from redis_operator.operator.errors import Refused
+from redis_operator.planning.actions import Action
+from redis_operator.planning.preconditions import Facts, precondition
+
+__all__ = ["Effect", "Effects", "carry_out", "require"]
+
+
+class Effect(Struct, frozen=True):
+    """What is read before an action, what is done, and what is waited for afterwards."""
+
+    do: Callable[[Any, Facts], Awaitable[None]]
+    read: Callable[[Any], Awaitable[Facts]] | None = None
+    verify: Callable[[Any], Awaitable[None]] | None = None
+
+
+Effects: TypeAlias = Mapping[Any, Effect]  # by the type of the action
+
+
+async def carry_out(effects: Effects, action: Action) -> None:
+    """Read what is true now, check the precondition, act, and see that it took effect."""
+    effect = effects[type(action)]
+    facts = await effect.read(action) if effect.read is not None else Facts()
+    require(precondition(action, facts))
+    await effect.do(action, facts)
+    if effect.verify is not None:
+        await effect.verify(action)
+
+
+def require(limitation: str | None) -> None:
+    """Refuse an action for the reason a predicate gives, if it gives one."""
+    if limitation is not None:
+        raise Refused(limitation)
