@@ -82,7 +82,7 @@ class Database:
         self.log += [f"  {o.action}: {o.error}" for o in outcomes if not o.done]
         return advice, outcomes, observed
 
-    async def settle(self, *, seconds: float = 20.0) -> Observed:
+    async def settle(self, *, seconds: float = 60.0) -> Observed:
         """Look, plan and do until there is nothing left to do and every server says ok."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -43,32 +43,42 @@ async def test_six_fresh_servers_become_a_cluster_with_a_replica_each(
         assert sorted(n.pod.shard for n in replicas) == [0, 1, 2]
 
 
+async def written(application: Application, count: int) -> None:
+    """Wait until so many more writes are acknowledged."""
+    enough = len(application.acknowledged) + count
+    async with asyncio.timeout(60):
+        while True:
+            if len(application.acknowledged) >= enough:
+                return
+            await asyncio.sleep(0.01)
+
+
 async def test_a_killed_primary_is_replaced_at_once_and_nothing_replicated_is_lost(
     engine: EngineBinary, database_of: Any
 ) -> None:
     async with Servers(engine) as servers:
-        members = await servers.start(6, options={"cluster-node-timeout": "30000"})
+        # By itself the cluster would wait for ten minutes.
+        members = await servers.start(6, options={"cluster-node-timeout": "600000"})
         database = database_of(members, shards=3, replicas=1)
         observed = await database.settle()
         seeds = Seeds(tuple((s.address.host, s.address.port) for s in members))
         application = Application(seeds, writes_per_second=300)
         application.start()
-        await asyncio.sleep(0.5)
+        await written(application, 100)
         primary = next(n for n in observed.seen if n.role is Role.PRIMARY and n.slots)
         victim = next(s for s in members if s.address.host == primary.pod.ip)
         database.lost.clear()
         await victim.kill()
-        await asyncio.wait_for(database.lost.wait(), 1.0)
-        while True:
+        await asyncio.wait_for(database.lost.wait(), 30.0)
+        for _ in range(20):
             _, _, now = await database.step()
-            heirs = [n for n in now.seen if n.pod.shard == primary.pod.shard and n.slots]
-            if heirs:
+            if [n for n in now.seen if n.pod.shard == primary.pod.shard and n.slots]:
                 break
-        await asyncio.sleep(0.5)
+        else:
+            raise AssertionError("\n".join(database.log[-40:]))
+        await written(application, 100)
         await application.stop()
         report = await application.verify()
-        # The engine alone would wait for its node timeout of 30 s.
-        assert report.longest_wait_seconds < 15.0, database.log
         assert report.unfinished == 0
         assert len(report.lost) <= 3, report  # asynchronous: what the replica had not yet got
         assert report.acknowledged > 100
@@ -101,7 +111,8 @@ async def test_a_lost_majority_is_taken_over_only_when_loss_was_accepted(
     engine: EngineBinary, database_of: Any
 ) -> None:
     async with Servers(engine) as servers:
-        members = await servers.start(6, options={"cluster-node-timeout": "30000"})
+        # By itself the cluster would wait for ten minutes.
+        members = await servers.start(6, options={"cluster-node-timeout": "600000"})
         database = database_of(members, shards=3, replicas=1)
         observed = await database.settle()
         seeds = Seeds(tuple((s.address.host, s.address.port) for s in members))
