@@ -47,11 +47,13 @@ def test_two_instances_never_share_addresses() -> None:
     first = instances.free_network()
     instances.find("one").save(Settings(network=first))
     assert instances.free_network() != first
-    refusal = pytest.raises(InstanceError, match=r"uses the addresses 127\.118")
-    with instances.hold_network(118), refusal, instances.hold_network(118):
-        pass
-    with instances.hold_network(118):
-        pass  # free again as soon as the holder lets go
+    with instances.choosing():  # nobody else on this machine takes the number meanwhile
+        number = instances.free_network()
+        refusal = pytest.raises(InstanceError, match=rf"uses the addresses 127\.{number}")
+        with instances.hold_network(number), refusal, instances.hold_network(number):
+            pass
+        with instances.hold_network(number):
+            pass  # free again as soon as the holder lets go
 
 
 def test_two_that_start_at_the_same_time_choose_one_after_the_other() -> None:
@@ -77,10 +79,11 @@ def test_two_that_start_at_the_same_time_choose_one_after_the_other() -> None:
 
 
 def test_one_that_never_finishes_starting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "_CHOOSING_SECONDS", 0.1)
     refusal = pytest.raises(InstanceError, match="has been starting for")
-    with instances.choosing(), refusal, instances.choosing():
-        pass
+    with instances.choosing():
+        monkeypatch.setattr(instances, "_CHOOSING_SECONDS", 0.1)
+        with refusal, instances.choosing():
+            pass
 
 
 def test_networks_of_one_instance_do_not_overlap() -> None:
