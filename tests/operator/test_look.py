@@ -110,3 +110,7 @@ def test_why_a_server_does_not_run_ends_with_what_it_said_last() -> None:
         "CrashLoopBackOff: back-off 10s restarting (container server), "
         "which ended with: Bad directive or wrong number"
     )
+
+
+def test_restarts_are_those_of_the_server_and_not_of_what_runs_beside_it() -> None:
+    assert seen(ready=True).restarts == 3

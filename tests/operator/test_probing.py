@@ -1,0 +1,64 @@
+"""Real servers that cannot be counted, or are asked by several at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redis_operator.operator.links import Links, Target
+from redis_operator.operator.probe import Question, probe
+from redis_operator.planning.observed import NotCounted, NotWeighed, Pod, Seen
+from redis_operator.redis import commands
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
+from redis_operator.testing.servers import EngineBinary, Server, Servers, find_engines
+
+pytestmark = pytest.mark.servers
+NEWEST = find_engines()[-1:]
+
+
+async def _say(server: Server, line: str) -> None:
+    """Send one line that the operator itself never would."""
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    writer.write(f"{line}\r\n".encode())
+    answer = await reader.readline()
+    writer.close()
+    assert answer.startswith(b"+OK"), answer
+
+
+@pytest.mark.parametrize("engine", NEWEST, ids=lambda engine: engine.name)
+async def test_a_server_whose_keys_cannot_be_counted_is_seen_all_the_same(
+    engine: EngineBinary,
+) -> None:
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1, options={"cluster-require-full-coverage": "no"})
+        slot = key_slot("k")
+        foreign = SlotSet([(slot + 1) % len(ALL_SLOTS)])
+        async with await server.connect() as link:
+            await link.run(commands.add_slots(ALL_SLOTS - foreign), timeout=5)
+            async with asyncio.timeout(10):
+                while not (await link.run(commands.cluster_info(), timeout=5)).is_ok:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        await _say(server, "SET k v")
+        denied = "-@scripting -cluster|countkeysinslot -cluster|slot-stats"
+        await _say(server, f"ACL SETUSER default {denied}")
+        links = Links(on_lost=lambda _: None)
+        pod = Pod("db-0-0", "uid", 0, 0, server.address.host)
+        question = Question(pod, Target("uid", server.address), (), count_strays=True)
+        found = await probe(links, question, timeout=5.0)
+        links.close()
+        assert isinstance(found, Seen), found
+        assert found.slots == ALL_SLOTS - foreign
+        assert isinstance(found.stranded, NotCounted)
+        assert isinstance(found.weighed, NotWeighed)
+
+
+@pytest.mark.parametrize("engine", NEWEST, ids=lambda engine: engine.name)
+async def test_who_asks_at_once_gets_the_same_connection(engine: EngineBinary) -> None:
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1)
+        links = Links(on_lost=lambda _: None)
+        target = Target("uid", server.address)
+        opened = await asyncio.gather(*(links.open(target, timeout=5.0) for _ in range(5)))
+        assert len({id(connection) for connection in opened}) == 1
+        links.close()
