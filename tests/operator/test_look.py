@@ -114,3 +114,13 @@ def test_why_a_server_does_not_run_ends_with_what_it_said_last() -> None:
 
 def test_restarts_are_those_of_the_server_and_not_of_what_runs_beside_it() -> None:
     assert seen(ready=True).restarts == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [({}, 2 << 30), ({"resources": {"limits": {"memory": "1Gi"}}}, 1 << 30)],
+    ids=["not told", "not in force yet"],
+)
+def test_memory_counts_when_the_node_has_given_it(given: dict[str, Any], limit: int) -> None:
+    """maxmemory must not rise before the container may use it."""
+    assert seen(ready=True, limits={"memory": "2Gi"}, **given).memory_limit == limit

@@ -43,8 +43,9 @@ FLAGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("flag", FLAGS)
-@pytest.mark.parametrize("pod", ["db-0-0", "db-0-1"])
+@pytest.mark.parametrize(
+    ("flag", "pod"), [*((flag, "db-0-0") for flag in FLAGS), ("cordoned", "db-0-1")]
+)
 def test_ten_minutes_at_rest_see_one_planned_failover_a_shard_at_most(flag: str, pod: str) -> None:
     """CL-34: a cordoned node must not send primaries there and back."""
     database = whole_database(SPREAD)

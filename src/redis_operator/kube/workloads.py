@@ -107,6 +107,7 @@ class ContainerStatus(Part, frozen=True, gc=False):
     started: bool | None = None
     restart_count: int = 0
     image: str = ""
+    resources: Resources | None = None  # as they are in force, where the cluster tells
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 

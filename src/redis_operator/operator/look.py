@@ -79,7 +79,7 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         shape=pod.metadata.annotation(names.SHAPE_ANNOTATION),
         resources=_resources(pod.spec),
         resizing=_resizing(pod),
-        memory_limit=memory_limit(pod),
+        memory_limit=_limit_in_force(pod),
         killed_for_memory_at=_killed_for_memory_at(pod),
         unloadable=_unloadable(pod),
     )
@@ -170,6 +170,15 @@ def memory_limit(pod: Pod) -> int:
         if container.name == SERVER:
             return int(parse_quantity((container.resources.limits or {}).get("memory", 0)) or 0)
     return 0
+
+
+def _limit_in_force(pod: Pod) -> int:
+    """Return the memory a server may count on: a resize is in force when its node says so."""
+    asked, status = memory_limit(pod), _server_status(pod)
+    if not asked or status is None or status.resources is None:
+        return asked
+    given = int(parse_quantity((status.resources.limits or {}).get("memory", 0)) or 0)
+    return min(asked, given) if given else asked
 
 
 def _resources(spec: PodSpec) -> tuple[tuple[str, str], ...]:
