@@ -12,7 +12,7 @@ from redis_operator.planning import plan as planner
 
 
 def remove(name: str) -> None:
-    kept = tuple(rule for rule in planner.RULES if rule.__name__ != name)
+    kept = tuple(row for row in planner.RULES if row.name != name)
     if len(kept) != len(planner.RULES) - 1:
         sys.exit(f"the planner has no rule {name!r}")
     planner.RULES = kept

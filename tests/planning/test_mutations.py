@@ -22,7 +22,7 @@ Patch = tuple[str, str, Any]
 
 
 def without(*names: str) -> Patch:
-    return "plan", "RULES", tuple(rule for rule in RULES if rule.__name__ not in names)
+    return "plan", "RULES", tuple(row for row in RULES if row.name not in names)
 
 
 def give_out(situation: Situation, missing: SlotSet) -> Sequence[Action]:
