@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from redis_operator.redis.errors import ReplyError
 from redis_operator.redis.slots import even_shares, key_slot
 from sim import fleet as f
 
@@ -72,6 +73,30 @@ async def test_a_planned_failover_swaps_the_roles_under_a_higher_epoch(fleet_of:
     assert "replica" in (await f.refusal(fleet, 3, "CLUSTER", "FAILOVER")).lower()
 
 
+async def test_a_planned_failover_stops_writes_until_the_replica_leads(fleet_of: Any) -> None:
+    """None is acknowledged by the old primary that the new one does not have. CL-22"""
+    fleet = await fleet_of(6)
+    ids = await f.form(fleet, primaries=3, count=6)
+    keys = [key for _, key in zip(range(40), f.keys_of(0, 3), strict=False)]
+    acknowledged = []
+    for number, key in enumerate(keys):
+        if number == 20:
+            await fleet.call(3, "CLUSTER", "FAILOVER")
+        try:
+            await fleet.call(0, "SET", key, "v")
+        except ReplyError:
+            break
+        acknowledged.append(key)
+
+    async def swapped() -> bool:
+        new, old = await f.myself(fleet, 3), await f.myself(fleet, 0)
+        return new.is_primary and old.primary == ids[3] and await f.link_up(fleet, 0)
+
+    await f.until(fleet, swapped)
+    assert len(acknowledged) >= 20
+    assert await f.keys(fleet, 3) == len(acknowledged)
+
+
 async def test_a_dead_primary_is_replaced_by_force_at_once(fleet_of: Any) -> None:
     """By itself the cluster would wait for its node timeout of ten minutes."""
     fleet = await fleet_of(6, **{"cluster-node-timeout": "600000"})
@@ -90,6 +115,20 @@ async def test_a_dead_primary_is_replaced_by_force_at_once(fleet_of: Any) -> Non
         return all(view.slots == even_shares(3)[0] for view in views)
 
     await f.until(fleet, known)
+
+
+async def test_a_candidate_that_the_voters_do_not_know_is_not_elected(fleet_of: Any) -> None:
+    fleet = await fleet_of(6)
+    ids = await f.form(fleet, primaries=3, count=6)
+    await fleet.kill(0)
+    for voter in (1, 2):
+        await fleet.call(voter, "CLUSTER", "FORGET", ids[3])
+    await fleet.call(3, "CLUSTER", "FAILOVER", "FORCE")
+
+    async def promoted() -> bool:
+        return bool(await f.owned(fleet, 3))
+
+    await f.never(fleet, promoted, ticks=6)
 
 
 async def test_a_dead_primary_is_replaced_without_anybody_asking(fleet_of: Any) -> None:

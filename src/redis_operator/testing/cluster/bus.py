@@ -3,11 +3,13 @@
 Follows the engine's laws where they decide about data: the highest epoch owns a slot; whoever
 loses a slot deletes its keys, or follows the winner when it was the last slot; unknown senders are
 answered and not believed; a server is known by its address only as long as the answer bears the
-expected name. Messages arrive at once or not at all; time passes between ticks.
+expected name. How messages fare on their way is the world's `weather`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...redis.slots import SlotSet
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
     from .world import SimulatedCluster
 
 __all__ = [
+    "Message",
     "become_replica",
     "believe_slots",
     "broadcast",
+    "deliver_late",
     "meet_all",
     "ping_all",
     "shake_hands",
@@ -27,13 +31,78 @@ __all__ = [
 ]
 
 _BIT_OF_A_TIMEOUT = 2.0
+_PINGS_A_TICK = 0.1  # of each server, where they are rare
+
+
+@dataclass(frozen=True)
+class Message:
+    """A header and what it tells of others, as it was when it was sent."""
+
+    id: str
+    ip: str
+    replica_of: str | None
+    epoch: int
+    slots: int
+    current_epoch: int
+    gossip: Sequence[Record]
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether the sender is a primary."""
+        return self.replica_of is None
+
+
+def _message(world: SimulatedCluster, sender: Server) -> Message:
+    """What a server says of itself and of others: of all, or of a few and those it suspects."""
+    told: list[Record] = list(sender.table.values())
+    few = world.weather.few
+    if few and len(told) > few:
+        chosen = {record.id for record in world.random.sample(told, few)}
+        told = [r for r in told if r.id in chosen or r.pfail or r.fail]
+    me = sender.me
+    return Message(
+        sender.id, sender.ip, me.replica_of, me.epoch, me.slots, sender.current_epoch, told
+    )
+
+
+def _send(world: SimulatedCluster, sender: Server, receiver: Server) -> None:
+    """Let a message arrive: at once, late, twice or not at all."""
+    weather, random = world.weather, world.random
+    if weather.loses(random):
+        return
+    message = _message(world, sender)
+    for _ in range(weather.copies(random)):
+        delay = weather.delay(random)
+        if delay:
+            kept = replace(message, gossip=[replace(record) for record in message.gossip])
+            world.mail.append((world.now + delay, receiver.name, receiver.started_at, kept))
+        else:
+            _receive(world, receiver, message)
+
+
+def deliver_late(world: SimulatedCluster) -> None:
+    """Let messages arrive whose time has come, at servers that have not started again since."""
+    due = [letter for letter in world.mail if letter[0] <= world.now]
+    world.mail = [letter for letter in world.mail if letter[0] > world.now]
+    for _, name, started, message in sorted(due, key=lambda letter: letter[0]):
+        server = world.servers.get(name)
+        if server is not None and server.answers(world.now) and server.started_at == started:
+            _receive(world, server, message)
 
 
 def ping_all(world: SimulatedCluster, server: Server) -> None:
-    """One round of pings to everybody in the book."""
-    for record in server.others():
-        if record.id in server.table:
-            _ping(world, server, record)
+    """One round of pings to everybody in the table, or to those whose turn it is."""
+    others = server.others()
+    chance = _PINGS_A_TICK / max(1, len(others))
+    for record in others:
+        if record.id not in server.table:
+            continue
+        if world.weather.rare:
+            due = world.now - record.pinged_at > server.node_timeout / 2
+            if not due and record.ping_since is None and world.random.random() >= chance:
+                continue
+        record.pinged_at = world.now
+        _ping(world, server, record)
 
 
 def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
@@ -46,7 +115,7 @@ def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
         if record.ping_since is None:
             record.ping_since = world.now
         return
-    _receive(world, other, server)
+    _send(world, server, other)
     if other.id != record.id:
         # The answer bears another name: the address is somebody else's now.
         record.noaddr = True
@@ -57,7 +126,7 @@ def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
     record.ping_since = None
     record.pfail = False
     _clear_failure(world, server, record)
-    _receive(world, server, other)
+    _send(world, other, server)
     _meet_again(world, server, record, other)
 
 
@@ -82,47 +151,52 @@ def _clear_failure(world: SimulatedCluster, server: Server, record: Record) -> N
         record.fail = False
 
 
-def _receive(world: SimulatedCluster, server: Server, sender: Server) -> None:
+def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
     """What a server makes of a header and gossip that reached it."""
-    record = server.table.get(sender.id)
-    if record is None:
+    record = server.table.get(message.id)
+    if record is None or record.id == server.id:
         return
-    if record.ip != sender.ip or record.noaddr:
-        record.ip = sender.ip
+    record.heard_at = world.now
+    if record.ip != message.ip or record.noaddr:
+        record.ip = message.ip
         record.noaddr = False
         record.ping_since = None
-    _note_header(server, record, sender)
-    if sender.is_primary:
-        _note_claims(world, server, record, sender)
+    _note_header(server, record, message)
+    if message.is_primary:
+        _note_claims(world, server, record, message)
         _part_epochs(server, record)
-    _note_gossip(world, server, sender)
+    _note_gossip(world, server, message)
 
 
-def _note_header(server: Server, record: Record, sender: Server) -> None:
-    server.current_epoch = max(server.current_epoch, sender.current_epoch)
-    if sender.is_primary:
+def _note_header(server: Server, record: Record, message: Message) -> None:
+    server.current_epoch = max(server.current_epoch, message.current_epoch)
+    if message.is_primary:
         record.replica_of = None
-        record.epoch = max(record.epoch, sender.me.epoch)
+        record.epoch = max(record.epoch, message.epoch)
         return
     if record.replica_of is None and record.slots:
         record.slots = 0  # it turned into a replica: it claims nothing any more
-    record.replica_of = sender.me.replica_of
+    record.replica_of = message.replica_of
 
 
-def _note_claims(world: SimulatedCluster, server: Server, record: Record, sender: Server) -> None:
-    claimed, epoch = sender.me.slots, sender.me.epoch
-    if claimed != record.slots:
-        believe_slots(world, server, record, claimed, epoch)
-    _send_update(world, server, sender, claimed)
+def _note_claims(world: SimulatedCluster, server: Server, record: Record, message: Message) -> None:
+    if message.slots != record.slots:
+        believe_slots(world, server, record, message.slots, message.epoch)
+    _send_update(world, server, message)
 
 
-def _send_update(world: SimulatedCluster, server: Server, sender: Server, claimed: int) -> None:
+def _send_update(world: SimulatedCluster, server: Server, message: Message) -> None:
     """Tell a sender that claims old slots who has them by now."""
+    sender = world.reach(server, message.ip)
+    if sender is None or sender.id != message.id:
+        return
     for record in list(server.table.values()):
-        if record.id == sender.id or not record.slots & claimed or record.epoch <= sender.me.epoch:
+        if record.id == sender.id or not record.slots & message.slots:
             continue
         known = sender.table.get(record.id)
-        if known is None or known.epoch >= record.epoch:
+        if record.epoch <= message.epoch or known is None or known.epoch >= record.epoch:
+            continue
+        if world.weather.loses(world.random):
             continue
         known.epoch = record.epoch
         if known.id != sender.id:
@@ -177,7 +251,8 @@ def become_replica(world: SimulatedCluster, server: Server, primary: str) -> Non
     server.link_up = server.synced = False
     server.link_down_since = world.now
     server.sync_done_at = None
-    server.election_at = None
+    server.election_at = server.failover_until = None
+    server.paused_until = 0.0
 
 
 def _part_epochs(server: Server, record: Record) -> None:
@@ -190,9 +265,9 @@ def _part_epochs(server: Server, record: Record) -> None:
         me.epoch = server.current_epoch
 
 
-def _note_gossip(world: SimulatedCluster, server: Server, sender: Server) -> None:
+def _note_gossip(world: SimulatedCluster, server: Server, sender: Message) -> None:
     judge = server.table[sender.id].votes
-    for told in sender.table.values():
+    for told in list(sender.gossip):
         if told.id in (server.id, sender.id):
             continue
         known = server.table.get(told.id)
@@ -242,7 +317,7 @@ def meet_all(world: SimulatedCluster, server: Server) -> None:
             server.table[other.id] = Record(id=other.id, ip=ip)
         else:
             known.ip, known.noaddr, known.ping_since = ip, False, None
-        _receive(world, server, other)
+        _receive(world, server, _message(world, other))
 
 
 def _introduce(world: SimulatedCluster, server: Server, sender: Server) -> None:
@@ -251,7 +326,7 @@ def _introduce(world: SimulatedCluster, server: Server, sender: Server) -> None:
     if sender.id not in server.table:
         shake_hands(world, server, sender.ip, meet=False)
     else:
-        _receive(world, server, sender)
+        _receive(world, server, _message(world, sender))
 
 
 def suspect(world: SimulatedCluster, server: Server) -> None:
@@ -260,7 +335,8 @@ def suspect(world: SimulatedCluster, server: Server) -> None:
     voters = [record.id for record in server.table.values() if record.votes]
     needed = len(voters) // 2 + 1
     for record in server.others():
-        if record.ping_since is not None and now - record.ping_since > patience:
+        asked = record.ping_since is not None and now - record.ping_since > patience
+        if asked and now - record.heard_at > patience:
             record.pfail = True
         if not record.pfail or record.fail:
             continue
@@ -276,6 +352,8 @@ def _tell_failure(world: SimulatedCluster, server: Server, failed: str) -> None:
         other = world.reach(server, record.ip)
         if other is None or other.id != record.id or server.id not in other.table:
             continue
+        if world.weather.loses(world.random):
+            continue
         known = other.table.get(failed)
         if known is not None and not known.fail:
             known.fail, known.failed_at = True, world.now
@@ -286,4 +364,4 @@ def broadcast(world: SimulatedCluster, server: Server) -> None:
     for record in server.others():
         other = world.reach(server, record.ip)
         if other is not None and other.id == record.id:
-            _receive(world, other, server)
+            _send(world, server, other)

@@ -10,7 +10,18 @@ from .state import Record, Server
 if TYPE_CHECKING:
     from .world import SimulatedCluster
 
-__all__ = ["consider_election", "elect", "promote", "pull", "take_over"]
+__all__ = [
+    "consider_election",
+    "elect",
+    "proceed_failover",
+    "promote",
+    "pull",
+    "start_failover",
+    "take_over",
+]
+
+FAILOVER_SECONDS = 5.0
+_PING_PERIOD = 10.0
 
 
 def pull(world: SimulatedCluster, server: Server) -> None:
@@ -28,6 +39,9 @@ def pull(world: SimulatedCluster, server: Server) -> None:
     if _can_go_on(server, source):
         if not server.link_up:
             source.partial_syncs += 1
+        elif world.now < server.pull_at:
+            return
+        server.pull_at = world.now + world.random.uniform(0.0, world.weather.lag)
         _copy(server, source)
     else:
         _full_sync(world, server, source)
@@ -83,9 +97,11 @@ def _copy(server: Server, source: Server) -> None:
 def consider_election(world: SimulatedCluster, server: Server) -> None:
     """What a replica does by itself when its primary failed: wait by rank, then ask for votes."""
     record = server.primary_record()
-    ready = server.synced and not server.link_up
+    ready = server.synced and not server.link_up and _is_fresh(world, server)
     if record is None or not record.fail or not record.slots or not ready:
         server.election_at = None
+        return
+    if world.now < server.election_again_at:
         return
     if server.election_at is None:
         delay = 0.5 + 0.5 * world.random.random() + _rank(world, server)
@@ -93,7 +109,42 @@ def consider_election(world: SimulatedCluster, server: Server) -> None:
         return
     if world.now >= server.election_at:
         server.election_at = None
+        server.election_again_at = world.now + 2 * max(2 * server.node_timeout, 2.0)
         elect(world, server, force=False)
+
+
+def _is_fresh(world: SimulatedCluster, server: Server) -> bool:
+    """Whether its link was up lately enough: else its data are too old to stand for election."""
+    factor = int(server.config.get("cluster-replica-validity-factor", "10"))
+    age = world.now - server.link_down_since - server.node_timeout
+    return not factor or age <= _PING_PERIOD + server.node_timeout * factor
+
+
+def start_failover(world: SimulatedCluster, server: Server) -> None:
+    """Begin a planned failover: the primary stands still until the replica has what it has."""
+    server.failover_until = world.now + FAILOVER_SECONDS
+    proceed_failover(world, server)
+
+
+def proceed_failover(world: SimulatedCluster, server: Server) -> None:
+    """One turn of a planned failover, which is given up after a while."""
+    if server.failover_until is None:
+        return
+    record = server.primary_record()
+    if server.is_primary or record is None or world.now > server.failover_until:
+        server.failover_until = None
+        return
+    primary = world.reach(server, record.ip)
+    if primary is None or primary.id != record.id:
+        return
+    view = primary.table.get(server.id)
+    if view is None or view.replica_of != primary.id:
+        return  # it does not stand still for who is not its replica
+    primary.paused_until = max(primary.paused_until, server.failover_until)
+    if server.link_up and server.offset >= primary.offset and primary.is_primary:
+        server.failover_until = None
+        if not elect(world, server, force=True):
+            server.failover_until = primary.paused_until  # it asks again until the time is over
 
 
 def _rank(world: SimulatedCluster, server: Server) -> int:
@@ -131,20 +182,24 @@ def _votes_for(
     view = voter.table.get(server.id)
     if view is None or world.reach(voter, view.ip) is not server:
         return False  # it does not know the candidate, or cannot answer it
+    if world.weather.loses(world.random):
+        return False
+    if view.replica_of is None:
+        return False  # for all it knows the candidate is no replica at all
     if epoch < voter.current_epoch or voter.last_vote_epoch >= epoch:
         return False
     voter.current_epoch = max(voter.current_epoch, epoch)
-    subject = voter.table.get(primary.id)
+    subject = voter.table.get(view.replica_of)
     if subject is None or not (subject.fail or force):
         return False
-    last = voter.voted_about.get(primary.id, -1e9)
+    last = voter.voted_about.get(subject.id, -1e9)
     if world.now - last < 2 * voter.node_timeout:
         return False
     claimed = primary.slots
     if any(r.slots & claimed and r.epoch > primary.epoch for r in voter.table.values()):
         return False
     voter.last_vote_epoch = epoch
-    voter.voted_about[primary.id] = world.now
+    voter.voted_about[subject.id] = world.now
     return True
 
 
@@ -161,7 +216,7 @@ def promote(world: SimulatedCluster, server: Server, epoch: int) -> None:
     server.replication_id = world.new_id("r")
     server.link_up = False
     server.sync_done_at = None
-    server.election_at = None
+    server.election_at = server.failover_until = None
     server.elected_at = world.now
     broadcast(world, server)
 

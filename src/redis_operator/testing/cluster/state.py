@@ -44,6 +44,8 @@ class Record:
     connected: bool = True
     ping_since: float | None = None  # when the oldest unanswered ping was sent
     failed_at: float = 0.0
+    pinged_at: float = -1e9
+    heard_at: float = -1e9  # when something last came from it, on whichever link
     unheard_since: float | None = None  # it answers us and never asks: it does not know us
     reports: dict[str, float] = field(default_factory=dict)
 
@@ -108,6 +110,9 @@ class Server:
     synced: bool = False  # has had a link to the primary it follows now
     sync_done_at: float | None = None  # a full sync is under way until then
     election_at: float | None = None
+    election_again_at: float = -1e9  # no new try to be elected before that
+    failover_until: float | None = None  # a planned failover is under way
+    pull_at: float = 0.0  # when what its primary has reaches it next
     elected_at: float = -1e9
     paused_until: float = 0.0
     loading_until: float = 0.0

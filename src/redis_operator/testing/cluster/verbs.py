@@ -139,8 +139,7 @@ def failover(world: SimulatedCluster, server: Server, mode: str = "") -> None:
     elif not present or not server.link_up or record.fail or primary is None:
         raise RefusalError("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE")
     else:
-        replication.pull(world, server)  # writes stand still until the replica has them all
-        replication.elect(world, server, force=True)
+        replication.start_failover(world, server)
 
 
 def set_slot(server: Server, slot: int, state: str, node: str = "") -> None:

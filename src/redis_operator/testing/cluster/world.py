@@ -6,14 +6,16 @@ history. `commands` speaks to a server as clients do; `look` and `act` speak as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import combinations
 from random import Random
 
 from ...redis.slots import SlotSet, key_slot
 from . import bus, disk, migrations, replication, verbs
 from .state import Record, Server
 from .users import accepts
+from .weather import Weather
 
 __all__ = ["TICK", "SimulatedCluster"]
 
@@ -32,6 +34,9 @@ class SimulatedCluster:
         self.cut: set[frozenset[str]] = set()  # pairs of names that cannot talk
         self.acknowledged: dict[tuple[str, str], str] = {}  # (database, key) -> value
         self.passwords: dict[str, dict[str, tuple[str, ...]]] = {}  # hashes by server and user
+        self.blocked: set[tuple[str, str]] = set()  # who may not connect to whom
+        self.weather = Weather()
+        self.mail: list[tuple[float, str, float, bus.Message]] = []  # on its way: when, to whom
         self.slow_disks = False  # a killed process loses what waited for an fsync
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
         self._ids = 0
@@ -97,7 +102,8 @@ class SimulatedCluster:
         server.jobs, server.scripts, server.late = [], {}, []
         server.full_syncs = server.partial_syncs = 0
         server.link_up = server.synced = False  # nobody stands for election on old data unasked
-        server.sync_done_at = server.election_at = None
+        server.sync_done_at = server.election_at = server.failover_until = None
+        server.paused_until, server.election_again_at = 0.0, -1e9
         if server.persistence == "none" or (server.persistence == "rdb" and server.image is None):
             self._lose_data(server)
         else:
@@ -140,14 +146,23 @@ class SimulatedCluster:
         other = self.at(ip)
         if other is None or other is sender or not other.answers(self.now):
             return None
-        return None if frozenset((sender.name, other.name)) in self.cut else other
+        return None if self._is_cut(sender, other) else other
 
     def is_silent(self, sender: Server, ip: str) -> bool:
         """Whether an address neither answers nor refuses, so that open links look alive."""
         other = self.at(ip)
         if other is None:
             return False
-        return other.stopped or frozenset((sender.name, other.name)) in self.cut
+        return other.stopped or self._is_cut(sender, other)
+
+    def _is_cut(self, sender: Server, other: Server) -> bool:
+        pair = (sender.name, other.name)
+        return pair in self.blocked or frozenset(pair) in self.cut
+
+    def part(self, *groups: Sequence[str]) -> None:
+        """Cut the network between groups of servers."""
+        for one, other in combinations(groups, 2):
+            self.cut |= {frozenset((a, b)) for a in one for b in other}
 
     def migration_target(self, sender: Server, ip: str) -> Server:
         """The server that a MIGRATE reaches, frozen or not; refused like the engines do."""
@@ -183,6 +198,7 @@ class SimulatedCluster:
     def _tick(self) -> None:
         order = [s for s in self.servers.values() if s.answers(self.now)]
         self.random.shuffle(order)
+        bus.deliver_late(self)
         for server in order:
             _go_on(self, server)
             bus.meet_all(self, server)
@@ -193,6 +209,7 @@ class SimulatedCluster:
         for server in order:
             if not server.is_primary:
                 replication.pull(self, server)
+                replication.proceed_failover(self, server)
                 replication.consider_election(self, server)
             migrations.proceed(self, server)
             disk.keep(self, server)

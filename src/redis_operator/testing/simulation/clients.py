@@ -68,6 +68,11 @@ class Ledger:
 
     def gone(self) -> list[str]:
         """Return keys whose promised value is on no server and no disk at all."""
+        best = self._best()
+        return sorted(k for k, number in self.promised.items() if best.get(k, -1) < number)
+
+    def _best(self) -> dict[str, int]:
+        """The newest number of each key on any server or disk."""
         best: dict[str, int] = {}
         for server in self.world.servers.values():
             if server.database != self.database or not (server.alive or server.persistent):
@@ -75,15 +80,60 @@ class Ledger:
             for held in server.keys.values():
                 for key, value in held.items():
                     best[key] = max(best.get(key, -1), _number(value))
-        return sorted(k for k, number in self.promised.items() if best.get(k, -1) < number)
+        return best
+
+    def lower_lost(self) -> None:
+        """After a disk lost something: promise what is left, wherever it is."""
+        best = self._best()
+        for key in self.gone():
+            self._lower(key, best.get(key, -1))
 
     def hidden(self) -> list[str]:
-        """Return keys that a client reads older than promised, or not at all."""
+        """Return keys that a client reads older than promised, or not at all.
+
+        It asks any server, by lot, and goes where it is sent.
+        """
+        random = Random(len(self.promised))
         return sorted(
             key
             for key, number in self.promised.items()
-            if _number(self.world.read(self.database, key)) < number
+            if _number(self._read(random, key)) < number
         )
+
+    def _read(self, random: Random, key: str) -> str | None:
+        living = living_servers(self.world, self.database)
+        if not living:
+            return None
+        found = find_owner(self.world, random.choice(living), key)
+        return found.keys.get(key_slot(key), {}).get(key) if found is not None else None
+
+
+def living_servers(world: SimulatedCluster, database: str) -> list[Server]:
+    """Return the servers of a database that answer."""
+    return [s for s in world.servers.values() if s.database == database and s.answers(world.now)]
+
+
+def find_owner(world: SimulatedCluster, server: Server, key: str) -> Server | None:
+    """Follow MOVED and ASK from any server to the one that serves a key, as clients do."""
+    slot, asking = key_slot(key), False
+    for _ in range(_REDIRECTIONS):
+        if not server.answers(world.now) or not world.state_ok(server):
+            return None
+        owns = server.is_primary and bool(server.me.slots >> slot & 1)
+        imports = server.is_primary and asking and slot in server.importing
+        if owns and slot in server.migrating and key not in server.keys.get(slot, {}):
+            line = server.table.get(server.migrating[slot])
+            asking = True
+        elif owns or imports:
+            return server
+        else:
+            line = next((r for r in server.table.values() if r.slots >> slot & 1), None)
+            asking = False
+        found = world.at(line.ip) if line is not None and not line.noaddr else None
+        if found is None:
+            return None
+        server = found
+    return None
 
 
 def _number(value: str | None) -> int:
@@ -117,37 +167,12 @@ class Writer:
     def write(self, key: str) -> bool:
         """Write the next number to a key; tell whether it was acknowledged."""
         self._number += 1
-        servers = [
-            s
-            for s in self._world.servers.values()
-            if s.database == self._ledger.database and s.answers(self._world.now)
-        ]
-        if servers and self._send(self._random.choice(servers), key, str(self._number)):
+        servers = living_servers(self._world, self._ledger.database)
+        owner = find_owner(self._world, self._random.choice(servers), key) if servers else None
+        if owner is not None and self._store(owner, key_slot(key), key, str(self._number)):
             self._ledger.acknowledged(key, self._number)
             return True
         self._ledger.refused += 1
-        return False
-
-    def _send(self, server: Server, key: str, value: str) -> bool:
-        """Follow MOVED and ASK from any server."""
-        slot, world, asking = key_slot(key), self._world, False
-        for _ in range(_REDIRECTIONS):
-            if not server.answers(world.now) or not world.state_ok(server):
-                return False
-            owns = server.is_primary and bool(server.me.slots >> slot & 1)
-            imports = server.is_primary and asking and slot in server.importing
-            if owns and slot in server.migrating and key not in server.keys.get(slot, {}):
-                line = server.table.get(server.migrating[slot])
-                asking = True
-            elif owns or imports:
-                return self._store(server, slot, key, value)
-            else:
-                line = next((r for r in server.table.values() if r.slots >> slot & 1), None)
-                asking = False
-            found = world.at(line.ip) if line is not None and not line.noaddr else None
-            if found is None:
-                return False
-            server = found
         return False
 
     def _store(self, server: Server, slot: int, key: str, value: str) -> bool:

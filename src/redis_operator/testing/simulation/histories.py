@@ -15,6 +15,7 @@ from redis_operator.planning.advice import Wanted
 from ..cluster.breakages import draw_breakages
 from ..cluster.changes import CHANGES
 from ..cluster.trial import Trial
+from ..cluster.weather import draw_weather
 from ..faults import Fault, FaultyTransport, Seeded, StreamFault
 from .process import Effect, Strike
 from .scenarios import Scenario, formed, play
@@ -115,5 +116,9 @@ def play_trial(seed: int) -> Trial:
         changes=random.choices(CHANGES, k=random.choice([0, 0, 1, 2, 3])),
         rivals=random.random() < 0.3,
     )
+    if random.random() < 0.3:  # it costs three times as much
+        trial.world.weather = draw_weather(random)
+    trial.world.slow_disks = random.random() < 0.3
+    trial.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
     trial.run()
     return trial

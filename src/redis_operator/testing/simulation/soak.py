@@ -13,6 +13,7 @@ from random import Random
 from redis_operator.kube.errors import NotFound
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 
+from ..cluster.weather import draw_weather
 from .scenarios import Scenario, until_over
 from .system import DATABASE, Simulation
 
@@ -58,6 +59,26 @@ async def _freeze(simulation: Simulation, random: Random) -> str:
     return f"{name} frozen for {seconds:g} s"
 
 
+async def _power_off(simulation: Simulation, random: Random) -> str:
+    living = _living(simulation)
+    if not living:
+        return "nothing to power off"
+    name = random.choice(living)
+    simulation.power_off(name)
+    return f"the machine of {name} lost power"
+
+
+async def _cut_off(simulation: Simulation, random: Random) -> str:
+    """The operator cannot reach a server for a while; everybody else can. CL-13"""
+    living = _living(simulation)
+    if not living:
+        return "nothing to cut off"
+    name, seconds = random.choice(living), random.choice([2.0, 8.0, 20.0])
+    simulation.cut_off(name)
+    asyncio.get_running_loop().call_later(seconds, simulation.reach_again)
+    return f"{name} not reached by the operator for {seconds:g} s"
+
+
 async def _end_operator(simulation: Simulation, random: Random) -> str:
     del random
     for process in simulation.processes:
@@ -90,7 +111,7 @@ async def _restart(simulation: Simulation, random: Random) -> str:
 
 
 _EVENTS: tuple[Event, ...] = (
-    *(_kill, _kill, _kill, _delete, _delete, _freeze, _end_operator, _end_operator),
+    *(_kill, _kill, _power_off, _delete, _delete, _freeze, _cut_off, _end_operator, _end_operator),
     *(_shards, _replicas, _setting, _restart),
 )
 
@@ -100,6 +121,10 @@ async def soak(simulation: Simulation, *, seconds: float, pause: float = 30.0) -
     random, loop = Random(simulation.seed), asyncio.get_running_loop()
     history: list[str] = []
     simulation.history = history
+    simulation.world.weather = draw_weather(random)
+    simulation.world.slow_disks = random.random() < 0.3
+    simulation.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
+    history.append(f"{simulation.world.weather}, slow disks: {simulation.world.slow_disks}")
     simulation.start_operator()
     writing = simulation.write_on()
     end = loop.time() + seconds

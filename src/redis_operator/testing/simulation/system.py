@@ -257,6 +257,23 @@ class Simulation:
         """Kill a server process; what only it had is not promised any more."""
         self.ledger.excuse(self.world.servers[name])
         self.kubelet.kill(name)
+        if self.world.slow_disks:
+            self.ledger.lower_lost()
+
+    def power_off(self, name: str) -> None:
+        """Let the machine of a server lose power: what was not synced to its disk is lost."""
+        self.ledger.excuse(self.world.servers[name])
+        self.world.power_off(name)
+        self.kubelet.kill(name)
+        self.ledger.lower_lost()
+
+    def cut_off(self, name: str) -> None:
+        """Let no operator reach a server any more; others do."""
+        self.network.unreachable |= {(process.name, name) for process in self.processes}
+
+    def reach_again(self) -> None:
+        """Let operators reach all servers."""
+        self.network.unreachable.clear()
 
     def freeze(self, name: str) -> None:
         """Stop a server process without ending it."""
