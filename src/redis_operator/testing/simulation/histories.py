@@ -116,9 +116,8 @@ def play_trial(seed: int) -> Trial:
         changes=random.choices(CHANGES, k=random.choice([0, 0, 1, 2, 3])),
         rivals=random.random() < 0.3,
     )
-    if random.random() < 0.3:  # it costs three times as much
+    if random.random() < 0.2:  # it costs three times as much
         trial.world.weather = draw_weather(random)
-    trial.world.slow_disks = random.random() < 0.3
     trial.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
     trial.run()
     return trial
