@@ -15,8 +15,9 @@ from redis_operator.redis.carrying import load_script
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
-from redis_operator.redis.mover import move_slots, preflight, rescue_keys
+from redis_operator.redis.mover import move_slots, preflight
 from redis_operator.redis.moving import Method, Move, MoveError, Pace, Progress, Side, choose_method
+from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
 from redis_operator.redis.versions import Ability, Version, can

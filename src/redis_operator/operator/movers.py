@@ -26,8 +26,9 @@ from redis_operator.planning.preconditions import Facts
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
 from redis_operator.redis.errors import RedisError
-from redis_operator.redis.mover import Crowd, move_slots, rescue_keys
+from redis_operator.redis.mover import Crowd, move_slots
 from redis_operator.redis.moving import Method, Move, Progress, Side, choose_method
+from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.redis.versions import Ability, can
 from redis_operator.runtime.logs import fields

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -40,8 +40,9 @@ __all__ = [
     "Progress",
     "choose_method",
     "move_slots",
+    "owned_by",
     "preflight",
-    "rescue_keys",
+    "run_on_all",
 ]
 
 _TIMEOUT: Final = 5.0
@@ -226,10 +227,10 @@ class _Hands:
         self.crowd = Crowd()
 
     async def _at_source(self, asked: Sequence[Command[None]]) -> None:
-        await _all((self._source, *self.crowd.source), asked)
+        await run_on_all((self._source, *self.crowd.source), asked)
 
     async def _at_target(self, asked: Sequence[Command[None]]) -> None:
-        await _all((self._target, *self.crowd.target), asked)
+        await run_on_all((self._target, *self.crowd.target), asked)
 
     async def move(self, slots: SlotSet, progress: Progress, tell: _OnProgress) -> Progress:
         """Move groups of slots one after another."""
@@ -241,7 +242,7 @@ class _Hands:
             keys, size = keys + more_keys, size + more_bytes
 
         moved, left = progress.slots_moved, slots
-        newcomer = not await _owned_by(self._target)
+        newcomer = not await owned_by(self._target)
         while left:
             # Nobody takes over from a server without slots: what it was given would end with it.
             group = left.lowest(1 if newcomer else self._pace.slots)
@@ -383,7 +384,7 @@ async def _wait_acknowledged(target: Link, wanted: int) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _all(links: Sequence[Link], asked: Sequence[Command[None]]) -> None:
+async def run_on_all(links: Sequence[Link], asked: Sequence[Command[None]]) -> None:
     """Run commands that must all succeed, spread over the links; raise the first refusal."""
     shares = (asked[number :: len(links)] for number in range(len(links)))
     answers = await asyncio.gather(
@@ -406,32 +407,8 @@ async def _tell(link: Link, asked: Sequence[Command[None]]) -> None:
         return
 
 
-async def rescue_keys(
-    holder: Link, owner: Link, move: Move, *, pace: Pace | None = None
-) -> tuple[int, int]:
-    """Bring keys of slots that `holder` (the source) does not own to their owner (the target).
-
-    Returns how many keys were brought and how many stay because the owner has another value of
-    them: nobody can tell which is newer. A mere copy of what the owner has is removed, and counts
-    as brought. The slots are closed again, whatever happens.
-    """
-    speed = pace or Pace()
-    mine, theirs = await _owned_by(holder), await _owned_by(owner)
-    wrong = (move.slots & mine) | (move.slots - theirs)
-    if wrong:
-        raise MoveError(f"slots {wrong} are not the owner's: nothing to rescue there")
-    await _all((holder,), [commands.set_slot_importing(s, move.target.id) for s in move.slots])
-    brought = kept = 0
-    try:
-        for slot in move.slots:
-            more, left = await _rescue_slot(holder, owner, move, slot, speed)
-            brought, kept = brought + more, kept + left
-    finally:
-        await _all((holder,), [commands.set_slot_stable(slot) for slot in move.slots])
-    return brought, kept
-
-
-async def _owned_by(link: Link) -> SlotSet:
+async def owned_by(link: Link) -> SlotSet:
+    """The slots that a server says are its own."""
     nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
     return next((node.slots for node in nodes if node.is_myself), NO_SLOTS)
 
@@ -440,46 +417,3 @@ async def _known_of(link: Link, owner: str) -> SlotSet:
     """What a server believes another one owns."""
     nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
     return next((node.slots for node in nodes if node.id == owner), NO_SLOTS)
-
-
-async def _rescue_slot(
-    holder: Link, owner: Link, move: Move, slot: int, pace: Pace
-) -> tuple[int, int]:
-    """One key at a time: a batch would stop at the first key that exists on both sides."""
-    total = await holder.run(commands.count_keys_in_slot(slot), timeout=_TIMEOUT)
-    keys = (
-        await holder.run(commands.get_keys_in_slot(slot, total), timeout=_TIMEOUT) if total else ()
-    )
-    kept = 0
-    for key in keys:
-        command = commands.migrate_keys(
-            [key],
-            host=move.target.host,
-            port=move.target.port,
-            timeout_milliseconds=pace.migrate_milliseconds,
-            username=move.username,
-            password=move.password,
-            replace=False,
-        )
-        try:
-            await holder.run(command, timeout=pace.migrate_milliseconds / 1000 * 2 + _TIMEOUT)
-        except ReplyError as error:
-            if "BUSYKEY" not in error.message:
-                raise MoveError(f"MIGRATE failed: {error.message}") from error
-            kept += not await _drop_copy(holder, owner, key)
-    return len(keys) - kept, kept
-
-
-async def _drop_copy(holder: Link, owner: Link, key: bytes) -> bool:
-    """Remove a stray key if its owner has the very same; tell whether it is gone. I1"""
-    theirs = await owner.run(commands.dump(key), timeout=_TIMEOUT)
-    _, mine = await _asking(holder, commands.dump(key))
-    if theirs is None or theirs != mine:
-        return False
-    _, gone = await _asking(holder, commands.unlink(key))
-    return bool(gone == 1)
-
-
-async def _asking(importing: Link, command: Command[Any]) -> list[Any]:
-    """Run a command that touches a slot which the server imports."""
-    return await importing.run_all([commands.asking(), command], timeout=_TIMEOUT)
