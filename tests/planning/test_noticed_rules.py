@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, whole_database
-from redis_operator.planning.actions import Forget, LabelRole, Meet
+from redis_operator.planning.actions import Forget, LabelRole, Meet, ResetEmptyNode
+from redis_operator.planning.election import ranked
 from redis_operator.planning.observed import (
     Counted,
     Moving,
@@ -27,6 +28,7 @@ from redis_operator.planning.rules.label import label
 from redis_operator.planning.rules.leave import leave
 from redis_operator.planning.rules.rescue import rescue
 from redis_operator.planning.rules.settle import settle
+from redis_operator.planning.rules.twins import twins
 from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
@@ -222,3 +224,55 @@ def test_servers_that_leave_are_forgotten_by_those_who_know_them_alone() -> None
     assert advice is not None
     forgetting = {s.node.pod for s in advice.steps if isinstance(s, Forget)}
     assert forgetting == {"db-0-1", "db-1-0", "db-1-1", "db-2-0", "db-2-1"}
+
+
+# Two servers with one id
+
+
+def _twins(observed: Observed) -> tuple[Observed, Seen, Seen]:
+    """Two empty replicas that say they are the same node."""
+    one, two = replica_of(observed, 0), replica_of(observed, 1)
+    found = changed(
+        observed,
+        two.pod.name,
+        lambda n: replace(n, id=one.id, replica_of=one.replica_of, keys=0),
+    )
+    found = changed(found, one.pod.name, lambda n: replace(n, keys=0))
+    pair = [node for node in found.seen if node.id == one.id]
+    return found, pair[0], pair[1]
+
+
+def test_a_server_that_shares_its_id_is_never_a_candidate() -> None:
+    observed = healthy()
+    primary = primary_of(observed, 0)
+    assert ranked(situation(observed), primary.id)
+    found, _, _ = _twins(observed)
+    assert ranked(situation(found), primary.id) == ()
+
+
+@pytest.mark.parametrize(
+    ("seen_at", "goes"),
+    [
+        pytest.param(0, 1, id="peers see the first: the second goes"),
+        pytest.param(1, 0, id="peers see the second: the first goes"),
+        pytest.param(None, 1, id="peers see neither: the later one goes"),
+    ],
+)
+def test_of_two_empty_servers_with_one_id_the_one_goes_that_peers_do_not_see(
+    seen_at: int | None, goes: int
+) -> None:
+    found, *pair = _twins(healthy())
+    ip = pair[seen_at].pod.ip if seen_at is not None else "10.255.255.1"
+    stranger = primary_of(found, 2).pod.name
+
+    def view(node: Seen) -> Seen:
+        if node.pod.name == stranger:
+            return replace(node, peers=tuple(p for p in node.peers if p.id != pair[0].id))
+        peers = tuple(replace(p, ip=ip) if p.id == pair[0].id else p for p in node.peers)
+        return replace(node, peers=peers)
+
+    found = replace(found, nodes=tuple(view(node) for node in found.seen))
+    advice = twins(situation(found))
+    assert advice is not None
+    reset = [step.node.pod for step in advice.steps if isinstance(step, ResetEmptyNode)]
+    assert reset == [pair[goes].pod.name]

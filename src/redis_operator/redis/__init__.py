@@ -2,5 +2,5 @@
 
 Pure: `resp`, `command`, `commands`, `replies`, `parsing`, `info`, `slots`, `versions`, `config`,
 `directives`, `moving`, `errors`. Mechanism: `connection` (the only socket code), and `mover` with
-`carrying` and `atomic` (slots with their keys, over links that the caller gives).
+`carrying`, `atomic` and `rescue` (slots with their keys, over links that the caller gives).
 """
