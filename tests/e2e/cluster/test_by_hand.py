@@ -34,12 +34,12 @@ async def test_one_primary_with_the_slots_of_two_gives_one_share_away(
     owner = (await cache.myself(greedy)).id
     with _away(cluster):
         slots = (await cache.myself(poor)).slots
-        for pod in (greedy, poor, await cache.primary_of(2)):
+        async with cache.server(greedy) as connection:  # the highest epoch is believed
+            await connection.run(commands.bump_epoch(), timeout=5)
+        for pod in (poor, await cache.primary_of(2), greedy):
             async with cache.server(pod) as connection:
                 for slot in slots:
                     await connection.run(commands.set_slot_node(slot, owner), timeout=5)
-        async with cache.server(greedy) as connection:
-            await connection.run(commands.bump_epoch(), timeout=5)
         assert len((await cache.myself(greedy)).slots) > 2 * 5400
 
     async def shared() -> bool:
