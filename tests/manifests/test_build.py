@@ -156,6 +156,16 @@ def test_a_given_password_needs_no_secret_to_be_written_in() -> None:
     assert found == ["cache-recovery", "cache-users", "cache-admin", "cache-conn"]
 
 
+def test_a_binding_names_an_address_where_there_is_no_dns() -> None:
+    facts = msgspec.structs.replace(FACTS, client_address="127.9.0.7")
+    [secret] = [
+        o for o in by_kind(database(), "Secret", facts) if o["metadata"]["name"] == "cache-conn"
+    ]
+    values = {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
+    assert values["host"] == "127.9.0.7"
+    assert values["uri"].endswith("@127.9.0.7:6379")
+
+
 def test_the_connection_secret_has_the_service_binding_layout() -> None:
     facts = msgspec.structs.replace(FACTS, passwords=Passwords("p@ss/w:rd", "b", "c", "d", "e"))
     [secret] = [

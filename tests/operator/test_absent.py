@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -157,3 +158,24 @@ async def test_a_pod_of_somebody_else_with_our_name_is_reported_and_not_labelled
         await world.trouble(0)
     )
     assert world.unlabelled == ()
+
+
+async def test_workloads_are_asked_about_all_at_once(world: World) -> None:
+    """A slow API server must not cost a look its time once for each workload."""
+    together = asyncio.Barrier(3)
+    ask = world.transport.request
+
+    async def slowly(request: Request, *, timeout: float) -> Response:
+        if "/events" in request.path:
+            async with asyncio.timeout(5):
+                await together.wait()
+        return await ask(request, timeout=timeout)
+
+    world.transport.request = slowly  # type: ignore[method-assign]
+    lacking = [
+        Workload(shard=n, name=f"db-{n}", uid=f"w{n}", pods=2, revision="1") for n in range(3)
+    ]
+    for _ in range(2):
+        found, _ = await world.absences.explain(("default", "db"), lacking, [])
+        world.now += 3
+    assert len(found) == 3

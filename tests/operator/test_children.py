@@ -308,3 +308,25 @@ def test_only_the_operators_own_pods_in_its_namespace_are_let_in() -> None:
         assert selectors == [{"matchLabels": {"kubernetes.io/metadata.name": "default"}}]
 
     simulate(scenario, snapshot=formed(database()))
+
+
+def test_objects_are_kept_while_a_version_is_refused() -> None:
+    """A Service that is deleted meanwhile comes back; no template says the refused version."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        before = await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0"))
+        await sim.change(version="7.2")
+        await sim.until(lambda found: "7.2" in told(found), within=30, what="refused")
+        await sim.client.delete(SERVICE, OURS)
+
+        async def back() -> bool:
+            page = await sim.client.list(SERVICE, namespace=NAMESPACE)
+            return any(item["metadata"]["name"] == DATABASE for item in page.items)
+
+        await sim.until_all(back, within=30, what="back")
+        found = await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0"))
+        assert found["spec"]["template"] == before["spec"]["template"]
+
+    simulate(scenario, snapshot=formed(database()))

@@ -70,7 +70,7 @@ def test_an_operator_that_dies_between_two_secrets_makes_the_others_and_changes_
     """K-06: servers log in to each other with what the Secrets say, so a changed one would show."""
     found = known("create")
     blows = blows_at(found, "api PATCH secrets", Strike.CRASH_AFTER)
-    assert len(blows) == 3
+    assert len(blows) == 5
     assert problems(found, blows) == []
 
 

@@ -52,6 +52,7 @@ def children_of(instance: Instance, settings: Settings) -> list[Child]:
         "operator",
         (
             *("run", "--wait-for-server", "--kubeconfig", str(instance.kubeconfig)),
+            "--binding-addresses",  # there is no cluster DNS here
             "--no-election",  # the supervisor starts one at a time, and at once after a crash
             *("--health-host", instances.operator_address(settings.network)),
         ),

@@ -87,6 +87,7 @@ class Facts(Struct, frozen=True):
     exporter_image: str = ""
     running: tuple[Version, ...] = ()
     pods: Mapping[int, int] = field(default_factory=dict)
+    client_address: str = ""  # what the binding names instead of a host that DNS knows
     operator_namespace: str = ""
     operator_labels: Mapping[str, str] = field(
         default_factory=lambda: {"app.kubernetes.io/name": "redis-operator"}

@@ -93,7 +93,7 @@ def _users(redis: Redis, facts: Facts) -> Object:
 def _connection(redis: Redis, facts: Facts) -> Object:
     name, namespace = redis.metadata.name, redis.metadata.namespace
     password = facts.passwords.default
-    host = f"{names.client_service(name)}.{namespace}.svc"
+    host = facts.client_address or f"{names.client_service(name)}.{namespace}.svc"
     values = {
         "type": "redis",
         "provider": "valkey" if redis.spec.engine is Engine.VALKEY else "redis",

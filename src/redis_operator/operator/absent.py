@@ -7,6 +7,7 @@ asked for only while pods are missing, and seldom. K-14, K-27
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -45,21 +46,21 @@ class Absences:
     ) -> tuple[tuple[Workload, ...], tuple[Unlabelled, ...]]:
         """Return the workloads, each with why it lacks pods, and those pods that lack labels."""
         observed = set(present)
-        found: list[Workload] = []
-        unlabelled: list[Unlabelled] = []
-        for workload in workloads:
-            lacking = [
-                pod
-                for ordinal in range(workload.pods)
-                if (pod := names.pod(key[1], workload.shard, ordinal)) not in observed
-            ]
-            if workload.deleting or not lacking:
-                self._forget(workload.uid)
-                found.append(workload)
-                continue
-            found.append(replace(workload, trouble=await self._trouble(key, workload, lacking)))
-            unlabelled += self._unlabelled.get(workload.uid, ())
+        # All at once: a slow API server costs its own time once, not once for each workload.
+        found = await asyncio.gather(*(self._explained(key, w, observed) for w in workloads))
+        unlabelled = (pod for w in found for pod in self._unlabelled.get(w.uid, ()))
         return tuple(found), tuple(unlabelled)
+
+    async def _explained(self, key: Key, workload: Workload, observed: set[str]) -> Workload:
+        lacking = [
+            pod
+            for ordinal in range(workload.pods)
+            if (pod := names.pod(key[1], workload.shard, ordinal)) not in observed
+        ]
+        if workload.deleting or not lacking:
+            self._forget(workload.uid)
+            return workload
+        return replace(workload, trouble=await self._trouble(key, workload, lacking))
 
     async def _trouble(self, key: Key, workload: Workload, lacking: list[str]) -> str:
         uid, now = workload.uid, self._clock()

@@ -53,7 +53,9 @@ class Children:
         *,
         namespace: str = "",
         labels: Mapping[str, str],
+        binding_addresses: bool = False,
     ) -> None:
+        self._binding_addresses = binding_addresses
         self._namespace = namespace
         self._labels = labels
         self._client = client
@@ -81,6 +83,7 @@ class Children:
             passwords=passwords,
             exporter_image=entry.exporter_image,
             running=self._running(redis),
+            client_address=self._client_address(key),
             operator_namespace=self._namespace,
             operator_labels=self._labels,
             pods=pods,
@@ -89,6 +92,14 @@ class Children:
             accepted=self._accepted(key) if redis.status.binding is not None else None,
             persistence=self._persistence(key),
         )
+
+    def _client_address(self, key: Key) -> str:
+        """Return where clients reach the database, for a binding that names no host."""
+        if not self._binding_addresses:
+            return ""
+        service = self._world.child(("v1", "Service"), (key[0], names.client_service(key[1])))
+        address = service.spec.cluster_ip if service is not None else ""
+        return "" if address == "None" else address
 
     def _orphans(self, redis: Redis) -> dict[int, int]:
         """Return how many pods a shard's next StatefulSet adopts, of those that have none now."""
@@ -209,6 +220,14 @@ class Children:
         except ApiError as error:
             problems.append(str(error))
         self._raise(problems)
+
+    async def ensure_surroundings(self, redis: Redis, facts: Facts) -> None:
+        """Keep up what a refused version or size does not touch: neither files nor workloads.
+
+        Errors: `ChildError`.
+        """
+        wanted = [d for d in build(redis, facts) if d["kind"] not in ("ConfigMap", "StatefulSet")]
+        self._raise(await self._ensure_all(redis, wanted))
 
     async def ensure_secrets(self, redis: Redis, facts: Facts) -> None:
         """Make the Secrets alone what they should be. Raises `ChildError`."""

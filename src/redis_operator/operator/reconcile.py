@@ -137,6 +137,8 @@ class Reconciler(Struct, frozen=True):
             hindrance = None
             if not loaded.spec.paused and refusal is None:
                 hindrance = await self._ensure(key, loaded, facts)
+            elif not loaded.spec.paused:
+                await self.children.ensure_surroundings(loaded, facts)
             return await self._bring(key, raw, loaded, facts, refusal=refusal, hindrance=hindrance)
         except PasswordError as error:
             return await self._refuse(key, raw, error.reason, [str(error)])

@@ -22,6 +22,7 @@ class Settings(Struct, frozen=True):
     namespaces: tuple[str, ...] = ()  # those to look after; none named: all
     namespace: str = "default"  # where the operator itself lives: its lease
     pod_labels: tuple[tuple[str, str], ...] = (("app.kubernetes.io/name", "redis-operator"),)
+    binding_addresses: bool = False  # where there is no cluster DNS, bindings name addresses
     workers: int = 8
     elect: bool = True
     health_port: int = 8080  # 0 serves neither health nor metrics
@@ -62,6 +63,11 @@ def read_settings(
         help="labels of the operator's own pods, KEY=VALUE separated by commas, by which "
         "NetworkPolicies of databases let them in",
     )
+    parser.add_argument(
+        "--binding-addresses",
+        action="store_true",
+        help="bindings name the address of the client Service: for clusters without DNS",
+    )
     parser.add_argument("--workers", type=int, default=8, help="databases looked at at a time")
     parser.add_argument("--no-election", action="store_true", help="this process is alone")
     parser.add_argument("--health-port", type=int, default=8080, help="0 serves none")
@@ -93,6 +99,7 @@ def read_settings(
         namespaces=tuple(n.strip() for n in given.namespaces.split(",") if n.strip()),
         namespace=given.namespace,
         pod_labels=tuple(label for label in labels if label),
+        binding_addresses=given.binding_addresses,
         workers=given.workers,
         elect=not given.no_election,
         health_port=given.health_port,

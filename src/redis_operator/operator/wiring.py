@@ -116,6 +116,7 @@ def add_databases(
         applier,
         namespace=settings.namespace,
         labels=dict(settings.pod_labels),
+        binding_addresses=settings.binding_addresses,
     )
     passwords = PasswordStore(manager.client, world)
     reconciler = Reconciler(

@@ -16,6 +16,7 @@ from redis_operator.kube.objects import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     SECRETS,
+    SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
     Node,
@@ -51,7 +52,7 @@ CHILD_KINDS: Final[Mapping[tuple[str, str], Kind[Any]]] = {
     for kind in (
         STATEFUL_SETS,
         SECRETS,
-        _child("", "v1", "Service", "services"),
+        SERVICES,
         _child("", "v1", "ConfigMap", "configmaps"),
         _child("", "v1", "ServiceAccount", "serviceaccounts"),
         _child(_RBAC, "v1", "Role", "roles"),
