@@ -128,7 +128,7 @@ def test_nothing_is_given_up_while_a_silent_server_may_hold_a_copy() -> None:
         advice = database.plan()
         assert not advice.losses
         for step in advice.steps:
-            list(database.execute(step))
+            database.execute(step)
         database.advance(0.5)
     database.server(1, 2).stopped = False
     database.reconcile(patience=40)
@@ -167,7 +167,7 @@ def test_the_loss_is_recorded_with_time_slots_reason_and_action_and_stays_record
         before = after
         for stage in database.plan().stages:
             for step in stage:
-                list(database.execute(step))
+                database.execute(step)
         database.advance(0.5)
     (first,) = seen
     assert first.last_data_loss is not None
@@ -189,7 +189,7 @@ def test_degraded_is_never_false_while_a_slot_is_not_served() -> None:
                 assert condition(found, "Degraded")[0] == "True", found
             for stage in database.plan().stages:
                 for step in stage:
-                    list(database.execute(step))
+                    database.execute(step)
             database.advance(0.25)
 
 

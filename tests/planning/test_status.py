@@ -248,7 +248,7 @@ def test_a_normal_creation_warns_of_nothing_and_no_event_is_empty() -> None:
         before = after
         for stage in advised.stages:
             for action in stage:
-                list(database.execute(action))
+                database.execute(action)
         database.advance(0.25)
     assert before.phase is Phase.READY
     assert [n for n in news if n.warning] == []
