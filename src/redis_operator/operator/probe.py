@@ -157,13 +157,16 @@ def _open_slots(myself: ClusterNode) -> tuple[OpenSlot, ...]:
 
 def _replication(info: Info) -> Replication:
     found = info.replication
+    # Whole seconds: 0 is "less than one", and -1 "never linked", which planning knows as 0.
+    down = 0.5 if found.link_down_seconds == 0 else max(0.0, float(found.link_down_seconds))
+    linked = found.is_primary or found.link_up
     return Replication(
         id=found.replication_id,
         id2=found.replication_id2,
         offset=found.offset,
-        link_up=found.is_primary or found.link_up,
+        link_up=linked,
         syncing=found.sync_in_progress,
-        down_seconds=max(0.0, float(found.link_down_seconds)),
+        down_seconds=0.0 if linked else down,
     )
 
 

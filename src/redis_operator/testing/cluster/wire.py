@@ -135,6 +135,8 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
             "master_sync_in_progress": int(server.sync_done_at is not None),
             "slave_repl_offset": server.offset,
         }
+        if not server.link_up:
+            fields["master_link_down_since_seconds"] = int(world.now - server.link_down_since)
     if server.key_count:
         fields["db0"] = f"keys={server.key_count},expires=0,avg_ttl=0"
     return "\r\n".join(f"{name}:{value}" for name, value in fields.items()).encode()
