@@ -10,7 +10,7 @@ from redis_operator.testing.cluster.trial import Trial
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_a_broken_database_interrupted_anywhere_loses_nothing_and_arrives(part: int) -> None:
+def test_broken_database_interrupted_anywhere_loses_nothing_and_arrives(part: int) -> None:
     for trial in drawn(broken, part, 10):
         trial.run()
         assert not trial.verdict, trial.explain()

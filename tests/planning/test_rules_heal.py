@@ -58,7 +58,9 @@ def test_no_slot_is_given_out_while_a_pod_is_silent() -> None:
     database.server(2, 1).stopped = True
     advice = database.plan()
     assert not any(isinstance(step, AssignSlots) for step in advice.steps)
+    assert advice.rule == "found"
     assert any("got no answer within" in reason for reason in advice.blocked)
+    assert not any("this is a bug" in reason for reason in advice.blocked)
 
 
 def test_a_new_database_tells_why_its_pods_do_not_run() -> None:
