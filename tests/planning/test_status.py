@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -242,7 +243,8 @@ def test_a_normal_creation_warns_of_nothing_and_no_event_is_empty() -> None:
     for _ in range(40):
         observed = replace(database.observe(), formed=before.binding is not None)
         advised = plan(WANTED, observed, database.world.now)
-        context = Context(previous=before, generation=1, now="2030-01-01T00:00:00Z", binding="c")
+        now = datetime.fromtimestamp(database.world.now, UTC).isoformat()
+        context = Context(previous=before, generation=1, now=now, binding="c")
         after = status(WANTED, observed, advised, context)
         news += announcements(before, after)
         before = after
