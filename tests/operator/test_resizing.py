@@ -16,6 +16,7 @@ from redis_operator.operator.objects import ClusterObjects
 from redis_operator.operator.resizing import Resizing
 from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.observed import Pod, Workload
+from redis_operator.planning.preconditions import Facts
 
 OLD, NEW = (("limits.memory", "1Gi"),), (("limits.memory", "2Gi"),)
 POD = Pod("cache-0-1", "u1", 0, 1, shape="s", resources=OLD)
@@ -69,13 +70,14 @@ async def test_nobody_is_asked_while_no_pod_differs_in_its_size() -> None:
     assert not await Resizing(Client(server)).is_possible([POD], [other])
 
 
-def objects(server: Answers) -> ClusterObjects:
-    return ClusterObjects(Client(server), "prod", "cache", None, keep_claims=True)  # type: ignore[arg-type]
+async def resize(server: Answers, action: ResizePod) -> None:
+    objects = ClusterObjects(Client(server), "prod", "cache", None, keep_claims=True)  # type: ignore[arg-type]
+    await objects.effects()[ResizePod].do(action, Facts())
 
 
 async def test_only_the_server_of_exactly_that_pod_is_resized() -> None:
     server = Answers(PATCH=(200, {"kind": "Pod", "metadata": {"name": "cache-0-1", "uid": "u1"}}))
-    await objects(server).resize(ResizePod("cache-0-1", "u1", (*NEW, ("requests.cpu", "2"))))
+    await resize(server, ResizePod("cache-0-1", "u1", (*NEW, ("requests.cpu", "2"))))
     [request] = server.asked
     assert request.path == "/api/v1/namespaces/prod/pods/cache-0-1/resize"
     assert json.loads(request.body) == {
@@ -95,4 +97,4 @@ async def test_a_refused_resize_is_told_and_nothing_is_done() -> None:
     why = {"kind": "Status", "reason": "Invalid", "message": "pod QOS class must not change"}
     server = Answers(PATCH=(422, why | {"code": 422, "status": "Failure"}))
     with pytest.raises(Failed, match="QOS class"):
-        await objects(server).resize(ResizePod("cache-0-1", "u1", NEW))
+        await resize(server, ResizePod("cache-0-1", "u1", NEW))

@@ -161,7 +161,7 @@ async def until_rotated(sim: Simulation) -> None:
         kept = read_record({RECORD_KEY: (await secret(sim, "db-users"))[RECORD_KEY].encode()})
         return kept is not None and kept.rotation is None and kept.serial > 1
 
-    await sim.until_all(over, within=400, what="rotated")
+    await sim.until_all(over, within=900, what="rotated")
     await sim.until(is_applied, within=30, what="AuthApplied")
 
 
@@ -253,7 +253,7 @@ async def _rotate_everything(sim: Simulation) -> None:
     await until_rotated(sim)
 
 
-ROTATION = Scenario("rotation", _rotate_everything, base=database(replicas=0), within=600.0)
+ROTATION = Scenario("rotation", _rotate_everything, base=database(replicas=0), within=1200.0)
 
 
 def test_an_operator_that_dies_at_any_effect_of_a_rotation_comes_to_the_same_end() -> None:

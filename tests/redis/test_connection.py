@@ -263,7 +263,7 @@ async def test_a_plain_peer_is_no_tls_server() -> None:
         ("DEBUG", "SLEEP", 1),
         ("REPLICAOF", "NO", "ONE"),
         ("KEYS", "*"),
-        ("EVAL", "return 1", 0),
+        ("FCALL", "return1", 0),
         ("SET", "a", "b"),
         ("DEL", "a"),
         (),

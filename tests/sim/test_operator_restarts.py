@@ -25,7 +25,7 @@ def test_a_new_operator_heals_by_the_last_good_spec_what_has_a_wrong_one_now() -
         operator = simulation.start_operator()
         await asyncio.sleep(3.0)
         simulation.write_on()
-        await simulation.change(config={"port": "1"})
+        await simulation.change(config={"maxmemory": "banana"})
         await simulation.until(
             lambda found: _told(found, "Ready") == ("False", "InvalidSpec"),
             within=30.0,
@@ -40,7 +40,7 @@ def test_a_new_operator_heals_by_the_last_good_spec_what_has_a_wrong_one_now() -
         assert _told(found, "Available")[0] == "True", found["status"]
         servers = simulation.world.servers.values()
         assert all(simulation.world.state_ok(server) for server in servers)
-        await simulation.change(config={"port": None})
+        await simulation.change(config={"maxmemory": None})
         await simulation.until_ready(within=120.0)
         await asyncio.sleep(15.0)
         simulation.check_end()

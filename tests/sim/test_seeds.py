@@ -1,6 +1,6 @@
 """New histories in each run: trials of the planner, crashes of the operator, minutes of trouble.
 
-The run's seed is printed; `SEED=... make test` gives the very same histories again.
+The run's seed is printed; `SEED=... make seeds` gives the very same histories again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from redis_operator.testing.simulation.changes import ENGINES as MOVERS
 from redis_operator.testing.simulation.histories import play_struck, play_trial, play_trouble
 from redis_operator.testing.simulation.scenarios import Scenario
 
-pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
+pytestmark = [pytest.mark.seeds, pytest.mark.timeout(900)]  # by the clock of a busy machine
 
 TRIALS, AT_ONCE = 400, 20
 MINUTES = 10

@@ -161,8 +161,8 @@ class Wire(asyncio.Transport):
             replies.append(encode_reply(self._answer(command, words)))
             return True
         journal, process = self._network.journal, self.process
-        told = words[2:3] if kind == "ACL SETUSER" else words[2:5]  # passwords differ by run
-        detail = f"{self.server.name} {' '.join(told)}"
+        secret = kind == "ACL SETUSER" or "masterauth" in words  # passwords differ by run
+        detail = f"{self.server.name} {' '.join(words[2:3] if secret else words[2:5])}"
         strike = journal.begin(process, f"redis {_sort(kind, words)}", detail)
         if strike is Strike.CRASH_BEFORE:
             process.die()
