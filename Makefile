@@ -51,7 +51,7 @@ layers: $(STAMP)
 	.venv/bin/lint-imports
 
 contract: $(STAMP) ## the contract suite: on the embedded API server, or on KUBECONFIG=...
-	$(PYTHON) -m pytest -q -n 2 --dist loadgroup -m contract tests/contract
+	$(PYTHON) -m pytest -q -n $(if $(KUBECONFIG),0,2) --dist loadgroup -m contract tests/contract
 
 e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E)
