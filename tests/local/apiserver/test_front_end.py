@@ -98,7 +98,7 @@ async def test_watchers_that_leave_are_forgotten(daemon, session):
     assert len(home.wakers) == 20
     for stream in streams:
         stream.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while home.wakers:  # noqa: ASYNC110 - the end of a stream tells nobody
             await asyncio.sleep(0)
 
@@ -142,7 +142,7 @@ async def raw(daemon: Daemon, folder: Path, text: bytes, *, until: bytes) -> byt
     reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
     writer.write(text)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await reader.readuntil(until) if until else await reader.read()
     finally:
         writer.close()

@@ -121,7 +121,7 @@ class World:
         """
         assert self.agent is not None
         wanted = await self.until(condition or is_ready, name)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 seen = self.agent._cluster.pods.cache.get(("default", name))
                 if seen is not None and (condition or is_ready)(seen):
@@ -159,7 +159,7 @@ class World:
         return [e for e in page.items if e["involvedObject"]["name"] == name]
 
     async def until_event(self, reason: str, name: str = "p") -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 for event in await self.events(name):
                     if event["reason"] == reason:

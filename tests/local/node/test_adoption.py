@@ -163,7 +163,7 @@ async def test_pods_of_a_node_that_was_powered_off_start_anew(world: World) -> N
 
 
 async def test_nodes_register_and_beat(world: World) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while True:
             leases = await world.client.list(LEASES.plain(), namespace="kube-node-lease")
             if len(leases.items) == 2:
@@ -181,7 +181,7 @@ async def test_forced_deletion_ends_the_processes_too(world: World) -> None:
     (pid,) = family(world.data_dir)
     await world.delete(grace_seconds=0)
     await world.until_gone()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while True:
             if start_ticks(pid) is None:
                 break

@@ -211,7 +211,7 @@ async def test_bound_server_connects_from_its_own_address(tmp_path: Path) -> Non
         str(port), stdout=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await peer == address
     finally:
         server.kill()

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from redis_operator.local.node.errors import StartError
-from redis_operator.local.node.keeper.family import MARK, start_ticks
+from redis_operator.local.node.keeper.family import start_ticks
 from redis_operator.local.node.processes import Description, Ended, Processes
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -31,7 +31,7 @@ def describe(tmp_path: Path, identity: str, script: str, **more: Any) -> Path:
     Description(
         id=identity,
         argv=("sh", "-c", script),
-        env={"PATH": PATH, MARK: identity, **more.pop("env", {})},
+        env={"PATH": PATH, **more.pop("env", {})},
         log=str(tmp_path / f"{identity}.log"),
         **more,
     ).write(path)
@@ -42,10 +42,22 @@ def is_on_the_machine(path: str) -> bool:
     return Path(path).exists()
 
 
+def is_logged(log: Path, text: str) -> bool:
+    return text in log.read_text()
+
+
+async def until_logged(log: Path, text: str) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            if is_logged(log, text):
+                return
+            await asyncio.sleep(0.005)
+
+
 async def run(processes: Processes, spec: Path) -> Ended:
     end = processes.watch(spec.stem)
     await processes.start(spec)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return await end
 
 
@@ -85,8 +97,9 @@ async def test_detached_grandchildren_end_with_their_container(
 async def test_processes_survive_their_agent_and_are_found_again(
     processes: Processes, tmp_path: Path
 ) -> None:
-    spec = describe(tmp_path, "a", "trap 'exit 7' TERM; while :; do sleep 0.01; done")
-    started = await processes.start(spec)
+    script = "trap 'exit 7' TERM; echo trapped; while :; do sleep 0.01; done"
+    started = await processes.start(describe(tmp_path, "a", script))
+    await until_logged(tmp_path / "a.log", "trapped")  # a signal before that would just end it
     processes.close()
     again = Processes(tmp_path / "keeper")
     await again.open()
@@ -94,13 +107,44 @@ async def test_processes_survive_their_agent_and_are_found_again(
     assert census.running["a"] == started
     end = again.watch("a")
     assert await again.signal("a")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await end).code == 7
     assert (await again.census()).ended["a"].code == 7
     await again.forget(["a"])
     assert not (await again.census()).ended
     await again.quit()
     await processes.open()
+
+
+async def test_containers_of_two_keepers_may_have_the_same_name(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """Keepers know nothing of each other, and each gives its containers names as it likes."""
+    (tmp_path / "else").mkdir()
+    other = Processes(tmp_path / "other")
+    await other.open()
+    try:
+        stranger = await other.start(describe(tmp_path / "else", "a", "exec sleep 600"))
+        assert (await run(processes, describe(tmp_path, "a", "exit 4"))).code == 4
+        assert start_ticks(stranger.pid) == stranger.started, "it was taken for a part of the other"
+        assert (await other.census()).running == {"a": stranger}
+    finally:
+        await other.quit()
+
+
+async def test_a_process_is_killed_from_the_moment_it_is_forked(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """It has neither a session nor a mark of its own yet: only its parent knows whose it is."""
+    for number in range(20):
+        spec = describe(tmp_path, f"a{number}", "exec sleep 600")
+        end = processes.watch(spec.stem)
+        starting = asyncio.create_task(processes.start(spec))
+        await asyncio.sleep(0)  # the request is sent, and the keeper has had no time
+        await processes.kill(spec.stem)
+        await starting
+        async with asyncio.timeout(30):
+            assert (await end).code == 137
 
 
 async def test_death_of_the_keeper_ends_its_processes_and_says_so(
@@ -111,7 +155,7 @@ async def test_death_of_the_keeper_ends_its_processes_and_says_so(
     started = await processes.start(spec)
     keeper = msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"]
     os.kill(keeper, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         ended = await end
     assert ended.code == 137
     assert ended.lost
@@ -142,7 +186,7 @@ async def test_descriptors_can_be_given_instead_of_a_log(
         os.close(descriptor)
     os.write(feed, b"hello\n")
     os.close(feed)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await end).code == 0
     assert os.read(out, 100) == b"hello\ndone\n"
     os.close(out)
@@ -245,7 +289,7 @@ async def test_end_of_a_container_is_never_the_end_of_a_stranger(
     os.kill(keeper, signal.SIGSTOP)
     try:
         os.kill(started.pid, signal.SIGKILL)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while True:
                 if is_zombie(started.pid):
                     break
@@ -254,7 +298,7 @@ async def test_end_of_a_container_is_never_the_end_of_a_stranger(
         stranger = await other.start(theirs)
     finally:
         os.kill(keeper, signal.SIGCONT)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await end).code == 137
     assert start_ticks(stranger.pid) == stranger.started
     await other.quit()

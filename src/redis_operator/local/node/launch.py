@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from .environment import Sources, compose
 from .expansion import expand
 from .images import Image
-from .keeper.family import MARK
 from .layout import PodFolder
 from .mounts import Mode, Mount, PathMap, inside, mounts_of, prepare_sub_path, tree_of
 from .processes import Description
@@ -81,7 +80,6 @@ def describe(launch: Launch) -> Description:
         directory = _mapped_directory(mapped.text(directory), place, launch.volumes.values())
     else:
         tree = _tree(launch, place, mounts, directory)
-    variables[MARK] = launch.identity
     return Description(
         id=launch.identity,
         argv=command,

@@ -18,10 +18,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import family
+from .family import Family, start_ticks
 from .logfile import LogFile
 
-__all__ = ["Child", "end_strays", "forget", "read_record", "write_record"]
+__all__ = [
+    "Child",
+    "end_strays",
+    "forget",
+    "mark_of",
+    "read_name",
+    "read_record",
+    "write_record",
+]
 
 
 @dataclass
@@ -32,6 +40,7 @@ class Child:
     pid: int
     spec: dict[str, Any]
     started: int
+    mark: str
     tree: str | None = None
     tree_descriptor: int | None = None
     log: LogFile | None = None
@@ -65,13 +74,13 @@ class Child:
 
     def end_family(self, others: Collection[int] = ()) -> None:
         """Kill whatever is left of it; `others` are the sessions of other children."""
-        family.end(
-            self.identity,
-            session=self.pid,
+        Family(
+            self.mark,
+            leader=self.pid,
             tree=self.tree if self.is_container else None,
             cgroups=self.spec.get("cgroups", []) if self.is_container else [],
             others=others,
-        )
+        ).end()
 
     def drain(self, descriptor: int, *, most: int) -> bool:
         """Move output from a pipe to the log; return whether the pipe still lives."""
@@ -119,7 +128,28 @@ def forget(path: str) -> None:
         return
 
 
-def end_strays(folder: str) -> None:
+def read_name(folder: str) -> str:
+    """Return the name of this folder's keepers, which no other folder's have; it is drawn once.
+
+    Identities are unique for those who give them, and marks must be on the whole machine: whoever
+    carries a mark is killed for it.
+    """
+    path = f"{folder}/name"
+    record = read_record(path)
+    if record is None:
+        write_record(path, {"name": os.urandom(8).hex()})
+        record = read_record(path)
+    if record is None:
+        raise OSError(errno.EIO, f"{path} can be neither read nor written")
+    return str(record["name"])
+
+
+def mark_of(keeper: str, identity: str) -> str:
+    """Return the mark of a container: with it a new keeper finds what an earlier one started."""
+    return f"{keeper}.{identity}"
+
+
+def end_strays(folder: str, keeper: str) -> None:
     """End what an earlier keeper left running, and record that it was killed.
 
     Called by a new keeper before it serves: a process whose keeper died has lost its log and the
@@ -130,12 +160,12 @@ def end_strays(folder: str) -> None:
         record = read_record(f"{running}/{identity}")
         if record is not None:
             pid = int(record["pid"])
-            same = family.start_ticks(pid) == record["started"]
-            family.end(
-                identity,
-                session=pid if same else -1,
+            same = start_ticks(pid) == record["started"]
+            Family(
+                mark_of(keeper, identity),
+                leader=pid if same else None,
                 cgroups=record.get("cgroups", []),
-            )
+            ).end()
             write_record(
                 f"{ended}/{identity}", {"code": 137, "finished": time.time_ns(), "lost": True}
             )

@@ -9,15 +9,17 @@ shares its private mount tree, or sits in its cgroup.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-__all__ = ["MARK", "end", "members", "start_ticks"]
+__all__ = ["MARK", "Family", "start_ticks"]
 
 MARK = "REDIS_OPERATOR_CONTAINER"
-"""The environment variable that names the container a process belongs to."""
+"""The environment variable that names the container a process belongs to, and its keeper."""
 
 _ROUNDS = 50
 
@@ -65,52 +67,72 @@ def _in_cgroups(folders: Sequence[str]) -> set[int]:
     return found
 
 
-def members(
-    identity: str,
-    *,
-    session: int,
-    tree: str | None = None,
-    cgroups: Sequence[str] = (),
-    others: Collection[int] = (),
-) -> set[int]:
-    """Return the living processes of a container; `others` are the sessions of other ones."""
-    mark = f"{MARK}={identity}".encode()
-    own = os.getpid()
-    if tree == _tree_of(own):
-        tree = None
-    found = {pid for pid in _in_cgroups(cgroups) if _stat(pid)}
-    for name in os.listdir("/proc"):
-        if not name.isdecimal() or int(name) == own:
-            continue
-        pid = int(name)
+@dataclass(frozen=True)
+class Family:
+    """The processes of one container, and how to tell them from all others.
+
+    `mark` is what they carry; `leader` is the first of them, whose pid must be known to be still
+    its own; `others` are the sessions of other containers: who is in one of them is not of this.
+    """
+
+    mark: str
+    leader: int | None
+    tree: str | None = None
+    cgroups: Sequence[str] = ()
+    others: Collection[int] = ()
+
+    def members(self) -> set[int]:
+        """Return its living processes."""
+        found = {pid for pid in _in_cgroups(self.cgroups) if _stat(pid)}
+        found.update(
+            int(name) for name in os.listdir("/proc") if name.isdecimal() and self._has(int(name))
+        )
+        return found - {os.getpid()}
+
+    def _has(self, pid: int) -> bool:
         fields = _stat(pid)
-        if fields is None or pid in found or int(fields[3]) in others:
-            continue
-        in_tree = tree is not None and _tree_of(pid) == tree
-        if int(fields[3]) == session or in_tree or _carries(pid, mark):
-            found.add(pid)
-    return found
+        if fields is None:
+            return False
+        session = int(fields[3])
+        if self.leader is not None and self.leader in (pid, session):
+            return True  # the leader has no session of its own before it ran for the first time
+        if session in self.others:
+            return False
+        in_tree = self.tree is not None and _tree_of(pid) == self.tree != _tree_of(os.getpid())
+        return in_tree or _carries(pid, f"{MARK}={self.mark}".encode())
+
+    def end(self) -> int:
+        """Kill every process, again and again until none is left; return how many."""
+        ended: set[int] = set()
+        for attempt in range(_ROUNDS):
+            alive = self.members()
+            if not alive:
+                break
+            ended |= alive
+            for pid in alive:
+                self._kill(pid)
+            time.sleep(0.001 * min(attempt, 10))
+        return len(ended)
+
+    def _kill(self, pid: int) -> None:
+        """Kill a member; never whoever got its pid after it was found to be one."""
+        try:
+            process = os.pidfd_open(pid)
+        except OSError as error:
+            if error.errno == errno.ENOSYS:  # this kernel has no hold on a process but its pid
+                _send_kill(pid)
+            return
+        try:
+            if self._has(pid) or pid in _in_cgroups(self.cgroups):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        except OSError:
+            return
+        finally:
+            os.close(process)
 
 
-def end(
-    identity: str,
-    *,
-    session: int,
-    tree: str | None = None,
-    cgroups: Sequence[str] = (),
-    others: Collection[int] = (),
-) -> int:
-    """Kill every process of a container, again and again until none is left; return how many."""
-    ended: set[int] = set()
-    for attempt in range(_ROUNDS):
-        alive = members(identity, session=session, tree=tree, cgroups=cgroups, others=others)
-        if not alive:
-            break
-        ended |= alive
-        for pid in alive:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                continue
-        time.sleep(0.001 * min(attempt, 10))
-    return len(ended)
+def _send_kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return

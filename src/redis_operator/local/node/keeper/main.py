@@ -25,8 +25,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from . import family, namespaces, spawn
-from .children import Child, end_strays, forget, read_record, write_record
+from . import namespaces, spawn
+from .children import (
+    Child,
+    end_strays,
+    forget,
+    mark_of,
+    read_name,
+    read_record,
+    write_record,
+)
+from .family import MARK, start_ticks
 from .logfile import LogFile
 
 __all__ = ["Keeper", "main"]
@@ -45,6 +54,7 @@ class Keeper:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        self._name = read_name(folder)
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}
         self._by_identity: dict[str, Child] = {}
@@ -156,6 +166,8 @@ class Keeper:
                 message = f"container {spec['join_id']} is not running"
                 return {"error": {"stage": "join", "errno": 3, "message": message}}
             spec["join"] = host.pid
+        # What a guest leaves behind ends with the container.
+        spec["env"][MARK] = mark_of(self._name, spec.get("join_id") or identity)
         log: LogFile | None = None
         reading: dict[int, str] = {}
         standard = tuple(passed)
@@ -174,7 +186,15 @@ class Keeper:
         finally:
             for descriptor in (report, *(() if passed else standard)):
                 os.close(descriptor)
-        child = Child(identity, pid, spec, family.start_ticks(pid) or 0, log=log, pipes=reading)
+        child = Child(
+            identity,
+            pid,
+            spec,
+            start_ticks(pid) or 0,
+            mark_of(self._name, identity),
+            log=log,
+            pipes=reading,
+        )
         self._children[pid] = child
         self._by_identity[identity] = child
         self._record(child)
@@ -355,7 +375,7 @@ def main(folder: str) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     namespaces.become_subreaper()
-    end_strays(folder)
+    end_strays(folder, read_name(folder))
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     address = f"/proc/self/fd/{place}/socket"  # a socket's path may be no longer than 107 bytes
     forget(f"{folder}/socket")
@@ -363,9 +383,7 @@ def main(folder: str) -> int:
     listener.bind(address)
     os.chmod(f"{folder}/socket", 0o600)
     listener.listen(8)
-    write_record(
-        f"{folder}/keeper", {"pid": os.getpid(), "started": family.start_ticks(os.getpid())}
-    )
+    write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
     gc.collect()
     gc.freeze()  # what never changes is not copied for every child
     Keeper(folder).serve(listener)
