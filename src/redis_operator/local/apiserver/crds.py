@@ -19,6 +19,12 @@ __all__ = ["Definitions", "rows"]
 KEY = "customresourcedefinitions.apiextensions.k8s.io"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _RW = ("get", "patch", "update")
+_TERMINATING = (
+    "Terminating",
+    "True",
+    "InstanceDeletionInProgress",
+    "CustomResource deletion is in progress",
+)
 
 
 def rows(crd: Object) -> tuple[Resource, ...]:
@@ -95,9 +101,10 @@ class Definitions:
         name = value["metadata"]["name"]
         if gone:
             self._core.registry.withdraw(name)
+            self._reconsider(resource, value["spec"]["group"])
             return
         if value["metadata"].get("deletionTimestamp"):
-            self._empty(name)
+            self._end(resource, value)
             return
         crd = decode_copy(value)
         status = crd.setdefault("status", {})
@@ -111,11 +118,27 @@ class Definitions:
             return
         self._serve(crd)
 
+    def _reconsider(self, resource: Resource, group: str) -> None:
+        """Look again at the definitions whose names somebody had who is gone now."""
+        for entry in list(self._core.store.collection(KEY).entries.values()):
+            crd = decode(entry.body)
+            if crd["spec"]["group"] == group and _condition(crd, "NamesAccepted") == "False":
+                self._follow(resource, crd, gone=False)
+
+    def _end(self, resource: Resource, value: Object) -> None:
+        """Say that a definition ends, then take its objects away."""
+        if _condition(value, "Terminating") == "True":
+            self._empty(value["metadata"]["name"])
+            return
+        crd = decode_copy(value)
+        status = crd.setdefault("status", {})
+        status["conditions"] = _conditions(
+            status.get("conditions") or (), (_TERMINATING,), timestamp(self._core.clock())
+        )
+        self._core.put(resource, crd)  # comes back here, and is emptied then
+
     def _serve(self, crd: Object) -> None:
-        conditions = {
-            one["type"]: one["status"] for one in (crd.get("status") or {}).get("conditions") or ()
-        }
-        if conditions.get("Established") != "True":
+        if _condition(crd, "Established") != "True":
             return
         served = rows(crd)
         self._core.registry.serve(crd["metadata"]["name"], served)
@@ -198,6 +221,12 @@ class Definitions:
         else:
             del crd["metadata"]["finalizers"]
             self._core.remove(resource, crd)
+
+
+def _condition(crd: Object, kind: str) -> str:
+    """Return the status of a condition, or nothing where it was never told."""
+    found = (crd.get("status") or {}).get("conditions") or ()
+    return next((str(one["status"]) for one in found if one["type"] == kind), "")
 
 
 def _conditions(

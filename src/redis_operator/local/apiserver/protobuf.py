@@ -3,11 +3,12 @@
 A body is an envelope: four magic bytes, then which kind it is, then the message. Field numbers
 come from a table made of Kubernetes' own definitions; what the JSON of a kind looks like is known
 from its schema: Go writes every field that is no pointer, so zeros its JSON would leave out are
-dropped here, and parts that its JSON inlines are inlined.
+dropped here, and parts that its JSON inlines are inlined, or wrapped less deeply.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from typing import Any
 import msgspec
 
 from .builtin import schema_of
+from .builtin_schemas import definition
 from .status import bad_request
 
 __all__ = ["PROTOBUF", "decode_protobuf"]
@@ -25,6 +27,10 @@ __all__ = ["PROTOBUF", "decode_protobuf"]
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _DEPTH = 100
+_EXPONENT = 1e21  # from here on Go writes a whole number with an exponent
+_SCHEMA_PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_SCHEMA_WORDS = {"schema": "$schema", "ref": "$ref"}
+_CAPITAL = re.compile("[A-Z]")
 
 
 @cache
@@ -142,7 +148,8 @@ def _value(kind: str, content: int | bytes, depth: int) -> Any:
         case "bool":
             return bool(content)
         case "double":
-            return struct.unpack("<d", _bytes(content))[0]
+            number = struct.unpack("<d", _bytes(content))[0]
+            return int(number) if number.is_integer() and abs(number) < _EXPONENT else number
     if not isinstance(content, int):
         raise ValueError("a text stands where a number is expected")  # noqa: TRY004
     return content - (1 << 64) if content >= 1 << 63 else content
@@ -161,7 +168,31 @@ def _special(name: str, found: dict[str, Any]) -> Any:
             return msgspec.json.decode(found.get("Raw") or b"null")
         case "runtime.RawExtension" | "apiextensions.v1.JSON":
             return msgspec.json.decode(found.get("raw") or b"null")
+        case "apiextensions.v1.JSONSchemaProps":
+            return _schema_props(found)
+        case "apiextensions.v1.JSONSchemaPropsOrArray":
+            return found["schema"] if "schema" in found else found.get("jSONSchemas", [])
+        case "apiextensions.v1.JSONSchemaPropsOrBool":
+            return found["schema"] if "schema" in found else found.get("allows", False)
+        case "apiextensions.v1.JSONSchemaPropsOrStringArray":
+            return found["schema"] if "schema" in found else found.get("property", [])
     return found
+
+
+def _schema_props(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema as JSON writes it: words with dashes and dollars, and no zeros.
+
+    Its zeros are dropped here because `items` and its like may hold anything as far as their own
+    schema tells, so nobody further out knows which are zeros of Go and which were meant.
+    """
+    words = definition(_SCHEMA_PROPS)["properties"]
+    shown: dict[str, Any] = {}
+    for key, item in found.items():
+        name = _SCHEMA_WORDS.get(key) or _CAPITAL.sub(lambda part: f"-{part[0].lower()}", key)
+        name = name if name in words else key
+        if not (_is_zero(item) and words[name].get("x-omit-empty")):
+            shown[name] = item
+    return shown
 
 
 def _instant(found: dict[str, Any], *, micro: bool) -> str | None:
