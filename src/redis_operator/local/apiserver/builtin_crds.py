@@ -9,6 +9,7 @@ from redis_operator.local.apiserver.builtin_syntax import choice, dns_subdomain
 from redis_operator.local.apiserver.causes import Cause, Fields, invalid, required
 from redis_operator.local.apiserver.names import name_problems
 from redis_operator.local.apiserver.rules import compile_rules
+from redis_operator.local.apiserver.rules_cost import cost_problems
 from redis_operator.local.apiserver.schema_structure import check_structural
 
 __all__ = ["check_definition"]
@@ -33,7 +34,7 @@ def check_definition(crd: dict[str, Any], old: dict[str, Any] | None) -> Iterato
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
         path = "spec.preserveUnknownFields"
         yield invalid(path, True, f"{text}spec.versions[*].schema instead")
-    yield from _check_versions(spec)
+    yield from _check_versions(spec, _schemas(old))
     yield from _check_names(names)
     yield from _check_conversion(spec.get("conversion") or {})
     if old is not None:
@@ -56,7 +57,13 @@ def _check_group(group: str, metadata: dict[str, Any]) -> Iterator[Cause]:
         yield required(f"metadata.annotations[{_APPROVED}]", text)
 
 
-def _check_versions(spec: dict[str, Any]) -> Iterator[Cause]:
+def _schemas(crd: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the schemas of a definition by version."""
+    versions = ((crd or {}).get("spec") or {}).get("versions") or ()
+    return {version["name"]: version.get("schema") for version in versions}
+
+
+def _check_versions(spec: dict[str, Any], before: dict[str, Any]) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     shown = [
         Fields(
@@ -89,7 +96,8 @@ def _check_versions(spec: dict[str, Any]) -> Iterator[Cause]:
             yield required(f"{path}.schema.openAPIV3Schema")
         elif not same or not index:
             place = "spec.validation" if same else f"{path}.schema"
-            yield from _check_schema(f"{place}.openAPIV3Schema", version)
+            known = before.get(version.get("name", "")) == version["schema"]
+            yield from _check_schema(f"{place}.openAPIV3Schema", version, known=known)
         yield from _check_extras("spec" if same else path, version)
         if same:
             for text in name_problems("", "Service", version.get("name", "")):
@@ -118,14 +126,18 @@ def _check_stored(stored: list[str]) -> Iterator[Cause]:
         yield invalid(path, stored[:1], f"must have the storage version {name}")
 
 
-def _check_schema(path: str, version: dict[str, Any]) -> Iterator[Cause]:
+def _check_schema(path: str, version: dict[str, Any], *, known: bool) -> Iterator[Cause]:
+    """Check one schema; what its rules cost was judged when it was new."""
     schema = version["schema"]["openAPIV3Schema"]
     found = check_structural(schema)
     for cause in found:
         field = f"{path}.{cause.field}" if cause.field else path
         yield Cause(field, cause.reason, cause.message)
     if not found:
-        yield from compile_rules(schema, at=path)
+        broken = compile_rules(schema, at=path)
+        yield from broken
+        if not broken and not known:
+            yield from cost_problems(schema, path)
 
 
 def _check_extras(path: str, version: dict[str, Any]) -> Iterator[Cause]:
