@@ -166,14 +166,14 @@ async def test_a_keeper_that_cannot_be_started_again_at_once_is_started_later(
     end = processes.watch("a")
     await processes.start(described(tmp_path, "a"))
     failures: list[Exception] = [OSError(errno.ENOSPC, "full"), KeeperError("no answer")]
-    whole = processes.open
+    whole = processes._reach
 
-    async def reopen() -> None:
+    async def reach() -> None:
         if failures:
             raise failures.pop()
         await whole()
 
-    monkeypatch.setattr(processes, "open", reopen)
+    monkeypatch.setattr(processes, "_reach", reach)
     os.kill(msgspec.json.decode((tmp_path / "keeper/keeper").read_bytes())["pid"], signal.SIGKILL)
     async with asyncio.timeout(30):
         assert (await end).lost

@@ -123,10 +123,14 @@ class NodeAgent:
 
     async def _open(self) -> None:
         self._layout.prepare()
-        images, _ = await asyncio.gather(
-            asyncio.to_thread(Images.discover, self._image_folders, ask=version_line),
-            self._open_processes(),
+        discovering = asyncio.create_task(
+            asyncio.to_thread(Images.discover, self._image_folders, ask=version_line)
         )
+        try:
+            await self._open_processes()
+            images = await discovering
+        finally:
+            discovering.cancel()
         assert self.report is not None
         self._addresses = AddressPool(self._network, state=self._layout.addresses)
         cgroups = find_cgroups(self._instance)
@@ -353,15 +357,18 @@ async def end_pods(data_dir: Path, *, grace: float = 10.0) -> None:
     processes = Processes(Layout(data_dir).keeper)
     if not processes.has_work():
         return
-    await processes.open()
-    processes.begin_quitting()
-    census = await processes.census()
-    ends = [processes.watch(identity) for identity in census.running]
-    for identity in census.running:
-        await processes.signal(identity)
-    if ends:
-        await asyncio.wait(ends, timeout=grace)
-    await processes.quit()
+    try:
+        await processes.open()
+        processes.begin_quitting()
+        census = await processes.census()
+        ends = [processes.watch(identity) for identity in census.running]
+        for identity in census.running:
+            await processes.signal(identity)
+        if ends:
+            await asyncio.wait(ends, timeout=grace)
+        await processes.quit()
+    finally:
+        processes.close()
 
 
 def _remove_folder(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import signal
@@ -27,14 +28,17 @@ from .errors import KeeperError, StartError
 __all__ = ["Census", "Description", "Ended", "Processes", "Running", "version_line"]
 
 _PACKET = 1 << 20
-_START_DEADLINE = 10.0
+_START_DEADLINE = 30.0
 _REQUEST_DEADLINE = 60.0
-_PATIENCE = 600
+_LOOK_AGAIN = 0.005
+_START_PAUSE = 0.2
+_GONE_WITHIN = 10.0
 _RESTART_PAUSE = 1.0
 _log = logging.getLogger(__name__)
 _KEEPER = (  # the first step detaches it, so that it has no parent that could outlive or miss it
     "import os; os.fork() and os._exit(0); import sys; sys.path.insert(0, sys.argv.pop(1)); "
-    "from redis_operator.local.node.keeper.main import main; sys.exit(main(sys.argv[1]))"
+    "from redis_operator.local.node.keeper.main import main; "
+    "sys.exit(main(sys.argv[1], int(sys.argv[2])))"
 )
 
 
@@ -121,22 +125,43 @@ def version_line(program: Path) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def _detach(folder: Path) -> subprocess.Popen[bytes]:
+def _take_lock(folder: Path) -> int | None:
+    """Take the lock that every keeper of a folder holds, or return None when there is one.
+
+    Whoever starts a keeper takes it and hands it on, so that a keeper is known to be there from
+    its first step on: there is never a second one, and none is overlooked.
+    """
+    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return lock
+
+
+def _detach(folder: Path, lock: int) -> subprocess.Popen[bytes]:
     """Start a keeper; what is returned is the process that starts it and ends at once."""
     source = Path(__file__).parents[3]
     with (folder / "keeper.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _KEEPER, str(source), str(folder)],
+            [sys.executable, "-I", "-S", "-c", _KEEPER, str(source), str(folder), str(lock)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             start_new_session=True,
+            pass_fds=(lock,),
         )
 
 
 class Processes:
-    """A connection to the keeper of one folder, which is started when there is none."""
+    """A connection to the keeper of one folder, which is started when there is none.
+
+    There is one connection at a time, and none after `close`, `quit` or an `open` that failed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -145,26 +170,44 @@ class Processes:
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ends: dict[str, asyncio.Future[Ended]] = {}
         self._restarting: asyncio.Task[None] | None = None
+        self._gone: asyncio.Event | None = None
         self._quitting = False
         self._is_open = False
+        self._is_closed = False
 
     def has_work(self) -> bool:
-        """Tell whether a keeper runs here, or died and left processes behind."""
+        """Tell whether a keeper runs here or is being started, or died and left processes."""
+        if not self._folder.exists():
+            return False
+        lock = _take_lock(self._folder)
+        if lock is None:
+            return True
+        os.close(lock)
         running = self._folder / "run"
-        return (self._folder / "socket").exists() or (running.exists() and any(running.iterdir()))
+        return running.exists() and any(running.iterdir())
 
     async def open(self) -> None:
         """Connect to the keeper, after starting it if need be."""
+        self._is_closed = self._is_open = False
+        await self._reach()
+        self._is_open = True
+
+    async def _reach(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        started = False
         try:
             async with asyncio.timeout(_START_DEADLINE):
                 while not (self._connect() and await self._greet()):
-                    await self._start_keeper()
+                    started = await self._start_keeper(again=started) or started
         except TimeoutError:
+            self._disconnect()
             raise KeeperError(
                 f"the keeper of {self._folder} did not answer within {_START_DEADLINE:.0f} s; "
                 f"what it said is in {self._folder / 'keeper.log'}"
             ) from None
+        except BaseException:
+            self._disconnect()
+            raise
 
     async def _greet(self) -> bool:
         """Make sure that a keeper answers: one that is dying still takes connections."""
@@ -175,33 +218,47 @@ class Processes:
             return False
         return True
 
-    async def _start_keeper(self) -> None:
-        """Start a keeper, which refuses to be the second one, and give it time to listen."""
-        starting = _detach(self._folder)
+    async def _start_keeper(self, *, again: bool) -> bool:
+        """Start a keeper, unless one is there that does not listen yet, or any more."""
+        lock = _take_lock(self._folder)
+        if lock is None:
+            await asyncio.sleep(_LOOK_AGAIN)
+            return False
         try:
-            for _ in range(_PATIENCE):
-                await asyncio.sleep(0.005)
-                if starting.poll() is not None and self._connect():
-                    self._disconnect()
-                    return
+            if again:  # the one before it ended at once
+                await asyncio.sleep(_START_PAUSE)
+            starting = _detach(self._folder, lock)
+        finally:
+            os.close(lock)
+        try:
+            while True:
+                if starting.poll() is not None:
+                    return True
+                await asyncio.sleep(_LOOK_AGAIN)
         finally:
             if starting.poll() is None:
                 starting.kill()
                 starting.wait()
 
     def _connect(self) -> bool:
+        """Connect to a keeper that listens; whatever was connected before is not any more."""
+        self._disconnect()
+        if self._is_closed:
+            raise KeeperError("the connection to the keeper was closed")
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.setblocking(False)
-        place = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            connection.connect(f"/proc/self/fd/{place}/socket")
+            connection.setblocking(False)
+            place = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                connection.connect(f"/proc/self/fd/{place}/socket")
+            finally:
+                os.close(place)
         except OSError:
             connection.close()
             return False
-        finally:
-            os.close(place)
         self._socket = connection
-        asyncio.get_running_loop().add_reader(connection, self._receive)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(connection, self._receive)
         return True
 
     def _receive(self) -> None:
@@ -235,19 +292,24 @@ class Processes:
     def _lost(self) -> None:
         """The keeper is gone: fail what waits for it, and have a new one end what is left."""
         self._disconnect()
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(KeeperError("the keeper died"))
-        self._answers.clear()
+        self._fail_answers("the keeper died")
+        if self._gone is not None:
+            self._gone.set()
         if not self._quitting and self._is_open:
             self._is_open = False
             self._restarting = asyncio.ensure_future(self._restart())
+
+    def _fail_answers(self, reason: str) -> None:
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(KeeperError(reason))
+        self._answers.clear()
 
     async def _restart(self) -> None:
         """Start a keeper, again and again until one answers: without it no pod can be served."""
         while True:
             try:
-                await self.open()
+                await self._reach()
                 census = _read_listing(await self._ask("list", (), {}))
                 break
             except (KeeperError, OSError) as error:
@@ -262,7 +324,8 @@ class Processes:
 
     def _disconnect(self) -> None:
         if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket)
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._socket)
             self._socket.close()
             self._socket = None
 
@@ -270,7 +333,6 @@ class Processes:
         self, verb: str, descriptors: Sequence[int] = (), **fields: Any
     ) -> dict[str, Any]:
         """Ask the keeper; what may be repeated is asked again when the keeper dies over it."""
-        self._is_open = self._is_open or self._socket is not None
         await self._wait_restarted()
         try:
             return await self._ask(verb, descriptors, fields)
@@ -281,8 +343,8 @@ class Processes:
         return await self._ask(verb, descriptors, fields)
 
     async def _wait_restarted(self) -> None:
-        if self._restarting is not None and not self._restarting.done():
-            await asyncio.shield(self._restarting)
+        if self._restarting is not None:
+            await asyncio.wait({self._restarting})
 
     async def _ask(
         self, verb: str, descriptors: Sequence[int], fields: dict[str, Any]
@@ -311,6 +373,7 @@ class Processes:
             except BlockingIOError:
                 await asyncio.sleep(0.001)
             except OSError as error:
+                self._lost()
                 raise KeeperError(f"the keeper cannot be reached: {error.strerror}") from error
             else:
                 return
@@ -359,17 +422,23 @@ class Processes:
 
     def close(self) -> None:
         """Leave the keeper; what runs goes on."""
-        self._quitting = True
+        self._quitting = self._is_closed = True
         if self._restarting is not None:
             self._restarting.cancel()
         self._disconnect()
+        self._fail_answers("the connection to the keeper was closed")
 
     async def quit(self) -> None:
-        """Kill everything and end the keeper."""
+        """Kill everything and end the keeper; return when it is gone."""
         self._quitting = True
-        with contextlib.suppress(KeeperError):
-            await self._request("quit")
-        self._disconnect()
+        self._gone = asyncio.Event()
+        try:
+            with contextlib.suppress(KeeperError, TimeoutError):
+                await self._request("quit")
+                if self._socket is not None:
+                    await asyncio.wait_for(self._gone.wait(), _GONE_WITHIN)
+        finally:
+            self.close()
 
 
 class _Listing(msgspec.Struct, frozen=True):

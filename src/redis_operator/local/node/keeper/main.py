@@ -12,14 +12,12 @@ too many unread is cut off, and reads the whole list when it connects again.
 from __future__ import annotations
 
 import array
-import fcntl
 import gc
 import json
 import os
 import selectors
 import signal
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -82,6 +80,11 @@ class Keeper:
             for key, _ in self._selector.select():
                 if key.fd in self._selector.get_map():
                     key.data()
+
+    def leave(self) -> None:
+        """Close the connections to all peers."""
+        for peer in list(self._peers):
+            self._drop(peer)
 
     def _accept(self, listener: socket.socket) -> None:
         peer, _ = listener.accept()
@@ -363,15 +366,11 @@ def _pipes() -> tuple[tuple[int, int, int], dict[int, str]]:
     return (nothing, out_end, err_end), {out: "stdout", err: "stderr"}
 
 
-def main(folder: str) -> int:
-    """Be the keeper of one folder; return 3 when another one already is."""
+def main(folder: str, lock: int) -> int:
+    """Be the keeper of one folder, whose lock was taken by who started this."""
+    os.set_inheritable(lock, False)
     for name in ("run", "ended"):
         os.makedirs(f"{folder}/{name}", mode=0o700, exist_ok=True)
-    lock = os.open(f"{folder}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return 3
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     namespaces.become_subreaper()
@@ -386,11 +385,11 @@ def main(folder: str) -> int:
     write_record(f"{folder}/keeper", {"pid": os.getpid(), "started": start_ticks(os.getpid())})
     gc.collect()
     gc.freeze()  # what never changes is not copied for every child
-    Keeper(folder).serve(listener)
+    keeper = Keeper(folder)
+    keeper.serve(listener)
     forget(f"{folder}/socket")
     forget(f"{folder}/keeper")
+    listener.close()
+    os.close(lock)
+    keeper.leave()  # from here on, a peer knows that another keeper can be started
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
