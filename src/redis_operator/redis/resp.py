@@ -1,9 +1,11 @@
-"""The request half of the Redis protocol: commands to bytes. Pure; answers are read by hiredis."""
+"""The request half of the Redis protocol: commands to bytes. Pure; hiredis does both halves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeAlias
+
+import hiredis
 
 __all__ = ["Argument", "Reply", "encode", "encode_all"]
 
@@ -13,11 +15,8 @@ Reply: TypeAlias = "bytes | int | float | bool | list[Reply] | Exception | None"
 
 def encode(arguments: Iterable[Argument]) -> bytes:
     """One command as an array of bulk strings, whatever bytes its arguments hold."""
-    parts: list[bytes] = []
-    for argument in arguments:
-        raw = argument if isinstance(argument, bytes) else str(argument).encode()
-        parts.append(b"$%d\r\n%b\r\n" % (len(raw), raw))
-    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
+    packed: bytes = hiredis.pack_command(tuple(arguments))
+    return packed
 
 
 def encode_all(commands: Iterable[Iterable[Argument]]) -> bytes:

@@ -42,11 +42,12 @@ class SlotSet:
     _bits: int
 
     def __init__(self, slots: Iterable[int] = ()) -> None:
-        bits = 0
+        found = bytearray(SLOTS // 8)
         for slot in slots:
-            _check(slot)
-            bits |= 1 << slot
-        object.__setattr__(self, "_bits", bits)
+            if not 0 <= slot < SLOTS:
+                _check(slot)
+            found[slot >> 3] |= 1 << (slot & 7)
+        object.__setattr__(self, "_bits", int.from_bytes(found, "little"))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a SlotSet does not change; make another one (tried to set {name})")

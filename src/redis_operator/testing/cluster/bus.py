@@ -8,7 +8,7 @@ expected name. How messages fare on their way is the world's `weather`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ _BIT_OF_A_TIMEOUT = 2.0
 _PINGS_A_TICK = 0.1  # of each server, where they are rare
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Message:
     """A header and what it tells of others, as it was when it was sent."""
 
@@ -44,7 +44,8 @@ class Message:
     epoch: int
     slots: int
     current_epoch: int
-    gossip: Sequence[Record]
+    gossip: Collection[Record]
+    well: Mapping[str, Record] | None = None  # of whom it tells, when it doubts none of them
 
     @property
     def is_primary(self) -> bool:
@@ -54,27 +55,33 @@ class Message:
 
 def _message(world: SimulatedCluster, sender: Server) -> Message:
     """What a server says of itself and of others: of all, or of a few and those it suspects."""
-    told: list[Record] = list(sender.table.values())
+    told: Collection[Record] = sender.table.values()
+    well = sender.table if sender.calm else None
     few = world.weather.few
     if few and len(told) > few:
-        chosen = {record.id for record in world.random.sample(told, few)}
+        chosen = {record.id for record in world.random.sample(list(told), few)}
         told = [r for r in told if r.id in chosen or r.pfail or r.fail]
+        well = None
     me = sender.me
     return Message(
-        sender.id, sender.ip, me.replica_of, me.epoch, me.slots, sender.current_epoch, told
+        sender.id, sender.ip, me.replica_of, me.epoch, me.slots, sender.current_epoch, told, well
     )
 
 
 def _send(world: SimulatedCluster, sender: Server, receiver: Server) -> None:
     """Let a message arrive: at once, late, twice or not at all."""
     weather, random = world.weather, world.random
+    if weather.is_still:
+        _receive(world, receiver, _message(world, sender))
+        return
     if weather.loses(random):
         return
     message = _message(world, sender)
     for _ in range(weather.copies(random)):
         delay = weather.delay(random)
         if delay:
-            kept = replace(message, gossip=[replace(record) for record in message.gossip])
+            told = [replace(record) for record in message.gossip]
+            kept = replace(message, gossip=told, well=None)
             world.mail.append((world.now + delay, receiver.name, receiver.started_at, kept))
         else:
             _receive(world, receiver, message)
@@ -119,6 +126,7 @@ def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
     if other.id != record.id:
         # The answer bears another name: the address is somebody else's now.
         record.noaddr = True
+        server.calm = False
         record.connected = False
         record.ping_since = record.ping_since if record.ping_since is not None else world.now
         return
@@ -165,7 +173,9 @@ def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
     if message.is_primary:
         _note_claims(world, server, record, message)
         _part_epochs(server, record)
-    _note_gossip(world, server, message)
+    well = message.well
+    if well is None or not server.calm or not well.keys() <= server.table.keys():
+        _note_gossip(world, server, message)  # else it tells nothing new: most do not
 
 
 def _note_header(server: Server, record: Record, message: Message) -> None:
@@ -187,10 +197,11 @@ def _note_claims(world: SimulatedCluster, server: Server, record: Record, messag
 
 def _send_update(world: SimulatedCluster, server: Server, message: Message) -> None:
     """Tell a sender that claims old slots who has them by now."""
-    sender = world.reach(server, message.ip)
+    newer = [r for r in server.table.values() if r.epoch > message.epoch and r.slots]
+    sender = world.reach(server, message.ip) if newer else None
     if sender is None or sender.id != message.id:
         return
-    for record in list(server.table.values()):
+    for record in newer:
         if record.id == sender.id or not record.slots & message.slots:
             continue
         known = sender.table.get(record.id)
@@ -210,8 +221,9 @@ def believe_slots(
     """Give a claimant the slots it may have by its epoch; lose keys or freedom as the law says."""
     me = server.me
     followed = me if me.replica_of is None else server.table.get(me.replica_of)
-    open_here = SlotSet(server.importing).bits
-    taken = claimed & ~owner.slots & ~open_here
+    taken = claimed & ~owner.slots
+    if taken and server.importing:
+        taken &= ~SlotSet(server.importing).bits
     for record in server.table.values():
         if record.id != owner.id and record.slots & taken and record.epoch >= epoch:
             taken &= ~record.slots
@@ -267,7 +279,8 @@ def _part_epochs(server: Server, record: Record) -> None:
 
 def _note_gossip(world: SimulatedCluster, server: Server, sender: Message) -> None:
     judge = server.table[sender.id].votes
-    for told in list(sender.gossip):
+    server.calm = False
+    for told in sender.gossip:
         if told.id in (server.id, sender.id):
             continue
         known = server.table.get(told.id)

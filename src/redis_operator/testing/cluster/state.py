@@ -123,6 +123,7 @@ class Server:
     used_memory: int = 1 << 20
     spellings: dict[tuple[str, str], str] = field(default_factory=dict)  # of values it is given
     rewriting_until: float = 0.0  # writes its first append-only file
+    calm: bool = False  # while pings go round: for all it knows everybody is well
 
     def __post_init__(self) -> None:
         self.table.setdefault(self.id, Record(id=self.id, ip=self.ip))
@@ -167,6 +168,11 @@ class Server:
     def answers(self, now: float) -> bool:
         """Whether it takes part in anything at all."""
         return self.alive and not self.stopped and now >= self.loading_until
+
+    @property
+    def sees_all_well(self) -> bool:
+        """Whether it doubts nobody in its book, and has heard of no doubts."""
+        return not any(r.pfail or r.fail or r.noaddr or r.reports for r in self.table.values())
 
     def others(self) -> list[Record]:
         """Everybody else in its book."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 
 from ...planning.advice import Plan, Wanted
@@ -36,6 +37,11 @@ _TAIL_SECONDS = 2.0  # writes this young may not have reached a replica
 _SERVES_SECONDS = 3.0  # a server that has just started refuses clients for its node timeout
 _KEYS = 40
 _DESTRUCTIVE = ("MIGRATE", "UNLINK", "EVALSHA", "REPLICATE", "RESET", "FAILOVER", "DELETE")
+
+
+@cache
+def _is_destructive(kind: str) -> bool:
+    return any(word in kind for word in _DESTRUCTIVE)
 
 
 @dataclass
@@ -149,7 +155,7 @@ class Trial:
             return
         self._written_at[key] = self.world.now
         cut = {name for pair in self.world.cut for name in pair}
-        if any(
+        if cut and any(
             self._has_last(server, key) for server in self.database.servers if server.name in cut
         ):
             self._lower(key, before)
@@ -227,7 +233,7 @@ class Trial:
     # The judge
 
     def _check_effect(self, effect: Effect) -> None:
-        if any(word in effect.kind for word in _DESTRUCTIVE):
+        if _is_destructive(effect.kind):
             self._check(f"by {effect}")
         if self.random.random() < 0.2:
             self._write_some()

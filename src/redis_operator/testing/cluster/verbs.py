@@ -175,9 +175,11 @@ def _set_owner(server: Server, slot: int, record: Record) -> None:
             f"ERR Can't assign hashslot {slot} to a different node while I still hold keys "
             "for this hash slot."
         )
+    bit = 1 << slot
     for other in server.table.values():
-        other.slots &= ~(1 << slot)
-    record.slots |= 1 << slot
+        if other.slots & bit:
+            other.slots ^= bit
+    record.slots |= bit
     server.migrating.pop(slot, None)
     if record.id == server.id and server.importing.pop(slot, None) is not None:
         bump_epoch(server)

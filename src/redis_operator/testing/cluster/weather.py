@@ -8,6 +8,7 @@ up to `lag` seconds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 
 __all__ = ["Weather", "draw_weather"]
@@ -24,6 +25,11 @@ class Weather:
     few: int = 0  # nodes told of in one message beside those that may have failed; 0: all
     rare: bool = False  # pings only as often as servers send them
     lag: float = 0.0  # seconds
+
+    @cached_property
+    def is_still(self) -> bool:
+        """Whether each message arrives once, and at once."""
+        return not (self.loss or self.late or self.double)
 
     def loses(self, random: Random) -> bool:
         """Draw whether a message is lost."""

@@ -41,6 +41,7 @@ class SimulatedCluster:
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
         self._ids = 0
         self._addresses = 0
+        self._at: dict[str, Server] = {}  # who was last found at an address
 
     # Servers come and go
 
@@ -139,7 +140,14 @@ class SimulatedCluster:
 
     def at(self, ip: str) -> Server | None:
         """The process that has an address."""
-        return next((s for s in self.servers.values() if s.ip == ip and s.alive), None)
+        known = self._at.get(ip)
+        if known is not None and known.ip == ip and known.alive:
+            return known
+        for server in self.servers.values():
+            if server.ip == ip and server.alive:
+                self._at[ip] = server
+                return server
+        return None
 
     def reach(self, sender: Server, ip: str) -> Server | None:
         """The server that would answer at an address, or None."""
@@ -200,9 +208,13 @@ class SimulatedCluster:
         self.random.shuffle(order)
         bus.deliver_late(self)
         for server in order:
+            server.calm = server.sees_all_well
+        for server in order:
             _go_on(self, server)
             bus.meet_all(self, server)
             bus.ping_all(self, server)
+        for server in order:
+            server.calm = False
         for server in order:
             bus.suspect(self, server)
             self._note_minority(server)

@@ -156,9 +156,9 @@ class Wire(asyncio.Transport):
     def _carry_out(self, command: list[bytes], replies: list[bytes]) -> bool:
         """Do one command; False when nothing that follows will be read."""
         words = [word.decode("utf-8", "replace") for word in command]
-        kind = _kind(words)
+        kind = _kind(*words[:3])
         if kind not in _CHANGING or self.process is None:
-            replies.append(encode_reply(self._answer(command, words)))
+            replies.append(encode_reply(self._answer(words)))
             return True
         journal, process = self._network.journal, self.process
         secret = kind == "ACL SETUSER" or "masterauth" in words  # passwords differ by run
@@ -167,7 +167,7 @@ class Wire(asyncio.Transport):
         if strike is Strike.CRASH_BEFORE:
             process.die()
             return False
-        replies.append(encode_reply(self._answer(command, words)))
+        replies.append(encode_reply(self._answer(words)))
         journal.done()
         if strike is Strike.CRASH_AFTER:
             process.die()
@@ -176,25 +176,27 @@ class Wire(asyncio.Transport):
             self._mute = True
         return self._open
 
-    def _answer(self, command: list[bytes], words: list[str]) -> Reply:
-        if words[0].upper() == "AUTH":
+    def _answer(self, words: list[str]) -> Reply:
+        name = words[0].upper()
+        if name == "AUTH":
             known = self._network.world.passwords.get(self.server.name, {})
             if accepts(known, words[1], words[2]):
                 return b"OK"
             return hiredis.ReplyError("WRONGPASS invalid username-password pair")
-        if words[0].upper() == "ACL":
+        if name == "ACL":
             users = self._network.world.passwords.setdefault(self.server.name, {})
             return answer_acl(users, words)
-        if words[0].upper() in self._network.refused:
-            return hiredis.ReplyError(self._network.refused[words[0].upper()])
-        return answer(self._network.world, self.server, command)
+        if name in self._network.refused:
+            return hiredis.ReplyError(self._network.refused[name])
+        return answer(self._network.world, self.server, words)
 
 
-def _kind(words: list[str]) -> str:
-    both = " ".join(words[:2]).upper()
-    if both == "CLUSTER MIGRATION":
-        return " ".join(words[:3]).upper()
-    return both if words[0].upper() in ("CLUSTER", "CONFIG", "CLIENT", "ACL") else words[0].upper()
+def _kind(*words: str) -> str:
+    name = words[0].upper()
+    if name not in ("CLUSTER", "CONFIG", "CLIENT", "ACL"):
+        return name
+    both = f"{name} {words[1].upper()}" if len(words) > 1 else name
+    return f"{both} {words[2].upper()}" if both == "CLUSTER MIGRATION" else both
 
 
 def _sort(kind: str, words: list[str]) -> str:
@@ -204,12 +206,12 @@ def _sort(kind: str, words: list[str]) -> str:
 
 def encode_reply(reply: Reply) -> bytes:
     """Return a reply as it stands on the wire."""
+    if isinstance(reply, bytes):
+        return b"$%d\r\n%b\r\n" % (len(reply), reply)
     if reply is None:
         return b"$-1\r\n"
     if isinstance(reply, Exception):
         return b"-" + getattr(reply, "message", str(reply)).encode() + b"\r\n"
-    if isinstance(reply, bytes):
-        return b"$%d\r\n%b\r\n" % (len(reply), reply)
     if isinstance(reply, list):
         return b"*%d\r\n" % len(reply) + b"".join(map(encode_reply, reply))
     return b":%d\r\n" % int(reply)
