@@ -221,12 +221,7 @@ def believe_slots(
     """Give a claimant the slots it may have by its epoch; lose keys or freedom as the law says."""
     me = server.me
     followed = me if me.replica_of is None else server.table.get(me.replica_of)
-    taken = claimed & ~owner.slots
-    if taken and server.importing:
-        taken &= ~SlotSet(server.importing).bits
-    for record in server.table.values():
-        if record.id != owner.id and record.slots & taken and record.epoch >= epoch:
-            taken &= ~record.slots
+    taken = _claimable(server, owner, claimed, epoch)
     if not taken:
         return
     lost_by_followed = followed.slots & taken if followed is not None else 0
@@ -244,6 +239,17 @@ def believe_slots(
             become_replica(world, server, owner.id)
             return
     _drop_keys(server, dirty)
+
+
+def _claimable(server: Server, owner: Record, claimed: int, epoch: int) -> int:
+    """The claimed slots that are news here, are not open, and nobody has by a higher right."""
+    taken = claimed & ~owner.slots
+    if taken and server.importing:
+        taken &= ~SlotSet(server.importing).bits
+    for record in server.table.values():
+        if record.id != owner.id and record.slots & taken and record.epoch >= epoch:
+            taken &= ~record.slots
+    return taken
 
 
 def _drop_keys(server: Server, bits: int) -> None:
