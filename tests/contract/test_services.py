@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contract.driver import Space
+from contract.driver import Api, Space
 
 
 def make(space: Space, name: str = "s", **spec: Any) -> dict[str, Any]:
@@ -159,3 +159,25 @@ def test_service_status_is_empty(space: Space) -> None:
 
 def test_service_has_no_generation(space: Space) -> None:
     assert "generation" not in make(space)["metadata"]
+
+
+def test_the_server_itself_is_a_service(api: Api) -> None:
+    place = Space(api, "default")
+    service = place.read("services/kubernetes")
+    assert service["metadata"]["labels"] == {"component": "apiserver", "provider": "kubernetes"}
+    spec = service["spec"]
+    [port] = spec["ports"]
+    assert (port["name"], port["protocol"], spec["type"]) == ("https", "TCP", "ClusterIP")
+    [subset] = place.read("endpoints/kubernetes")["subsets"]
+    [piece] = place.read("endpointslices/kubernetes")["endpoints"]
+    assert piece["conditions"] == {"ready": True}
+    assert [each["ip"] for each in subset["addresses"]] == piece["addresses"]
+    assert [(each["name"], each["port"]) for each in subset["ports"]] == [
+        ("https", port["targetPort"])
+    ]
+
+
+def test_the_address_of_the_server_is_not_given_to_others(space: Space) -> None:
+    own = Space(space.api, "default").read("services/kubernetes")["spec"]["clusterIP"]
+    fields = refuse(space, ports=[{"port": 80}], clusterIP=own)
+    assert fields == {("spec.clusterIPs", "FieldValueInvalid")}

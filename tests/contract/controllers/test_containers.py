@@ -390,3 +390,16 @@ def test_logs_before_the_container_runs(world: World) -> None:
     reply = world.get("pods/p/log", accept="*/*")
     reply.refused(400, "BadRequest")
     assert reply.json["message"].startswith('container "main" in pod "p" is waiting to start: ')
+
+
+def test_the_api_is_reached_with_what_every_container_is_told(world: World) -> None:
+    script = (
+        "cd /var/run/secrets/kubernetes.io/serviceaccount && printf "
+        r"'GET /api HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n' "
+        '"$(cat token)" | timeout 20 openssl s_client -quiet -verify_quiet -verify_return_error '
+        '-CAfile ca.crt -verify_ip "$KUBERNETES_SERVICE_HOST" '
+        '-connect "$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT_HTTPS" 2>&1'
+    )
+    printed = once(world, script)
+    assert " 200 OK" in printed
+    assert "APIVersions" in printed

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .causes import Cause, invalid
 from .core import Core
 from .entries import Object, decode
+from .own_service import own_address
 from .resources import Resource
 from .status import StatusError, internal
 from .status import invalid as invalid_status
@@ -43,6 +44,7 @@ class Addresses:
     def __init__(self, core: Core, network: str) -> None:
         self._core = core
         self._network = ipaddress.IPv4Network(network)
+        self._own = own_address(network)
         self._taken: set[str] = set()
         self._ports: set[int] = set()
         self._next = 10
@@ -110,7 +112,7 @@ class Addresses:
                 f"failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid"
                 f" range. The range of valid IPs is {self._network}"
             )
-        if wanted in self._taken:
+        if wanted in self._taken or wanted == self._own:
             raise refuse(f"failed to allocate IP {wanted}: provided IP is already allocated")
         self._taken.add(wanted)
 
@@ -119,7 +121,7 @@ class Addresses:
         for _ in range(size):
             self._next = self._next % (size - 2) + 1
             candidate = str(self._network[self._next])
-            if candidate not in self._taken:
+            if candidate not in self._taken and candidate != self._own:
                 return candidate
         raise internal("failed to allocate a serviceIP: range is full")
 

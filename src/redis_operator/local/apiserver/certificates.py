@@ -18,6 +18,8 @@ from msgspec import Struct
 
 __all__ = ["Authority", "Pair", "kubeconfig", "server_context", "write_private"]
 
+_SERVER = "apiserver"  # not `server`: that one knew one address only
+
 
 class Pair(Struct, frozen=True):
     """A certificate and its key, in PEM."""
@@ -35,9 +37,9 @@ class Authority:
         self._pair = self._kept("ca", lambda: _issuing().make_authority())
         self.certificate = self._pair.certificate
 
-    def server(self, address: str) -> Pair:
-        """Return the certificate of the server at an address."""
-        return self._kept("server", lambda: _issuing().issue_server(self._pair, address))
+    def server(self, addresses: tuple[str, ...]) -> Pair:
+        """Return the certificate of the server at some addresses."""
+        return self._kept(_SERVER, lambda: _issuing().issue_server(self._pair, addresses))
 
     def client(self, user: str, groups: tuple[str, ...], *, file: str) -> Pair:
         """Return a client certificate that makes its holder the user, in the groups."""
@@ -80,11 +82,13 @@ def write_private(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-def server_context(authority: Authority, directory: Path, address: str) -> ssl.SSLContext:
+def server_context(
+    authority: Authority, directory: Path, addresses: tuple[str, ...]
+) -> ssl.SSLContext:
     """Return the TLS settings of the server: its certificate, and whose clients it trusts."""
-    authority.server(address)
+    authority.server(addresses)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "server.crt", directory / "server.key")
+    context.load_cert_chain(directory / f"{_SERVER}.crt", directory / f"{_SERVER}.key")
     context.load_verify_locations(cadata=authority.certificate.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
     context.num_tickets = 0  # no client of an API server resumes sessions

@@ -17,6 +17,7 @@ from .calls import CallWebhook, Outcome
 from .certificates import Authority, kubeconfig, server_context, write_private
 from .entries import FieldIndex
 from .http import HttpServer
+from .own_service import Place, offer, own_address
 from .server import ApiServer, Settings
 from .sqlite import SqliteJournal, open_store
 
@@ -84,8 +85,10 @@ class Daemon:
 
     async def start(self) -> str:
         """Serve; return the URL."""
-        context = server_context(self.authority, self._pki, self._host)
+        cluster_ip = own_address(self.server.settings.service_network)
+        context = server_context(self.authority, self._pki, (self._host, cluster_ip))
         port = await self.http.start(self._host, self._port, context)
+        offer(self.server.core, Place(self._host, port, cluster_ip))
         self.url = f"https://{self._host}:{port}"
         return self.url
 

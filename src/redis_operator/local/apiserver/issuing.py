@@ -53,10 +53,10 @@ def make_authority() -> Made:
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue_server(authority: Issuer, address: str) -> Made:
-    """Return a certificate for the server at an address."""
+def issue_server(authority: Issuer, given: tuple[str, ...]) -> Made:
+    """Return a certificate for the server at some addresses."""
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in _NAMES]
-    addresses = dict.fromkeys((address, "127.0.0.1"))
+    addresses = dict.fromkeys((*given, "127.0.0.1"))
     names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
     return _issue(authority, "kube-apiserver", (), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
