@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -156,12 +157,14 @@ def test_read_only_root_leaves_volumes_writable(place: Path) -> None:
     assert (place / "volume/new").read_text() == "kept"
 
 
-def tree_with(place: Path, *mounts: Mount, hidden: tuple[Path, ...] = ()) -> dict[str, Any]:
+def tree_with(
+    place: Path, *mounts: Mount, hidden: tuple[Path, ...] = (), working_dir: str = "/"
+) -> dict[str, Any]:
     return tree_of(
         mounts,
         stage=place / "stage",
         hostname="h",
-        working_dir="/",
+        working_dir=working_dir,
         read_only=False,
         hidden=hidden,
     )
@@ -225,6 +228,57 @@ def test_what_is_hidden_is_not_seen_but_what_is_mounted_there_is(
     skip_unless_allowed(text)
     assert text == "['pods'] here\n"
     assert names(machines_own) == ["kept", "stays"]
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_what_is_mounted_later_beside_something_does_not_undo_it(
+    place: Path, machines_own: Path, user: bool
+) -> None:
+    """A folder that takes no new names is built anew: with what was hidden and made in it."""
+    if os.geteuid() != 0 and not user:
+        pytest.skip("only root has mount namespaces of its own")
+    (machines_own / "secrets").mkdir()
+    (machines_own / "secrets/key").write_text("secret")
+    (machines_own / "work").mkdir()
+    mount = Mount(place / "volume", f"{machines_own}/beside")
+    tree = tree_with(
+        place,
+        mount,
+        hidden=(machines_own / "secrets",),
+        working_dir=f"{machines_own}/work/here",
+    )
+
+    def work() -> str:
+        namespaces.enter(tree, user=user)
+        seen = (machines_own / "beside/file").read_text()
+        return f"{names(machines_own / 'secrets')} {names(machines_own / 'work')} {seen}"
+
+    text = in_child(work)
+    skip_unless_allowed(text)
+    assert text == "[] ['here'] here\n"
+    assert names(machines_own) == ["kept", "secrets", "stays", "work"]
+    assert names(machines_own / "work") == []
+
+
+def test_what_an_ordinary_container_writes_does_not_reach_the_machine(
+    place: Path, machines_own: Path
+) -> None:
+    (machines_own / "folder").mkdir()
+    mount = Mount(place / "volume", f"{machines_own}/beside")
+
+    def work() -> str:
+        namespaces.enter(tree_with(place, mount), user=True)
+        for path in ("kept", "new", "folder/new"):
+            with contextlib.suppress(OSError):
+                (machines_own / path).write_text("overwritten")
+        return "done"
+
+    text = in_child(work)
+    skip_unless_allowed(text)
+    assert text == "done"
+    assert names(machines_own) == ["folder", "kept", "stays"]
+    assert names(machines_own / "folder") == []
+    assert (machines_own / "kept").read_text() == "the machine's\n"
 
 
 @pytest.mark.parametrize(

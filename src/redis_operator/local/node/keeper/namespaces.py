@@ -9,7 +9,7 @@ pods out of each other's way and out of what is hidden from them; it is not a se
 """
 
 # The keeper is started by the hundred milliseconds that a pod may take: no pathlib in here.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH112, PTH114, PTH115
+# ruff: noqa: PTH101, PTH102, PTH103, PTH106, PTH108, PTH112, PTH114, PTH115
 # ruff: noqa: PTH120, PTH123, PTH211
 
 from __future__ import annotations
@@ -112,6 +112,17 @@ def _map_identity(uid: int, gid: int) -> None:
             handle.write(text)
 
 
+def _takes_names(folder: str) -> bool:
+    """Tell by trying whether a layer takes new names: permissions alone do not say."""
+    trial = f"{folder}/.redis-operator-trial"
+    try:
+        os.mkdir(trial)
+        os.rmdir(trial)
+    except OSError:
+        return False
+    return True
+
+
 def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
@@ -166,9 +177,11 @@ class _Ground:
     def _may_create_in(self, folder: str) -> bool:
         if folder in self.rebuilt or any(_is_within(folder, path) for path in self.hidden):
             return True
+        if any(_is_within(folder, path) for path in self.rebuilt):
+            return False  # it is the machine's own, bound there
         # In a user namespace the layer of a folder that root owns cannot be written to.
         top = folder.split("/")[1] if folder else ""
-        return top not in self.as_is and os.access(self.stage + folder, os.W_OK)
+        return top not in self.as_is and _takes_names(self.stage + folder)
 
     def make_reachable(self, target: str) -> None:
         """Rebuild folders on the way to a mount point in which the next step is missing."""
@@ -184,18 +197,37 @@ class _Ground:
             here = following
 
     def _rebuild(self, here: str) -> None:
-        """Lay a fresh folder over one of the machine's, with what that held bound into it."""
+        """Lay a fresh folder over one of the machine's, with what that held bound into it.
+
+        What was done before to any of that stays: what is hidden, mounted or rebuilt within comes
+        from the tree as it is, and all else from the machine, where it is not to be written to.
+        """
         there = self.stage + here
-        entries = [(entry.name, entry.is_symlink(), entry.is_dir()) for entry in os.scandir(here)]
+        entries = [(entry.name, entry.is_symlink(), entry.is_dir()) for entry in os.scandir(there)]
+        links = {name: os.readlink(f"{there}/{name}") for name, is_link, _ in entries if is_link}
+        before = os.open(there, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         flags = _MS_NOSUID | _MS_NODEV
         _mount("tmpfs", there, kind="tmpfs", flags=flags, options="mode=755,size=16m")
         for name, is_link, is_folder in entries:
             if is_link:
-                os.symlink(os.readlink(f"{here}/{name}"), f"{there}/{name}")
+                os.symlink(links[name], f"{there}/{name}")
                 continue
             _create_point(f"{there}/{name}", folder=is_folder)
+            if self._is_changed(f"{here}/{name}"):
+                _mount(
+                    f"/proc/self/fd/{before}/{name}", f"{there}/{name}", flags=_MS_BIND | _MS_REC
+                )
+                continue
             _mount(f"{here}/{name}", f"{there}/{name}", flags=_MS_BIND | _MS_REC)
+            if here.split("/")[1] not in self.as_is:
+                _protect(f"{there}/{name}")
+        os.close(before)
         self.rebuilt.add(here)
+
+    def _is_changed(self, path: str) -> bool:
+        """Tell whether anything at or below a path is not as on the machine."""
+        ours = (*self.hidden, *self.bound, *self.rebuilt)
+        return any(_is_within(one, path) for one in ours) or not os.path.lexists(path)
 
 
 def _show_machine(ground: _Ground, *, fresh: set[str], user: bool) -> list[str]:
