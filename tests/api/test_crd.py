@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from redis_operator.api import metadata, redis, version
+from redis_operator.api import metadata, redis, status, version
 from redis_operator.api.crd import crds, redis_crd
 from redis_operator.api.describe import FIELDS, PLAIN_TEXT
 from redis_operator.local.apiserver.rules import compile_rules, evaluate
@@ -20,7 +20,7 @@ FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def structs() -> Iterator[type[msgspec.Struct]]:
-    for module in (redis, version, metadata):
+    for module in (redis, status, version, metadata):
         for name in module.__all__:
             member = getattr(module, name)
             if isinstance(member, type) and issubclass(member, msgspec.Struct):

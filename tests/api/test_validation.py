@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redis_operator.api.redis import Mode, Persistence, Redis, RedisStatus
+from redis_operator.api.redis import Mode, Persistence, Redis
 from redis_operator.api.rules import RULES
+from redis_operator.api.status import RedisStatus
 from redis_operator.api.unbuilt import UNBUILT
 from redis_operator.api.validation import change_problems, load, load_status
 from redis_operator.api.version import CATALOG, RedisVersionSpec, find_version

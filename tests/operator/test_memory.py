@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.api.redis import RedisStatus, ShardStatus
+from redis_operator.api.status import RedisStatus, ShardStatus
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import elections

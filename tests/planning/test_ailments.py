@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
 from planning.trials import drawn, with_broken_files
-from redis_operator.api.redis import RedisStatus
+from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import OOM_SECONDS

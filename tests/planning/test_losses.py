@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, whole_database
-from redis_operator.api.redis import Phase, RedisStatus
+from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.actions import Failover, FailoverMode
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.plan import plan

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, whole_database
-from redis_operator.api.redis import RedisStatus
+from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, Failover, LabelRole, ResetEmptyNode, at
 from redis_operator.planning.advice import Phase, Plan
 from redis_operator.planning.observed import Observed, PodPhase

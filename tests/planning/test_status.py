@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, new_database, whole_database
 from planning.test_rules_slots import told_everybody_but_its_replica
-from redis_operator.api.redis import Phase, RedisStatus
+from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning import advice
 from redis_operator.planning.actions import InheritSlots
 from redis_operator.planning.advice import Plan

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from redis_operator.api.redis import RedisStatus
+from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.observed import NodeId, Observed, Pod, Replication, Role, Seen
 from redis_operator.planning.status import Context, status

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, whole_database
-from redis_operator.api.redis import RedisStatus
+from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import Failover
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.election import limitation

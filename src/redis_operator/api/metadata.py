@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-__all__ = ["Condition", "Metadata"]
+__all__ = ["Condition", "Metadata", "Part"]
+
+
+class Part(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=False):
+    """What all parts of the kind have in common: immutable, camelCase outside, defaults unsaid."""
 
 
 class Metadata(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -1,4 +1,4 @@
-"""`Redis`, one database: its spec and status as values.
+"""`Redis`, one database: its spec as a value. Its status is in `status`.
 
 Every field of the kind is here, with its default. What the fields mean is told in `describe`, what
 is refused in `validation`; the CRD is generated from these types, so they are the only source.
@@ -9,18 +9,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 
-from .metadata import Condition, Metadata
+from .metadata import Metadata, Part
+from .status import RedisStatus
 
 __all__ = [
     "Auth",
-    "Binding",
     "Bootstrap",
     "BootstrapFromBackup",
     "BootstrapFromRedis",
     "ConfigValue",
-    "DataLoss",
     "Deletion",
     "DeletionPolicy",
     "DisruptionBudget",
@@ -33,20 +32,15 @@ __all__ = [
     "NetworkPolicy",
     "OnDataLoss",
     "Persistence",
-    "Phase",
     "PodOptions",
-    "Progress",
     "Quantity",
     "Redis",
     "RedisSpec",
-    "RedisStatus",
-    "ReplicaStatus",
     "Resources",
     "SecretKey",
     "Sentinel",
     "ServiceOptions",
     "ServiceType",
-    "ShardStatus",
     "Storage",
     "Tls",
     "Update",
@@ -112,39 +106,21 @@ class OnDataLoss(Enum):
     HOLD = "Hold"
 
 
-class Phase(Enum):
-    """The state of a database in one word."""
-
-    PENDING = "Pending"
-    CREATING = "Creating"
-    READY = "Ready"
-    UPDATING = "Updating"
-    SCALING = "Scaling"
-    DEGRADED = "Degraded"
-    FAILED = "Failed"
-    HIBERNATED = "Hibernated"
-    DELETING = "Deleting"
-
-
-class _Part(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=False):
-    """What all parts of the kind have in common: immutable, camelCase outside, defaults unsaid."""
-
-
-class SecretKey(_Part, frozen=True):
+class SecretKey(Part, frozen=True):
     """One key of a Secret in the same namespace."""
 
     name: str
     key: str = "password"
 
 
-class Resources(_Part, frozen=True):
+class Resources(Part, frozen=True):
     """Requests and limits of the server's container."""
 
     requests: dict[str, Quantity] = field(default_factory=dict)
     limits: dict[str, Quantity] = field(default_factory=dict)
 
 
-class Sentinel(_Part, frozen=True):
+class Sentinel(Part, frozen=True):
     """The watchers of a database in mode Failover."""
 
     replicas: int = 3
@@ -152,7 +128,7 @@ class Sentinel(_Part, frozen=True):
     resources: Resources = field(default_factory=Resources)
 
 
-class Storage(_Part, frozen=True):
+class Storage(Part, frozen=True):
     """A volume for each pod. Without it, data live in memory only."""
 
     size: str
@@ -160,7 +136,7 @@ class Storage(_Part, frozen=True):
     retain: bool = False
 
 
-class Durability(_Part, frozen=True):
+class Durability(Part, frozen=True):
     """How much a write must survive."""
 
     persistence: Persistence | None = None
@@ -169,7 +145,7 @@ class Durability(_Part, frozen=True):
     on_data_loss: OnDataLoss | None = None
 
 
-class User(_Part, frozen=True):
+class User(Part, frozen=True):
     """One ACL user for applications."""
 
     name: str
@@ -177,14 +153,14 @@ class User(_Part, frozen=True):
     password_secret: SecretKey
 
 
-class Auth(_Part, frozen=True):
+class Auth(Part, frozen=True):
     """Who may connect. Without a Secret name, a password is generated."""
 
     secret_name: str = ""
     users: tuple[User, ...] = ()
 
 
-class IssuerReference(_Part, frozen=True):
+class IssuerReference(Part, frozen=True):
     """The cert-manager issuer that signs the certificate."""
 
     name: str
@@ -192,7 +168,7 @@ class IssuerReference(_Part, frozen=True):
     group: str = "cert-manager.io"
 
 
-class Tls(_Part, frozen=True):
+class Tls(Part, frozen=True):
     """Encryption between clients and servers and among servers."""
 
     secret_name: str = ""
@@ -200,7 +176,7 @@ class Tls(_Part, frozen=True):
     self_signed: bool = False
 
 
-class PodOptions(_Part, frozen=True):
+class PodOptions(Part, frozen=True):
     """What a person may add to the pods that run the servers."""
 
     affinity: Json = field(default_factory=dict)
@@ -218,14 +194,14 @@ class PodOptions(_Part, frozen=True):
     env: tuple[Json, ...] = ()
 
 
-class ServiceOptions(_Part, frozen=True):
+class ServiceOptions(Part, frozen=True):
     """How the client Service looks."""
 
     type: ServiceType = ServiceType.CLUSTER_IP
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-class Monitoring(_Part, frozen=True):
+class Monitoring(Part, frozen=True):
     """What is made for Prometheus and Grafana."""
 
     exporter: bool = False
@@ -234,20 +210,20 @@ class Monitoring(_Part, frozen=True):
     dashboard: bool = False
 
 
-class DisruptionBudget(_Part, frozen=True):
+class DisruptionBudget(Part, frozen=True):
     """Whether a drain may take one pod of a shard at a time and no more."""
 
     enabled: bool = True
 
 
-class NetworkPolicy(_Part, frozen=True):
+class NetworkPolicy(Part, frozen=True):
     """Who may reach the servers. No clients listed: every pod of the namespace."""
 
     enabled: bool = True
     clients: tuple[Json, ...] = ()
 
 
-class Update(_Part, frozen=True):
+class Update(Part, frozen=True):
     """How changes reach running pods."""
 
     strategy: UpdateStrategy = UpdateStrategy.ROLLING
@@ -255,19 +231,19 @@ class Update(_Part, frozen=True):
     balance_primaries: bool = True
 
 
-class Deletion(_Part, frozen=True):
+class Deletion(Part, frozen=True):
     """What happens to the data after `kubectl delete`."""
 
     policy: DeletionPolicy = DeletionPolicy.DELETE
 
 
-class BootstrapFromBackup(_Part, frozen=True):
+class BootstrapFromBackup(Part, frozen=True):
     """Start with the content of a RedisBackup."""
 
     name: str
 
 
-class BootstrapFromRedis(_Part, frozen=True):
+class BootstrapFromRedis(Part, frozen=True):
     """Start as a copy of a running server."""
 
     host: str
@@ -275,14 +251,14 @@ class BootstrapFromRedis(_Part, frozen=True):
     password_secret: SecretKey | None = None
 
 
-class Bootstrap(_Part, frozen=True):
+class Bootstrap(Part, frozen=True):
     """Where the first data come from."""
 
     from_backup: BootstrapFromBackup | None = None
     from_redis: BootstrapFromRedis | None = None
 
 
-class RedisSpec(_Part, frozen=True):
+class RedisSpec(Part, frozen=True):
     """What a person asks for."""
 
     mode: Mode
@@ -324,79 +300,7 @@ class RedisSpec(_Part, frozen=True):
         return OnDataLoss.START_EMPTY if self.storage is None else OnDataLoss.HOLD
 
 
-class DataLoss(_Part, frozen=True):
-    """Slots that lost every copy of their data, and what was done about it."""
-
-    time: str
-    slots: str
-    reason: str
-    action: str
-
-
-class ReplicaStatus(_Part, frozen=True, omit_defaults=False):
-    """One replica as last seen."""
-
-    pod: str
-    lag_bytes: int = 0
-    link: str = ""
-
-
-class ShardStatus(_Part, frozen=True):
-    """One shard as last seen.
-
-    `node_id` and `replication_id` are the primary's; a dead one's as long as slots are its, so that
-    it is known who was promoted over it.
-    """
-
-    name: str
-    slots: str = ""
-    primary: str = ""
-    node_id: str = ""
-    replication_id: str = ""
-    replicas: tuple[ReplicaStatus, ...] = ()
-    last_failover_time: str = ""
-
-
-class Binding(_Part, frozen=True):
-    """The Secret that tells applications how to connect, in the Service Binding layout."""
-
-    name: str = ""
-
-
-class Progress(_Part, frozen=True):
-    """How far a slot move has come."""
-
-    slots_moved: int = 0
-    slots_total: int = 0
-    keys_moved: int = 0
-    bytes_moved: int = 0
-    seconds_left: int = 0
-
-
-class RedisStatus(_Part, frozen=True):
-    """What the operator last saw and decided."""
-
-    observed_generation: int = 0
-    phase: Phase | None = None
-    message: str = ""
-    conditions: tuple[Condition, ...] = ()
-    plan: tuple[str, ...] = ()
-    progress: Progress | None = None
-    shards: tuple[ShardStatus, ...] = ()
-    shard_count: int = 0
-    replicas: int | None = None
-    selector: str = ""
-    ready: str = ""
-    primary: str = ""
-    slots: str = ""
-    memory: str = ""
-    version: str = ""
-    image: str = ""
-    binding: Binding | None = None
-    last_data_loss: DataLoss | None = None
-
-
-class Redis(_Part, frozen=True, omit_defaults=False):
+class Redis(Part, frozen=True, omit_defaults=False):
     """One database."""
 
     spec: RedisSpec

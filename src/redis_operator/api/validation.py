@@ -21,10 +21,11 @@ from redis_operator.redis.versions import Version, parse_version, support_limita
 from .describe import RESERVED_ENDING
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
-from .redis import Mode, Persistence, Redis, RedisSpec, RedisStatus
+from .redis import Mode, Persistence, Redis, RedisSpec
 from .rules import SAVE_POINTS
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
+from .status import RedisStatus
 from .unbuilt import unbuilt_in
 
 __all__ = [

@@ -13,7 +13,8 @@ from datetime import datetime
 
 import msgspec
 
-from redis_operator.api.redis import Redis, RedisStatus
+from redis_operator.api.redis import Redis
+from redis_operator.api.status import RedisStatus
 from redis_operator.api.version import RedisVersion, RedisVersionSpec
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests.facts import Facts

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from redis_operator.api.redis import Progress as ToldProgress
+from redis_operator.api.status import Progress as ToldProgress
 from redis_operator.kube.meta import Key
 from redis_operator.operator.effects import Effect, Effects
 from redis_operator.operator.errors import ActionError, Refused

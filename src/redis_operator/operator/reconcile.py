@@ -16,7 +16,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from redis_operator.api.redis import Phase, Redis, RedisStatus
+from redis_operator.api.redis import Redis
+from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import config_problems, load, load_status
 from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.kube.errors import Forbidden, KubeError

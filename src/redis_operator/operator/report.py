@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from prometheus_client import Counter
 
-from redis_operator.api.redis import RedisStatus
+from redis_operator.api.status import RedisStatus
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import Forbidden, NotFound
 from redis_operator.kube.meta import Manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..api.redis import DataLoss, RedisStatus
+from ..api.status import DataLoss, RedisStatus
 from ..redis.slots import NO_SLOTS, SlotSet
 from .advice import ACCEPT_LOSS, Loss, Plan, Wanted
 

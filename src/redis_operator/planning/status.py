@@ -16,14 +16,7 @@ from msgspec.structs import replace
 
 from ..api.metadata import Condition
 from ..api.quantity import format_bytes, parse_quantity
-from ..api.redis import (
-    Binding,
-    Phase,
-    Progress,
-    RedisStatus,
-    ReplicaStatus,
-    ShardStatus,
-)
+from ..api.status import Binding, Phase, Progress, RedisStatus, ReplicaStatus, ShardStatus
 from ..redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from . import advice
 from .actions import ConfigSet

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from redis_operator.api.redis import Binding, RedisStatus
+from redis_operator.api.status import Binding, RedisStatus
 from redis_operator.kube.client import Client
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target

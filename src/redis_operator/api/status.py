@@ -1,0 +1,103 @@
+"""The status of a `Redis`: what the operator last saw and decided, as values."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from .metadata import Condition, Part
+
+__all__ = [
+    "Binding",
+    "DataLoss",
+    "Phase",
+    "Progress",
+    "RedisStatus",
+    "ReplicaStatus",
+    "ShardStatus",
+]
+
+
+class Phase(Enum):
+    """The state of a database in one word."""
+
+    PENDING = "Pending"
+    CREATING = "Creating"
+    READY = "Ready"
+    UPDATING = "Updating"
+    SCALING = "Scaling"
+    DEGRADED = "Degraded"
+    FAILED = "Failed"
+    HIBERNATED = "Hibernated"
+    DELETING = "Deleting"
+
+
+class DataLoss(Part, frozen=True):
+    """Slots that lost every copy of their data, and what was done about it."""
+
+    time: str
+    slots: str
+    reason: str
+    action: str
+
+
+class ReplicaStatus(Part, frozen=True, omit_defaults=False):
+    """One replica as last seen."""
+
+    pod: str
+    lag_bytes: int = 0
+    link: str = ""
+
+
+class ShardStatus(Part, frozen=True):
+    """One shard as last seen.
+
+    `node_id` and `replication_id` are the primary's; a dead one's as long as slots are its, so that
+    it is known who was promoted over it.
+    """
+
+    name: str
+    slots: str = ""
+    primary: str = ""
+    node_id: str = ""
+    replication_id: str = ""
+    replicas: tuple[ReplicaStatus, ...] = ()
+    last_failover_time: str = ""
+
+
+class Binding(Part, frozen=True):
+    """The Secret that tells applications how to connect, in the Service Binding layout."""
+
+    name: str = ""
+
+
+class Progress(Part, frozen=True):
+    """How far a slot move has come."""
+
+    slots_moved: int = 0
+    slots_total: int = 0
+    keys_moved: int = 0
+    bytes_moved: int = 0
+    seconds_left: int = 0
+
+
+class RedisStatus(Part, frozen=True):
+    """What the operator last saw and decided."""
+
+    observed_generation: int = 0
+    phase: Phase | None = None
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    plan: tuple[str, ...] = ()
+    progress: Progress | None = None
+    shards: tuple[ShardStatus, ...] = ()
+    shard_count: int = 0
+    replicas: int | None = None
+    selector: str = ""
+    ready: str = ""
+    primary: str = ""
+    slots: str = ""
+    memory: str = ""
+    version: str = ""
+    image: str = ""
+    binding: Binding | None = None
+    last_data_loss: DataLoss | None = None
