@@ -51,6 +51,8 @@ def test_storage_means_that_data_are_written_to_it() -> None:
 
 STORED: dict[str, Any] = {"storage": {"size": "1Gi"}}
 TWO_NAMES = {"replica-priority": 1, "slave-priority": 2}
+MOUNTED: dict[str, Any] = {"volumes": [{"name": "x", "emptyDir": {}}]}
+LIMITED: dict[str, Any] = {"resources": {"limits": {"memory": "1Gi"}}}
 PERSISTENT = STORED | {"durability": {"persistence": "rdb"}}
 BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("IN-14 no shards", raw(shards=0), ["spec.shards"]),
@@ -145,6 +147,74 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["spec.pod.labels.redisoperator.dev/role"],
     ),
     ("no such mode", raw(mode="Sharded"), ["spec.mode"]),
+    ("pull policy", raw(pod={"imagePullPolicy": "Sometimes"}), ["spec.pod.imagePullPolicy"]),
+    (
+        "pull secret of another namespace",
+        raw(pod={"imagePullSecrets": [{"name": "a/b"}]}),
+        ["spec.pod.imagePullSecrets[0].name"],
+    ),
+    *(
+        (f"mount at {target}", raw(pod=MOUNTED | {"volumeMounts": [mount]}), [path])
+        for target in ("/data", "/data/sub", "/redis/config", "/x/../redis", "/", "rel", "/a:b")
+        for mount in ({"name": "x", "mountPath": target},)
+        for path in ("spec.pod.volumeMounts[0].mountPath",)
+    ),
+    (
+        "mount of nothing",
+        raw(pod={"volumeMounts": [{"name": "x", "mountPath": "/x"}]}),
+        ["spec.pod.volumeMounts[0].name"],
+    ),
+    (
+        "no time to end",
+        raw(pod={"terminationGracePeriodSeconds": 5}),
+        ["spec.pod.terminationGracePeriodSeconds"],
+    ),
+    (
+        "a probe that kills at once",
+        raw(pod={"probes": {"liveness": {"periodSeconds": 1}}}),
+        ["spec.pod.probes.liveness"],
+    ),
+    (
+        "a probe without time",
+        raw(pod={"probes": {"readiness": {"timeoutSeconds": 0}}}),
+        ["spec.pod.probes.readiness.timeoutSeconds"],
+    ),
+    (
+        "two kinds of affinity",
+        raw(pod={"antiAffinity": "Required", "affinity": {"nodeAffinity": {}}}),
+        ["spec.pod.antiAffinity"],
+    ),
+    ("runtime class", raw(pod={"runtimeClassName": "A B"}), ["spec.pod.runtimeClassName"]),
+    (
+        "access mode",
+        raw(storage={"size": "1Gi", "accessModes": ["ReadOnlyMany"]}),
+        ["spec.storage.accessModes[0]"],
+    ),
+    (
+        "our label on a claim",
+        raw(storage={"size": "1Gi", "labels": {"redisoperator.dev/shard": "1"}}),
+        ["spec.storage.labels.redisoperator.dev/shard"],
+    ),
+    ("share of nothing", raw(maxmemoryPercent=50), ["spec.maxmemoryPercent"]),
+    (
+        "share and size",
+        raw(**LIMITED, maxmemoryPercent=50, config={"maxmemory": "100mb"}),
+        ["spec.maxmemoryPercent"],
+    ),
+    ("all of it", raw(**LIMITED, maxmemoryPercent=100), ["spec.maxmemoryPercent"]),
+    ("no shard at a time", raw(update={"parallelShards": 0}), ["spec.update.parallelShards"]),
+    (
+        "two budgets",
+        raw(disruptionBudget={"maxUnavailable": 1, "minAvailable": 1}),
+        ["spec.disruptionBudget.minAvailable"],
+    ),
+    (
+        "exporter asks for more than it may have",
+        raw(
+            monitoring={"exporterResources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}},
+        ),
+        ["spec.monitoring.exporterResources.requests.cpu"],
+    ),
     (
         "persistence without disk",
         raw(durability={"persistence": "aof"}),
@@ -281,6 +351,8 @@ def test_what_cannot_change_is_told() -> None:
     ]
     changed = change_problems(spec(size="2Gi", className="a"), spec(size="2Gi", className="b"))
     assert [p.path for p in changed] == ["spec.storage.className"]
+    changed = change_problems(spec(size="2Gi"), spec(size="2Gi", accessModes=["ReadWriteMany"]))
+    assert [p.path for p in changed] == ["spec.storage.accessModes"]
     assert [p.path for p in change_problems(spec(), spec(size="1Gi"))] == ["spec.storage"]
 
 

@@ -75,6 +75,12 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisSpec.storage": _f("A volume for each server. Absent: data live in memory only."),
     "RedisSpec.durability": _f("How much a write must survive."),
     "RedisSpec.resources": _f("Resources of each server. The memory limit decides maxmemory."),
+    "RedisSpec.maxmemory_percent": _f(
+        "Share of the memory limit that data may use: maxmemory. Absent: what is left when the "
+        "server also saves and syncs.",
+        minimum=10,
+        maximum=95,
+    ),
     "RedisSpec.config": _f(
         "Directives of redis.conf or valkey.conf. Applied live where the engine allows it, by a "
         "rolling restart where it does not. Those that the operator sets itself are refused.",
@@ -110,6 +116,10 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         pattern=LOCAL_NAME,
         maxLength=253,
     ),
+    "Storage.access_modes": _f(
+        "Access modes of the volumes. They cannot be changed.", minItems=1, maxItems=3
+    ),
+    "Storage.labels": _f("Labels of the claims that are made from now on, besides ours.", **_TEXTS),
     "Storage.retain": _f("Keep volumes when their shard or replica is removed."),
     "Durability.persistence": _f(
         "What servers write to disk: aof, rdb, both or none. Absent: aof with storage, else none."
@@ -144,7 +154,23 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "IssuerReference.name": _secret("Name of the issuer."),
     "IssuerReference.kind": _f("Issuer or ClusterIssuer.", pattern=_WORD, maxLength=63),
     "IssuerReference.group": _f("API group of the issuer.", pattern=LOCAL_NAME, maxLength=253),
+    "LocalName.name": _secret("Name of an object in the same namespace."),
+    "ProbeTimes.initial_delay_seconds": _f("Wait before the first.", minimum=0, maximum=3600),
+    "ProbeTimes.period_seconds": _f("Time from one to the next.", minimum=1, maximum=3600),
+    "ProbeTimes.timeout_seconds": _f("Time for an answer.", minimum=1, maximum=3600),
+    "ProbeTimes.failure_threshold": _f("Failures in a row that count.", minimum=1, maximum=100_000),
+    "Probes.startup": _f("Whether the server listens for the first time."),
+    "Probes.liveness": _f("Whether the server still listens; one that does not is restarted."),
+    "Probes.readiness": _f("Whether clients are sent to the server."),
+    "PodOptions.image_pull_policy": _f("When a node fetches the images of servers and exporter."),
+    "PodOptions.image_pull_secrets": _f(
+        "Secrets with the credentials of image registries.", maxItems=16, listKey="name"
+    ),
     "PodOptions.affinity": _f("Affinity, instead of the default that spreads each shard."),
+    "PodOptions.anti_affinity": _f(
+        "Required: two servers of one shard never share a node; one without a node of its own "
+        "waits. Preferred: they share one when there is no other way."
+    ),
     "PodOptions.tolerations": _f("Tolerations.", maxItems=64),
     "PodOptions.node_selector": _f("Labels that a node must have.", **_TEXTS),
     "PodOptions.topology_spread_constraints": _f(
@@ -153,6 +179,13 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "PodOptions.annotations": _f("Annotations of the pods.", **_TEXTS),
     "PodOptions.labels": _f("Labels of the pods, besides ours.", **_TEXTS),
     "PodOptions.priority_class_name": _f("Priority class.", pattern=LOCAL_NAME, maxLength=253),
+    "PodOptions.runtime_class_name": _f("Runtime class.", pattern=LOCAL_NAME, maxLength=253),
+    "PodOptions.termination_grace_period_seconds": _f(
+        "Time a server has to hand over, save and end before it is killed.",
+        minimum=30,
+        maximum=86_400,
+    ),
+    "PodOptions.probes": _f("Timings of the probes of the server."),
     "PodOptions.service_account_name": _f(
         "Service account to use instead of one without permissions.",
         pattern=LOCAL_NAME,
@@ -161,15 +194,35 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "PodOptions.security_context": _f("Security context of the pods, laid over the default."),
     "PodOptions.sidecars": _f("Containers that run beside the server.", maxItems=16),
     "PodOptions.init_containers": _f("Containers that run before the server.", maxItems=16),
-    "PodOptions.volumes": _f("Volumes for sidecars and init containers.", maxItems=32),
+    "PodOptions.volumes": _f(
+        "Volumes for sidecars, init containers and volumeMounts.", maxItems=32
+    ),
+    "PodOptions.volume_mounts": _f(
+        "Mounts of these volumes into the server's container.", maxItems=32
+    ),
     "PodOptions.env": _f("Environment of the server's container.", maxItems=64),
     "ServiceOptions.type": _f("Type of the Service."),
     "ServiceOptions.annotations": _f("Annotations of the Service.", **_TEXTS),
     "Monitoring.exporter": _f("Run an exporter beside each server, and make a Service for it."),
+    "Monitoring.exporter_image": _f(
+        "Image of the exporter instead of the version's own.", pattern=_IMAGE, maxLength=500
+    ),
+    "Monitoring.exporter_resources": _f("Resources of the exporter, instead of the default."),
     "Monitoring.service_monitor": _f("Make a ServiceMonitor."),
     "Monitoring.prometheus_rule": _f("Make alerting rules."),
     "Monitoring.dashboard": _f("Make a Grafana dashboard."),
     "DisruptionBudget.enabled": _f("Let a drain take only one server of a shard at a time."),
+    "DisruptionBudget.max_unavailable": _f(
+        "Servers of a shard that may be down at a time for a drain. Absent: 1, or as "
+        "minAvailable says.",
+        minimum=0,
+        maximum=10,
+    ),
+    "DisruptionBudget.min_available": _f(
+        "Servers of a shard that a drain must leave, instead of maxUnavailable.",
+        minimum=0,
+        maximum=11,
+    ),
     "NetworkPolicy.enabled": _f("Make a NetworkPolicy."),
     "NetworkPolicy.clients": _f(
         "Peers that may connect, as in a NetworkPolicy. None: every pod of the namespace.",
@@ -177,8 +230,14 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "Update.strategy": _f("Rolling: replicas first, then a planned switchover, the primary last."),
     "Update.paused": _f("Do not replace running pods for now."),
+    "Update.parallel_shards": _f(
+        "Shards that may have a pod replaced at the same time.", minimum=1, maximum=1000
+    ),
     "Update.balance_primaries": _f("Move primaries apart over zones when all is calm."),
     "Deletion.policy": _f("Delete removes volumes, Retain keeps them, Backup saves them first."),
+    "Deletion.protected": _f(
+        "While true, a deletion is not carried out: the database goes on as if nobody had asked."
+    ),
     "Bootstrap.from_backup": _f("Start with the content of a RedisBackup."),
     "Bootstrap.from_redis": _f("Start as a copy of a running server."),
     "BootstrapFromBackup.name": _secret("Name of a RedisBackup in the same namespace."),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 from typing import Any, Final
 
-from .redis import RedisSpec
+from .redis import AntiAffinity, PodOptions, RedisSpec
 from .shape import Problem
 
 __all__ = ["OUR_CONTAINERS", "OUR_ENVIRONMENT", "OUR_LABELS", "pod_problems"]
@@ -31,6 +32,9 @@ OUR_ENVIRONMENT: Final = frozenset(
 )
 OUR_LABELS: Final = ("app.kubernetes.io/", "redisoperator.dev/")
 _OUR_VOLUMES: Final = ("data", "config", "users")
+_OUR_FOLDERS: Final = ("/data", "/redis")
+_SHORTEST_LIFE: Final = 10
+"""Seconds without an answer after which a busy server may be killed at the earliest."""
 _VOLUMES: Final = frozenset(
     {"configMap", "secret", "emptyDir", "projected", "downwardAPI", "persistentVolumeClaim", "csi"}
     | {"ephemeral"}
@@ -39,15 +43,22 @@ _LABEL: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?\Z"
 
 
 def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
-    """Every problem of `spec.pod` and of `spec.networkPolicy`."""
+    """Every problem of `spec.pod`, of `spec.networkPolicy` and of labels of claims."""
     pod = spec.pod
+    yield from _place_in_cluster(pod)
+    yield from _probes(pod)
     yield from _context(pod.security_context, "spec.pod.securityContext")
     for place, containers in (("sidecars", pod.sidecars), ("initContainers", pod.init_containers)):
         for index, container in enumerate(containers):
             yield from _container(container, f"spec.pod.{place}[{index}]")
     for index, volume in enumerate(pod.volumes):
         yield from _volume(volume, f"spec.pod.volumes[{index}]")
-    yield from _labels(pod.labels)
+    named = {volume.get("name") for volume in pod.volumes}
+    for index, mount in enumerate(pod.volume_mounts):
+        yield from _mount(mount, named, f"spec.pod.volumeMounts[{index}]")
+    yield from _labels(pod.labels, "spec.pod.labels")
+    if spec.storage is not None:
+        yield from _labels(spec.storage.labels, "spec.storage.labels")
     for index, variable in enumerate(pod.env):
         name = variable.get("name")
         if not isinstance(name, str) or not name:
@@ -55,6 +66,36 @@ def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
         elif name in OUR_ENVIRONMENT:
             yield Problem(f"spec.pod.env[{index}].name", f"{name} is set by the operator")
     yield from _clients(spec)
+
+
+def _place_in_cluster(pod: PodOptions) -> Iterator[Problem]:
+    if pod.anti_affinity is AntiAffinity.REQUIRED and pod.affinity:
+        yield Problem("spec.pod.antiAffinity", "spec.pod.affinity takes its place; use one of them")
+
+
+def _probes(pod: PodOptions) -> Iterator[Problem]:
+    """Refuse a liveness probe that would end a server for one slow command."""
+    times = pod.probes.liveness
+    period = times.period_seconds if times.period_seconds is not None else 10
+    failures = times.failure_threshold if times.failure_threshold is not None else 6
+    if period * failures < _SHORTEST_LIFE:
+        yield Problem(
+            "spec.pod.probes.liveness",
+            f"periodSeconds times failureThreshold must be at least {_SHORTEST_LIFE}: "
+            "a server that is busy for a moment would be killed",
+        )
+
+
+def _mount(mount: Mapping[str, Any], volumes: set[Any], path: str) -> Iterator[Problem]:
+    name, target = mount.get("name"), mount.get("mountPath")
+    if not isinstance(name, str) or name not in volumes:
+        yield Problem(f"{path}.name", "must be the name of one of spec.pod.volumes")
+    if not isinstance(target, str) or not target.startswith("/") or ":" in target:
+        yield Problem(f"{path}.mountPath", "must be a path that begins with / and has no colon")
+        return
+    clean = normpath(target)
+    if clean == "/" or any(clean == ours or clean.startswith(f"{ours}/") for ours in _OUR_FOLDERS):
+        yield Problem(f"{path}.mountPath", f"{clean} is the operator's own; choose another one")
 
 
 def _context(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -103,12 +144,12 @@ def _volume(volume: Mapping[str, Any], path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{source}", f"use one of {', '.join(sorted(_VOLUMES))}")
 
 
-def _labels(labels: Mapping[str, str]) -> Iterator[Problem]:
+def _labels(labels: Mapping[str, str], path: str) -> Iterator[Problem]:
     for name, value in labels.items():
         if name.startswith(OUR_LABELS):
-            yield Problem(f"spec.pod.labels.{name}", "is set by the operator")
+            yield Problem(f"{path}.{name}", "is set by the operator")
         elif not _LABEL.match(value):
-            yield Problem(f"spec.pod.labels.{name}", "must be a label value, like green-1")
+            yield Problem(f"{path}.{name}", "must be a label value, like green-1")
 
 
 def _clients(spec: RedisSpec) -> Iterator[Problem]:

@@ -15,6 +15,8 @@ from .metadata import Metadata, Part
 from .status import RedisStatus
 
 __all__ = [
+    "AccessMode",
+    "AntiAffinity",
     "Auth",
     "Bootstrap",
     "BootstrapFromBackup",
@@ -25,14 +27,18 @@ __all__ = [
     "DisruptionBudget",
     "Durability",
     "Engine",
+    "ImagePullPolicy",
     "IssuerReference",
     "Json",
+    "LocalName",
     "Mode",
     "Monitoring",
     "NetworkPolicy",
     "OnDataLoss",
     "Persistence",
     "PodOptions",
+    "ProbeTimes",
+    "Probes",
     "Quantity",
     "Redis",
     "RedisSpec",
@@ -106,6 +112,29 @@ class OnDataLoss(Enum):
     HOLD = "Hold"
 
 
+class ImagePullPolicy(Enum):
+    """When a node fetches an image."""
+
+    IF_NOT_PRESENT = "IfNotPresent"
+    ALWAYS = "Always"
+    NEVER = "Never"
+
+
+class AntiAffinity(Enum):
+    """Whether two servers of one shard may ever share a node."""
+
+    PREFERRED = "Preferred"
+    REQUIRED = "Required"
+
+
+class AccessMode(Enum):
+    """How a volume may be mounted. A server shares its volume with nobody."""
+
+    READ_WRITE_ONCE = "ReadWriteOnce"
+    READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+    READ_WRITE_MANY = "ReadWriteMany"
+
+
 class SecretKey(Part, frozen=True):
     """One key of a Secret in the same namespace."""
 
@@ -133,6 +162,8 @@ class Storage(Part, frozen=True):
 
     size: str
     class_name: str | None = None
+    access_modes: tuple[AccessMode, ...] = (AccessMode.READ_WRITE_ONCE,)
+    labels: dict[str, str] = field(default_factory=dict)
     retain: bool = False
 
 
@@ -176,21 +207,51 @@ class Tls(Part, frozen=True):
     self_signed: bool = False
 
 
+class LocalName(Part, frozen=True):
+    """An object of the same namespace, by its name."""
+
+    name: str
+
+
+class ProbeTimes(Part, frozen=True):
+    """When a probe asks, and how often it may fail. What is absent keeps the operator's value."""
+
+    initial_delay_seconds: int | None = None
+    period_seconds: int | None = None
+    timeout_seconds: int | None = None
+    failure_threshold: int | None = None
+
+
+class Probes(Part, frozen=True):
+    """Timings of the probes of the server's container. What they ask is the operator's."""
+
+    startup: ProbeTimes = field(default_factory=ProbeTimes)
+    liveness: ProbeTimes = field(default_factory=ProbeTimes)
+    readiness: ProbeTimes = field(default_factory=ProbeTimes)
+
+
 class PodOptions(Part, frozen=True):
     """What a person may add to the pods that run the servers."""
 
+    image_pull_policy: ImagePullPolicy = ImagePullPolicy.IF_NOT_PRESENT
+    image_pull_secrets: tuple[LocalName, ...] = ()
     affinity: Json = field(default_factory=dict)
+    anti_affinity: AntiAffinity = AntiAffinity.PREFERRED
     tolerations: tuple[Json, ...] = ()
     node_selector: dict[str, str] = field(default_factory=dict)
     topology_spread_constraints: tuple[Json, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     priority_class_name: str = ""
+    runtime_class_name: str = ""
     service_account_name: str = ""
+    termination_grace_period_seconds: int = 300
+    probes: Probes = field(default_factory=Probes)
     security_context: Json = field(default_factory=dict)
     sidecars: tuple[Json, ...] = ()
     init_containers: tuple[Json, ...] = ()
     volumes: tuple[Json, ...] = ()
+    volume_mounts: tuple[Json, ...] = ()
     env: tuple[Json, ...] = ()
 
 
@@ -205,15 +266,19 @@ class Monitoring(Part, frozen=True):
     """What is made for Prometheus and Grafana."""
 
     exporter: bool = False
+    exporter_image: str = ""
+    exporter_resources: Resources = field(default_factory=Resources)
     service_monitor: bool = False
     prometheus_rule: bool = False
     dashboard: bool = False
 
 
 class DisruptionBudget(Part, frozen=True):
-    """Whether a drain may take one pod of a shard at a time and no more."""
+    """How many pods of a shard a drain may take at a time: one, if nothing else is said."""
 
     enabled: bool = True
+    max_unavailable: int | None = None
+    min_available: int | None = None
 
 
 class NetworkPolicy(Part, frozen=True):
@@ -228,6 +293,7 @@ class Update(Part, frozen=True):
 
     strategy: UpdateStrategy = UpdateStrategy.ROLLING
     paused: bool = False
+    parallel_shards: int = 1
     balance_primaries: bool = True
 
 
@@ -235,6 +301,7 @@ class Deletion(Part, frozen=True):
     """What happens to the data after `kubectl delete`."""
 
     policy: DeletionPolicy = DeletionPolicy.DELETE
+    protected: bool = False
 
 
 class BootstrapFromBackup(Part, frozen=True):
@@ -271,6 +338,7 @@ class RedisSpec(Part, frozen=True):
     storage: Storage | None = None
     durability: Durability = field(default_factory=Durability)
     resources: Resources = field(default_factory=Resources)
+    maxmemory_percent: int | None = None
     config: dict[str, ConfigValue] = field(default_factory=dict)
     auth: Auth = field(default_factory=Auth)
     tls: Tls | None = None

@@ -111,6 +111,17 @@ RULES: Final[tuple[Rule, ...]] = (
         "self.durability.persistence == 'none' || has(self.storage)",
         "spec.durability.persistence: writing to disk needs spec.storage",
     ),
+    _spec(
+        "maxmemoryPercent",
+        "!has(self.maxmemoryPercent) || has(self.resources) && has(self.resources.limits) && "
+        "'memory' in self.resources.limits",
+        "spec.maxmemoryPercent: needs spec.resources.limits.memory, of which it is a share",
+    ),
+    _spec(
+        "maxmemoryPercent",
+        "!has(self.maxmemoryPercent) || !has(self.config) || !('maxmemory' in self.config)",
+        "spec.maxmemoryPercent: spec.config.maxmemory says it too; set one of them",
+    ),
     *_refused_directives(),
     _spec(
         "config",
@@ -158,9 +169,22 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "Storage",
+        "accessModes",
+        "has(self.accessModes) == has(oldSelf.accessModes) && "
+        "(!has(self.accessModes) || self.accessModes == oldSelf.accessModes)",
+        "spec.storage.accessModes: the access modes of volumes that exist cannot be changed",
+    ),
+    Rule(
+        "Storage",
         "size",
         "!quantity(self.size).isLessThan(quantity(oldSelf.size))",
         "spec.storage.size: volumes cannot shrink",
+    ),
+    Rule(
+        "DisruptionBudget",
+        "minAvailable",
+        "!has(self.maxUnavailable) || !has(self.minAvailable)",
+        "spec.disruptionBudget.minAvailable: use it or maxUnavailable, not both",
     ),
     Rule(
         "Tls",

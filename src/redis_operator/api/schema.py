@@ -60,6 +60,8 @@ def _default(value: object) -> Schema:
     """A default worth telling: empty ones say nothing."""
     if isinstance(value, Enum):
         return {"default": value.value}
+    if isinstance(value, tuple) and value:
+        return {"default": [member.value for member in value]}
     return {} if value in (None, "", ()) else {"default": value}
 
 

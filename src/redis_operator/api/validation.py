@@ -21,7 +21,7 @@ from redis_operator.redis.versions import Version, parse_version, support_limita
 from .describe import RESERVED_ENDING
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
-from .redis import Mode, Persistence, Redis, RedisSpec
+from .redis import Mode, Persistence, Redis, RedisSpec, Resources
 from .rules import SAVE_POINTS
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
@@ -164,6 +164,9 @@ def _durability(spec: RedisSpec) -> Iterator[Problem]:
         yield Problem("spec.hibernate", "without spec.storage the data would be lost")
     if spec.storage is not None and not parse_quantity(spec.storage.size):
         yield Problem("spec.storage.size", "must be a size above zero, like 10Gi")
+    budget = spec.disruption_budget
+    if budget.max_unavailable is not None and budget.min_available is not None:
+        yield Problem("spec.disruptionBudget.minAvailable", "use it or maxUnavailable, not both")
 
 
 def _tls(spec: RedisSpec) -> Iterator[Problem]:
@@ -223,22 +226,33 @@ def _save(spec: RedisSpec) -> Iterator[Problem]:
         )
 
 
-def _resources(spec: RedisSpec) -> Iterator[Problem]:
-    limits, requests = spec.resources.limits, spec.resources.requests
-    for name, asked in requests.items():
-        low, high = parse_quantity(asked), parse_quantity(limits.get(name, asked))
+def _amounts(resources: Resources, path: str) -> Iterator[Problem]:
+    """Every problem of requests and limits, whoever's they are."""
+    for name, asked in resources.requests.items():
+        low = parse_quantity(asked)
+        high = parse_quantity(resources.limits.get(name, asked))
         if low is not None and high is not None and low > high:
-            yield Problem(f"spec.resources.requests.{name}", "is more than the limit")
-    for place, amounts in (("limits", limits), ("requests", requests)):
+            yield Problem(f"{path}.requests.{name}", "is more than the limit")
+    for place, amounts in (("limits", resources.limits), ("requests", resources.requests)):
         for name in amounts:
             if (
                 "/" not in name
                 and name not in _RESOURCE_NAMES
                 and not name.startswith("hugepages-")
             ):
-                yield Problem(
-                    f"spec.resources.{place}.{name}", "use cpu, memory or ephemeral-storage"
-                )
+                yield Problem(f"{path}.{place}.{name}", "use cpu, memory or ephemeral-storage")
+
+
+def _resources(spec: RedisSpec) -> Iterator[Problem]:
+    yield from _amounts(spec.resources, "spec.resources")
+    yield from _amounts(spec.monitoring.exporter_resources, "spec.monitoring.exporterResources")
+    limits = spec.resources.limits
+    if spec.maxmemory_percent is not None and "memory" not in limits:
+        yield Problem(
+            "spec.maxmemoryPercent", "needs spec.resources.limits.memory, of which it is a share"
+        )
+    if spec.maxmemory_percent is not None and "maxmemory" in spec.config:
+        yield Problem("spec.maxmemoryPercent", "spec.config.maxmemory says it too; set one of them")
     memory = parse_quantity(limits.get("memory", ""))
     if memory is not None and memory < MINIMUM_MEMORY:
         yield Problem(
@@ -270,6 +284,8 @@ def _changes(old: RedisSpec, new: RedisSpec) -> Iterator[Problem]:
         return
     if old.storage.class_name != new.storage.class_name:
         yield Problem("spec.storage.className", "the class of existing volumes cannot be changed")
+    if old.storage.access_modes != new.storage.access_modes:
+        yield Problem("spec.storage.accessModes", "those of existing volumes cannot be changed")
     before, after = (
         parse_quantity(size) or Fraction(0) for size in (old.storage.size, new.storage.size)
     )

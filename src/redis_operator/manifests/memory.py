@@ -32,11 +32,14 @@ def backlog_bytes(limit: int | None) -> int:
 def maxmemory_bytes(spec: RedisSpec) -> int:
     """maxmemory: what is left of the limit for data when the server also saves and syncs.
 
-    0 means no limit. A server that never forks (no disk, no replica) may use more of its memory.
+    0 means no limit, and a share that the spec names is taken as it is. A server that never forks
+    (no disk, no replica) may use more of its memory.
     """
     limit = memory_limit(spec)
     if limit is None:
         return 0
+    if spec.maxmemory_percent is not None:
+        return max(limit * spec.maxmemory_percent // 100 // _MIB, 8) * _MIB
     room = limit - min(_BASE, limit // 4) - backlog_bytes(limit)
     if spec.persistence is Persistence.NONE and spec.replicas == 0:
         usable = min(room, int(limit * _WITHOUT_FORK))

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from redis_operator.api.redis import Redis, RedisSpec
+from redis_operator.api.redis import (
+    AntiAffinity,
+    Probes,
+    ProbeTimes,
+    Redis,
+    RedisSpec,
+    Resources,
+)
 from redis_operator.redis.versions import Ability, can
 
 from .config import boot_digest, boot_settings, config_file_name, node_timeout_ms
@@ -35,7 +42,6 @@ _BOOT_ANNOTATION: Final = "redisoperator.dev/boot-config"
 _DATA: Final = "/data"
 _CONFIG: Final = "/redis/config"
 _USERS: Final = "/redis/users"
-_GRACE_SECONDS: Final = 300
 _USER: Final = 999
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -64,15 +70,15 @@ def pod_template(redis: Redis, facts: Facts, number: int) -> Object:
 def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     name, pod = redis.metadata.name, redis.spec.pod
     containers = [_server(redis, facts), *map(dict, pod.sidecars)]
-    if redis.spec.monitoring.exporter and facts.exporter_image:
-        containers.insert(1, _exporter(facts))
+    if _exporter_image(redis.spec, facts):
+        containers.insert(1, _exporter(redis.spec, facts))
     found: Object = {
         "serviceAccountName": pod.service_account_name or name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
         "securityContext": _security(pod.security_context),
-        "affinity": dict(pod.affinity) or _affinity(name, number),
+        "affinity": dict(pod.affinity) or _affinity(name, number, pod.anti_affinity),
         "topologySpreadConstraints": [dict(c) for c in pod.topology_spread_constraints]
         or _spread(name, number),
         "containers": containers,
@@ -86,6 +92,10 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
         found["nodeSelector"] = dict(pod.node_selector)
     if pod.priority_class_name:
         found["priorityClassName"] = pod.priority_class_name
+    if pod.runtime_class_name:
+        found["runtimeClassName"] = pod.runtime_class_name
+    if pod.image_pull_secrets:
+        found["imagePullSecrets"] = [{"name": secret.name} for secret in pod.image_pull_secrets]
     return found
 
 
@@ -113,34 +123,35 @@ def _server(redis: Redis, facts: Facts) -> Object:
     found: Object = {
         "name": "server",
         "image": spec.image or facts.image,
-        "imagePullPolicy": "IfNotPresent",
+        "imagePullPolicy": spec.pod.image_pull_policy.value,
         "command": ["sh", f"{_CONFIG}/boot.sh"],
         "env": _environment(redis, facts),
         "ports": [
             {"name": "redis", "containerPort": CLIENT_PORT, "protocol": "TCP"},
             {"name": "bus", "containerPort": BUS_PORT, "protocol": "TCP"},
         ],
-        "resources": _resources(spec),
+        "resources": _resources(spec.resources),
         "volumeMounts": [
             {"name": "data", "mountPath": _DATA},
             {"name": "config", "mountPath": _CONFIG, "readOnly": True},
             {"name": "users", "mountPath": _USERS, "readOnly": True},
+            *map(dict, spec.pod.volume_mounts),
         ],
         "securityContext": _locked_down(),
         # What a server says when it gives up reaches the pod's status, and from there people.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {"preStop": {"exec": {"command": ["sh", f"{_CONFIG}/stop.sh"]}}},
-        **_probes(),
+        **_probes(spec.pod.probes),
     }
     return found
 
 
-def _resources(spec: RedisSpec) -> Object:
+def _resources(wanted: Resources) -> Object:
     found: Object = {}
-    if spec.resources.requests:
-        found["requests"] = {name: str(v) for name, v in spec.resources.requests.items()}
-    if spec.resources.limits:
-        found["limits"] = {name: str(v) for name, v in spec.resources.limits.items()}
+    if wanted.requests:
+        found["requests"] = {name: str(v) for name, v in wanted.requests.items()}
+    if wanted.limits:
+        found["limits"] = {name: str(v) for name, v in wanted.limits.items()}
     return found
 
 
@@ -182,29 +193,42 @@ def _from_pod(variable: str, path: str) -> Object:
     return {"name": variable, "valueFrom": {"fieldRef": reference}}
 
 
-def _probes() -> Object:
+def _probes(times: Probes) -> Object:
     """Whether it listens decides life, whether it is in sync decides traffic; see the decision."""
     listens = {"tcpSocket": {"port": "redis"}}
+    ready = {"exec": {"command": ["sh", f"{_CONFIG}/ready.sh"]}}
     return {
         # Six hours to load a dataset or wait for a failover; the port opens before loading.
-        "startupProbe": listens
-        | {"periodSeconds": 1, "failureThreshold": 21600, "timeoutSeconds": 5},
-        "livenessProbe": listens
-        | {"periodSeconds": 10, "failureThreshold": 6, "timeoutSeconds": 5},
-        "readinessProbe": {
-            "exec": {"command": ["sh", f"{_CONFIG}/ready.sh"]},
-            "periodSeconds": 3,
-            "failureThreshold": 3,
-            "timeoutSeconds": 3,
-        },
+        "startupProbe": listens | _timed(times.startup, period=1, failures=21600, timeout=5),
+        "livenessProbe": listens | _timed(times.liveness, period=10, failures=6, timeout=5),
+        "readinessProbe": ready | _timed(times.readiness, period=3, failures=3, timeout=3),
     }
 
 
-def _exporter(facts: Facts) -> Object:
+def _timed(asked: ProbeTimes, *, period: int, failures: int, timeout: int) -> Object:
+    """The timings of a probe: as asked, else ours."""
+    found = {"periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": timeout}
+    wishes = {
+        "initialDelaySeconds": asked.initial_delay_seconds,
+        "periodSeconds": asked.period_seconds,
+        "failureThreshold": asked.failure_threshold,
+        "timeoutSeconds": asked.timeout_seconds,
+    }
+    return found | {name: value for name, value in wishes.items() if value is not None}
+
+
+def _exporter_image(spec: RedisSpec, facts: Facts) -> str:
+    """The image of the exporter; empty where none runs."""
+    if not spec.monitoring.exporter:
+        return ""
+    return spec.monitoring.exporter_image or facts.exporter_image
+
+
+def _exporter(spec: RedisSpec, facts: Facts) -> Object:
     return {
         "name": "exporter",
-        "image": facts.exporter_image,
-        "imagePullPolicy": "IfNotPresent",
+        "image": _exporter_image(spec, facts),
+        "imagePullPolicy": spec.pod.image_pull_policy.value,
         "env": [
             {"name": "REDIS_ADDR", "value": f"redis://localhost:{CLIENT_PORT}"},
             {"name": "REDIS_USER", "value": EXPORTER},
@@ -212,10 +236,8 @@ def _exporter(facts: Facts) -> Object:
             {"name": "REDIS_EXPORTER_WEB_LISTEN_ADDRESS", "value": f":{EXPORTER_PORT}"},
         ],
         "ports": [{"name": "stats", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "32Mi"},
-            "limits": {"memory": "128Mi"},
-        },
+        "resources": _resources(spec.monitoring.exporter_resources)
+        or {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
         "volumeMounts": [{"name": "users", "mountPath": _USERS, "readOnly": True}],
         "securityContext": _locked_down(),
     }
@@ -224,7 +246,7 @@ def _exporter(facts: Facts) -> Object:
 def _volumes(redis: Redis, facts: Facts) -> list[Object]:
     name, spec = redis.metadata.name, redis.spec
     keys = [acl_file_name(facts.version), "replication.conf", "exporter"]
-    if spec.monitoring.exporter and facts.exporter_image:
+    if _exporter_image(spec, facts):
         keys.append("exporter.json")
     found: list[Object] = [
         {"name": "config", "configMap": {"name": config_map(name), "defaultMode": 0o444}},
@@ -242,15 +264,21 @@ def _volumes(redis: Redis, facts: Facts) -> list[Object]:
     return [*found, *map(dict, spec.pod.volumes)]
 
 
-def _affinity(name: str, number: int) -> Object:
+def _affinity(name: str, number: int, kind: AntiAffinity) -> Object:
     """Copies of one shard apart first, then servers of one database apart."""
 
-    def apart(weight: int, labels: dict[str, str]) -> Object:
-        term = {"labelSelector": {"matchLabels": labels}, "topologyKey": _HOSTNAME}
-        return {"weight": weight, "podAffinityTerm": term}
+    def apart(labels: dict[str, str]) -> Object:
+        return {"labelSelector": {"matchLabels": labels}, "topologyKey": _HOSTNAME}
 
-    preferred = [apart(100, selector(name, number)), apart(10, selector(name))]
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    shard, database = apart(selector(name, number)), apart(selector(name))
+    preferred = [{"weight": 10, "podAffinityTerm": database}]
+    rules: Object = {}
+    if kind is AntiAffinity.REQUIRED:
+        rules["requiredDuringSchedulingIgnoredDuringExecution"] = [shard]
+    else:
+        preferred.insert(0, {"weight": 100, "podAffinityTerm": shard})
+    rules["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+    return {"podAntiAffinity": rules}
 
 
 def _spread(name: str, number: int) -> list[Object]:

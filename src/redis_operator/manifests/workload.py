@@ -7,7 +7,7 @@ deletes by hand must not take data along; the operator removes claims by the dat
 
 from __future__ import annotations
 
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import DisruptionBudget, Redis
 
 from .facts import Facts
 from .names import (
@@ -68,7 +68,7 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
     storage = redis.spec.storage
     assert storage is not None
     spec: Object = {
-        "accessModes": ["ReadWriteOnce"],
+        "accessModes": [mode.value for mode in storage.access_modes],
         "resources": {"requests": {"storage": storage.size}},
         "volumeMode": "Filesystem",
     }
@@ -79,7 +79,9 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
         "kind": "PersistentVolumeClaim",
         "metadata": {
             "name": "data",
-            "labels": common_labels(redis.metadata.name) | selector(redis.metadata.name, number),
+            "labels": dict(storage.labels)
+            | common_labels(redis.metadata.name)
+            | selector(redis.metadata.name, number),
             "annotations": {IDENTITY_ANNOTATION: facts.identity or redis.metadata.uid},
         },
         "spec": spec,
@@ -87,7 +89,7 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
 
 
 def disruption_budget(redis: Redis, number: int) -> Object:
-    """Let a drain take one pod of the shard at a time; a broken pod is never in its way."""
+    """Let a drain take so many pods of the shard at a time; a broken one is never in its way."""
     name = redis.metadata.name
     return make(
         redis,
@@ -95,7 +97,7 @@ def disruption_budget(redis: Redis, number: int) -> Object:
         shard_name(name, number),
         {
             "spec": {
-                "maxUnavailable": 1,
+                **_allowance(redis.spec.disruption_budget),
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
                 "selector": {"matchLabels": selector(name, number)},
             }
@@ -103,3 +105,9 @@ def disruption_budget(redis: Redis, number: int) -> Object:
         api_version="policy/v1",
         labels={SHARD_LABEL: str(number)},
     )
+
+
+def _allowance(budget: DisruptionBudget) -> Object:
+    if budget.min_available is not None:
+        return {"minAvailable": budget.min_available}
+    return {"maxUnavailable": 1 if budget.max_unavailable is None else budget.max_unavailable}

@@ -62,6 +62,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         min_replicas_to_write=spec.durability.min_replicas_to_write,
         paused=spec.paused,
         update_paused=spec.update.paused,
+        rolling_shards=spec.update.parallel_shards,
         hibernate=spec.hibernate,
         switchover=Switchover(pod) if pod else None,
         spread_primaries=spec.update.balance_primaries,
