@@ -330,3 +330,35 @@ def test_objects_are_kept_while_a_version_is_refused() -> None:
         assert found["spec"]["template"] == before["spec"]["template"]
 
     simulate(scenario, snapshot=formed(database()))
+
+
+def test_an_engine_that_cannot_read_the_data_is_refused_though_its_version_is_the_same() -> None:
+    """I12: a pod that ends meanwhile comes back as what it was."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        template = (await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0")))["spec"]["template"]
+        await sim.change(engine="valkey")
+        await sim.until(lambda found: "key by key" in told(found), within=30, what="refused")
+        await asyncio.sleep(10.0)
+        found = await sim.client.get(STATEFUL_SET, (NAMESPACE, "db-0"))
+        assert found["spec"]["template"] == template
+
+    simulate(scenario, snapshot=formed(database(engine="redis", version="8.0")))
+
+
+def test_files_of_the_engine_that_still_runs_are_kept() -> None:
+    """A pod of the old engine that restarts during the change finds its files."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        await sim.change(engine="valkey", version="8.1", update={"paused": True})
+        await asyncio.sleep(10.0)
+        files = (await sim.client.get(CONFIG_MAP, (NAMESPACE, "db-config")))["data"]
+        assert {"redis-7.2.conf", "valkey-8.1.conf"} <= files.keys()
+        await sim.change(update={"paused": False})
+        await sim.until_ready(within=600)
+
+    simulate(scenario, snapshot=formed(database(engine="redis", version="7.2")))

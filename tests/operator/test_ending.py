@@ -118,3 +118,28 @@ def test_claims_that_belong_to_others_stay() -> None:
         assert await claims(sim) == {"precious": ("another", False)}
 
     simulate(scenario, snapshot=formed(database()))
+
+
+def test_a_protected_database_goes_on_until_its_owner_lets_it_go() -> None:
+    """K-21: `kubectl delete` by mistake costs nothing."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        await sim.client.delete(REDISES, KEY)
+        await sim.until(
+            lambda found: "DeletionProtected" in str(found.get("status")), within=30, what="held"
+        )
+        await asyncio.sleep(60.0)
+        page = await sim.client.list(PODS, namespace=NAMESPACE)
+        assert len(page.items) == 6
+        assert not any(pod.metadata.is_deleting for pod in page.items)
+        assert not any(deleting for _, deleting in (await claims(sim)).values())
+        await sim.delete_pod("db-0-1")
+        await asyncio.sleep(5.0)
+        await sim.until_ready()  # it is healed as ever
+        sim.ledger.promised.clear()
+        await sim.change(deletion={"protected": False})
+        await until_gone(sim)
+
+    simulate(scenario, snapshot=formed(database(deletion={"protected": True})))

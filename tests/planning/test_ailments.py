@@ -15,11 +15,12 @@ from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import OOM_SECONDS
 from redis_operator.planning.calm import shard_unrest
+from redis_operator.planning.context import Context
 from redis_operator.planning.invariants import breaches
 from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
-from redis_operator.planning.status import Context, status
+from redis_operator.planning.status import status
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
 MIB = 2**20

@@ -14,10 +14,12 @@ from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, Failover, LabelRole, ResetEmptyNode, at
 from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.announcements import announcements
+from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed, PodPhase
 from redis_operator.planning.plan import plan
 from redis_operator.planning.repeats import Attempt, after_attempt
-from redis_operator.planning.status import Context, announcements, status
+from redis_operator.planning.status import status
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
 rows = import_module("redis_operator.planning.plan")

@@ -13,8 +13,10 @@ from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning import advice
 from redis_operator.planning.actions import InheritSlots
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.announcements import announcements
+from redis_operator.planning.context import Context
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import Context, announcements, refused, status
+from redis_operator.planning.status import refused, status
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
@@ -46,6 +48,8 @@ def test_a_whole_database_is_ready_and_tells_its_shards() -> None:
         "Degraded",
         "ConfigApplied",
         "AuthApplied",
+        "Paused",
+        "Hibernated",
     ]
     assert [s.slots for s in found.shards] == ["0-5460", "5461-10921", "10922-16383"]
     assert [s.primary for s in found.shards] == ["db-0-0", "db-1-0", "db-2-0"]

@@ -4,8 +4,9 @@ import pytest
 
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Plan, Wanted
+from redis_operator.planning.context import Context
 from redis_operator.planning.observed import NodeId, Observed, Pod, Replication, Role, Seen
-from redis_operator.planning.status import Context, status
+from redis_operator.planning.status import status
 from redis_operator.redis.slots import even_shares
 
 WANTED = Wanted(name="cache", shards=3, replicas=1)

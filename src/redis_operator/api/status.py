@@ -9,7 +9,10 @@ from .metadata import Condition, Part
 __all__ = [
     "Binding",
     "DataLoss",
+    "Endpoints",
+    "Operation",
     "Phase",
+    "PodStatus",
     "Progress",
     "RedisStatus",
     "ReplicaStatus",
@@ -70,6 +73,43 @@ class Binding(Part, frozen=True):
     name: str = ""
 
 
+class Endpoints(Part, frozen=True):
+    """Where clients connect, as host:port."""
+
+    clients: str = ""
+    primaries: str = ""
+    replicas: str = ""
+
+
+class Operation(Part, frozen=True):
+    """A change or a repair: what is being done, or was done last."""
+
+    type: str
+    start_time: str = ""
+    end_time: str = ""
+    result: str = ""
+    message: str = ""
+
+
+class PodStatus(Part, frozen=True):
+    """One server as last seen."""
+
+    name: str
+    shard: int = 0
+    role: str = ""
+    ready: bool = False
+    node: str = ""
+    zone: str = ""
+    address: str = ""
+    engine: str = ""
+    version: str = ""
+    memory: str = ""
+    keys: int = 0
+    lag_bytes: int = 0
+    restarts: int = 0
+    reason: str = ""
+
+
 class Progress(Part, frozen=True):
     """How far a slot move has come."""
 
@@ -89,15 +129,23 @@ class RedisStatus(Part, frozen=True):
     conditions: tuple[Condition, ...] = ()
     plan: tuple[str, ...] = ()
     progress: Progress | None = None
+    last_operation: Operation | None = None
     shards: tuple[ShardStatus, ...] = ()
     shard_count: int = 0
+    ready_shards: int = 0
+    pods: tuple[PodStatus, ...] = ()
+    pod_count: int = 0
+    ready_pods: int = 0
     replicas: int | None = None
     selector: str = ""
     ready: str = ""
     primary: str = ""
     slots: str = ""
     memory: str = ""
+    engine: str = ""
     version: str = ""
+    target_version: str = ""
     image: str = ""
+    endpoints: Endpoints | None = None
     binding: Binding | None = None
     last_data_loss: DataLoss | None = None

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Persistence, Redis
+from redis_operator.api.status import Endpoints
 from redis_operator.api.version import RedisVersionSpec
 from redis_operator.kube.client import Client, Propagation
 from redis_operator.kube.errors import ApiError, Conflict, Invalid, NotFound
@@ -83,7 +84,7 @@ class Children:
             passwords=passwords,
             exporter_image=entry.exporter_image,
             running=self._running(redis),
-            client_address=self._client_address(key),
+            client_address=self._address((key[0], names.client_service(key[1]))),
             operator_namespace=self._namespace,
             operator_labels=self._labels,
             pods=pods,
@@ -93,11 +94,25 @@ class Children:
             persistence=self._persistence(key),
         )
 
-    def _client_address(self, key: Key) -> str:
-        """Return where clients reach the database, for a binding that names no host."""
+    def endpoints(self, redis: Redis) -> Endpoints:
+        """Return where clients reach the database: names, or addresses where nothing resolves."""
+        namespace, name = redis.metadata.namespace, redis.metadata.name
+
+        def where(service: str) -> str:
+            host = self._address((namespace, service)) or f"{service}.{namespace}.svc"
+            return f"{host}:{names.CLIENT_PORT}"
+
+        return Endpoints(
+            clients=where(names.client_service(name)),
+            primaries=where(names.primaries_service(name)),
+            replicas=where(names.replicas_service(name)),
+        )
+
+    def _address(self, service_key: Key) -> str:
+        """Return the address of a Service, for bindings and endpoints that name no host."""
         if not self._binding_addresses:
             return ""
-        service = self._world.child(("v1", "Service"), (key[0], names.client_service(key[1])))
+        service = self._world.child(("v1", "Service"), service_key)
         address = service.spec.cluster_ip if service is not None else ""
         return "" if address == "None" else address
 
@@ -114,9 +129,13 @@ class Children:
 
     def _running(self, redis: Redis) -> tuple[Version, ...]:
         """Return the versions that servers were last seen to run: their files must stay."""
-        shown = redis.status.version
-        version = parse_version(redis.spec.engine.value, shown) if shown else None
-        return (Version(version.engine, version.major, version.minor),) if version else ()
+        status, asked = redis.status, redis.spec.engine.value
+        shown = {(status.engine or asked, status.version)}
+        shown |= {(pod.engine or asked, pod.version) for pod in status.pods}
+        found = [parse_version(engine, version) for engine, version in sorted(shown) if version]
+        return tuple(
+            dict.fromkeys(Version(v.engine, v.major, v.minor) for v in found if v is not None)
+        )
 
     def _identity(self, key: Key) -> str:
         """Return the identity that retained volumes are marked with, if there are any. K-22"""

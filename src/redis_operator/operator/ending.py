@@ -18,7 +18,7 @@ from redis_operator.operator.world import REDISES
 from redis_operator.runtime.finalizers import add_finalizer, remove_finalizer
 from redis_operator.runtime.outcomes import Done, Outcome
 
-__all__ = ["FINALIZER", "Ending"]
+__all__ = ["FINALIZER", "Ending", "is_protected"]
 
 FINALIZER: Final = "redisoperator.dev/database"
 _ORPHAN: Final = "orphan"  # what a deletion that orphans leaves for the garbage collector
@@ -48,7 +48,7 @@ class Ending:
         except NotFound:
             return Done()
         found = live["metadata"]
-        if found["uid"] != meta["uid"] or not found.get("deletionTimestamp"):
+        if found["uid"] != meta["uid"] or not found.get("deletionTimestamp") or is_protected(live):
             return Done()
         if not _keeps_volumes(live):
             await self._delete_volumes(found)
@@ -90,6 +90,12 @@ class Ending:
                 await self._client.delete(
                     PERSISTENT_VOLUME_CLAIMS, claim.metadata.key, uid=claim.metadata.uid
                 )
+
+
+def is_protected(raw: Manifest) -> bool:
+    """Tell whether the spec forbids to carry out a deletion."""
+    deletion = (raw.get("spec") or {}).get("deletion") or {}
+    return deletion.get("protected") is True
 
 
 def _label(meta: Manifest) -> str:

@@ -26,7 +26,7 @@ from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.users import OPERATOR, REPLICATION
 from redis_operator.operator.children import ChildError, Children
-from redis_operator.operator.ending import Ending
+from redis_operator.operator.ending import Ending, is_protected
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links
 from redis_operator.operator.live import ApiPods
@@ -47,12 +47,13 @@ from redis_operator.planning import gates
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import Ailment
+from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 from redis_operator.planning.rules.configure import accepted, unpersisted
 from redis_operator.planning.rules.connect import PATIENT_TIMES
 from redis_operator.planning.sizes import lowered_too_far
-from redis_operator.planning.status import Context, refused, status
+from redis_operator.planning.status import refused, status
 from redis_operator.redis.connection import Credentials
 from redis_operator.redis.versions import parse_version
 from redis_operator.runtime.logs import fields
@@ -94,10 +95,11 @@ class Reconciler(Struct, frozen=True):
             self.forget(key)
             return Done()
         try:
-            if raw["metadata"].get("deletionTimestamp"):
+            ends = bool(raw["metadata"].get("deletionTimestamp"))
+            if ends and not is_protected(raw):
                 await self._report_deletion(raw)
                 return await self.ending.end(raw)
-            if await self.ending.hold(raw):
+            if not ends and await self.ending.hold(raw):
                 return Done()  # the finalizer comes back as an event
             return await self._pass(key, raw)
         except Forbidden as error:
@@ -167,7 +169,8 @@ class Reconciler(Struct, frozen=True):
         """
         wanted = wanted_of(redis, facts)
         running = redis.status.version
-        same = not running or running.startswith(f"{wanted.version}.")
+        engine = redis.status.engine or wanted.engine
+        same = not running or (engine == wanted.engine and running.startswith(f"{wanted.version}."))
         limits = (memory_limit(pod) for pod in self.world.pods_of(key))
         shrinks = bool(wanted.memory_limit) and any(
             not limit or limit > wanted.memory_limit for limit in limits
@@ -360,6 +363,8 @@ class Reconciler(Struct, frozen=True):
             progress=self.movers.progress(key),
             unseen=self.behind(key) or "",
             image=image,
+            endpoints=self.children.endpoints(redis),
+            protected=meta.is_being_deleted,
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )

@@ -12,7 +12,7 @@ from redis_operator.kube.client import Client
 from redis_operator.kube.errors import Forbidden, NotFound
 from redis_operator.kube.meta import Manifest
 from redis_operator.operator.world import REDISES
-from redis_operator.planning.status import announcements
+from redis_operator.planning.announcements import announcements
 from redis_operator.runtime.applier import Applier
 from redis_operator.runtime.events import Recorder, Regarding
 

@@ -1,0 +1,219 @@
+"""The conditions of a database, each judged by itself, *Ready* last from all others. Pure."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ..api.metadata import Condition
+from ..redis.slots import ALL_SLOTS, SlotSet
+from . import advice
+from .actions import ConfigSet
+from .advice import Plan, Wanted
+from .ailments import ailments
+from .context import Context
+from .losses import explain
+from .observed import Observed
+from .rules.configure import configure
+from .situation import Situation
+
+__all__ = ["bounded", "conditions", "dated"]
+
+_LONGEST = 2000  # characters of one sentence
+_CHANGING = (advice.Phase.CREATING, advice.Phase.SCALING, advice.Phase.UPDATING)
+
+
+def conditions(
+    situation: Situation, plan: Plan, context: Context, covered: SlotSet
+) -> tuple[Condition, ...]:
+    """Return every condition, in a fixed order, each with the time since when it is so."""
+    wanted, observed = situation.wanted, situation.observed
+    available = _available(observed, covered, plan)
+    degraded = _degraded(situation, plan, context, ALL_SLOTS - covered)
+    progressing = _progressing(plan, context)
+    ready = _ready(available, degraded, progressing, plan)
+    if ready.status == "True":
+        ready = _with_companions(situation, ready)
+    found = [
+        ready,
+        available,
+        progressing,
+        degraded,
+        _config_applied(situation, plan, context),
+        _auth_applied(context),
+        _paused(wanted),
+        _hibernated(wanted, observed),
+    ]
+    if wanted.volume_size:
+        found.append(_storage_resized(wanted, observed))
+    if context.protected:
+        found.append(_DELETION_HELD)
+    was = {c.type: c for c in context.previous.conditions}
+    return tuple(dated(c, was.get(c.type), context) for c in found)
+
+
+def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
+    missing = ALL_SLOTS - covered
+    if not missing:
+        return Condition(
+            type="Available", status="True", reason="AllSlotsServed", message="every slot is served"
+        )
+    reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
+    text = f"slots {missing} are not served" if observed.formed else "it is not formed yet"
+    return Condition(type="Available", status="False", reason=reason, message=text)
+
+
+def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotSet) -> Condition:
+    if plan.losses:
+        text = explain(situation.wanted, plan)
+        return Condition(type="Degraded", status="True", reason="DataLost", message=text)
+    if plan.stalled:
+        return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
+    silent = [
+        f"{node.pod.name}: {node.pod.waiting or node.error}" for node in situation.unreachable
+    ]
+    formed = situation.observed.formed
+    # What a change waits for is reported as progress: nothing is wrong by itself.
+    changing = plan.phase in _CHANGING
+    waits = () if changing else plan.blocked
+    reasons = [*waits, *context.failures, *(silent if formed else ())]
+    found = ailments(situation, _told_reason(context))
+    if context.hindrance is not None:
+        found = (context.hindrance, *found)
+    if found:
+        text = "; ".join(dict.fromkeys([*(ailment.message for ailment in found), *reasons]))
+        return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
+    if reasons and formed:
+        kind = "Unreachable" if silent else "Blocked" if waits else "StepFailed"
+        text = "; ".join(dict.fromkeys(reasons))
+        return Condition(type="Degraded", status="True", reason=kind, message=text)
+    if formed and plan.phase is advice.Phase.HEALING:
+        text = plan.why or plan.held or "a repair is under way"
+        return Condition(type="Degraded", status="True", reason="Healing", message=text)
+    if formed and missing and plan.phase is not advice.Phase.HIBERNATED:
+        text = f"slots {missing} are not served"
+        return Condition(type="Degraded", status="True", reason="NotServing", message=text)
+    return Condition(type="Degraded", status="False", reason="Healthy", message="")
+
+
+def _told_reason(context: Context) -> str:
+    return next((c.reason for c in context.previous.conditions if c.type == "Degraded"), "")
+
+
+def _progressing(plan: Plan, context: Context) -> Condition:
+    if plan.held:
+        return Condition(type="Progressing", status="False", reason="Paused", message=plan.held)
+    if not plan.stages and plan.phase in (advice.Phase.READY, advice.Phase.HIBERNATED):
+        if context.unseen:
+            updating = advice.Phase.UPDATING.value
+            return Condition(
+                type="Progressing", status="True", reason=updating, message=context.unseen
+            )
+        return Condition(type="Progressing", status="False", reason="Reconciled", message="")
+    text = plan.why or "; ".join(plan.blocked)
+    return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
+
+
+def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condition:
+    """Judge the settings themselves: another rule may have the turn."""
+    open_ = configure(situation)
+    if open_ is None:
+        return Condition(type="ConfigApplied", status="True", reason="Applied", message="")
+    if context.failures and any(isinstance(step, ConfigSet) for step in plan.steps):
+        text = "; ".join(dict.fromkeys(context.failures))
+        return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
+    text = open_.why or "; ".join(open_.blocked)
+    return Condition(type="ConfigApplied", status="False", reason="Applying", message=text)
+
+
+def _auth_applied(context: Context) -> Condition:
+    problem = context.auth
+    if problem is None:
+        return Condition(type="AuthApplied", status="True", reason="Applied", message="")
+    return Condition(
+        type="AuthApplied", status="False", reason=problem.reason, message=problem.message
+    )
+
+
+def _ready(
+    available: Condition, degraded: Condition, progressing: Condition, plan: Plan
+) -> Condition:
+    if plan.phase is advice.Phase.HIBERNATED:
+        return Condition(type="Ready", status="False", reason="Hibernated", message=plan.why)
+    for condition, bad in ((available, "False"), (degraded, "True"), (progressing, "True")):
+        if condition.status == bad or condition.reason == "Paused":
+            return Condition(
+                type="Ready", status="False", reason=condition.reason, message=condition.message
+            )
+    return Condition(type="Ready", status="True", reason="Reconciled", message="")
+
+
+def _with_companions(situation: Situation, ready: Condition) -> Condition:
+    """Name containers beside a server that do not run: they hold nothing up. IN-25"""
+    broken = [
+        f"{node.pod.name} serves, but no Service leads to it while beside it: {node.pod.waiting}"
+        for node in situation.seen
+        if node.pod.ready and node.pod.waiting
+    ]
+    if not broken:
+        return ready
+    return replace(ready, reason="SidecarBroken", message="; ".join(broken))
+
+
+def _paused(wanted: Wanted) -> Condition:
+    """Say that a person holds the operator back; what it sees is reported all the same."""
+    if wanted.paused:
+        text = "spec.paused is set: nothing is changed until it is taken back"
+        return Condition(type="Paused", status="True", reason="Paused", message=text)
+    if wanted.update_paused:
+        text = "spec.update.paused is set: no pod is replaced for a change"
+        return Condition(type="Paused", status="True", reason="UpdatePaused", message=text)
+    return Condition(type="Paused", status="False", reason="NotPaused", message="")
+
+
+def _hibernated(wanted: Wanted, observed: Observed) -> Condition:
+    if not wanted.hibernate:
+        return Condition(type="Hibernated", status="False", reason="Running", message="")
+    if observed.nodes:
+        text = f"{len(observed.nodes)} pods still run"
+        return Condition(type="Hibernated", status="False", reason="Hibernating", message=text)
+    text = "no pod runs; data, Secrets and Services are kept"
+    return Condition(type="Hibernated", status="True", reason="Hibernated", message=text)
+
+
+def _storage_resized(wanted: Wanted, observed: Observed) -> Condition:
+    """Judge the volumes by what they have, not by what was asked of them."""
+    small = [volume for volume in observed.volumes if volume.capacity < wanted.volume_size]
+    if not small:
+        return Condition(type="StorageResized", status="True", reason="Resized", message="")
+    text = f"{len(small)} of {len(observed.volumes)} volumes are smaller than spec.storage.size: "
+    text += ", ".join(volume.name for volume in small)
+    return Condition(type="StorageResized", status="False", reason="Resizing", message=text)
+
+
+_DELETION_HELD = Condition(
+    type="Deleting",
+    status="False",
+    reason="DeletionProtected",
+    message="its deletion was asked for and is not carried out: spec.deletion.protected is true; "
+    "set it to false to let the database go",
+)
+
+
+def dated(condition: Condition, old: Condition | None, context: Context) -> Condition:
+    """Return a condition with the time of its last change, and short enough to be read."""
+    since = context.now
+    if old is not None and old.status == condition.status and old.last_transition_time:
+        since = old.last_transition_time
+    return Condition(
+        type=condition.type,
+        status=condition.status,
+        reason=condition.reason,
+        message=bounded(condition.message),
+        last_transition_time=since,
+        observed_generation=context.generation,
+    )
+
+
+def bounded(text: str) -> str:
+    """Return what a person reads of it: a thousand pods can have a thousand reasons."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … and more"

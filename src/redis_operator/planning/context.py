@@ -1,0 +1,28 @@
+"""What the shell knows of a database besides what it saw: the reader's side of a status."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..api.status import Endpoints, Progress, RedisStatus
+from .ailments import Ailment
+
+__all__ = ["Context"]
+
+
+class Context(Struct, frozen=True):
+    """What the shell knows besides: what stood before, what failed, what time it is."""
+
+    previous: RedisStatus
+    generation: int
+    now: str
+    failures: tuple[str, ...] = ()
+    unseen: str = ""  # objects that were written and are not observed yet
+    hindrance: Ailment | None = None  # why the spec is not followed: a last good one is
+    auth: Ailment | None = None  # why passwords are not yet what they should be
+    binding: str = ""
+    selector: str = ""
+    progress: Progress | None = None
+    image: str = ""
+    endpoints: Endpoints | None = None
+    protected: bool = False  # a deletion was asked for and the spec forbids it

@@ -1,0 +1,198 @@
+"""What a database consists of as last seen: shards, pods, versions, memory. Pure.
+
+Nothing that moves all the time is told exactly (lag in whole MiB, memory and keys to a tenth), so
+that a database at rest is written to never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from ..api.quantity import format_bytes, parse_quantity
+from ..api.status import PodStatus, ReplicaStatus, ShardStatus
+from ..redis.slots import NO_SLOTS, SlotSet
+from .context import Context
+from .observed import Node, Seen
+from .situation import Situation
+
+__all__ = ["covered", "memory", "pods", "ready_pods", "ready_shards", "running", "shards"]
+
+_MIB = 1024 * 1024
+_MOST_PODS = 400
+"""Pods that are listed one by one; with more, the status would not fit into the store."""
+
+
+def shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
+    """Yield each shard that has pods which stay."""
+    before = {shard.name: shard for shard in context.previous.shards}
+    nodes = situation.observed.nodes
+    numbers = {node.pod.shard for node in nodes if not _is_going(situation, node)}
+    for number in sorted(numbers):
+        name = f"shard-{number}"
+        leader = situation.leaders.get(number)
+        primary = situation.by_id.get(leader) if leader is not None else None
+        old = before.get(name)
+        changed = old is not None and old.primary and primary and old.primary != primary.pod.name
+        node_id, replication_id = _history(situation, primary, old)
+        yield ShardStatus(
+            name=name,
+            slots=str(situation.owned.get(leader, NO_SLOTS)) if leader is not None else "",
+            primary=primary.pod.name if primary is not None else "",
+            node_id=node_id,
+            replication_id=replication_id,
+            replicas=tuple(_replicas(situation, number, primary)),
+            last_failover_time=context.now
+            if changed
+            else (old.last_failover_time if old is not None else ""),
+        )
+
+
+def _history(
+    situation: Situation, primary: Seen | None, old: ShardStatus | None
+) -> tuple[str, str]:
+    """Return whose history a shard's data are; a dead owner's until its last slots are settled."""
+    owners = {claim.id for claim in situation.claims}
+    if old is not None and old.node_id in owners - situation.by_id.keys():
+        return old.node_id, old.replication_id
+    return (primary.id, primary.replication.id) if primary is not None else ("", "")
+
+
+def _is_going(situation: Situation, node: Node) -> bool:
+    """Whether a pod ends that has no place any more and owns nothing: it is not told of.
+
+    It ends as soon as no workload wants it, though nobody may have told it yet.
+    """
+    pod = node.pod
+    owns = isinstance(node, Seen) and bool(node.slots)
+    kept = any(
+        workload.shard == pod.shard and pod.ordinal < workload.pods and not workload.deleting
+        for workload in situation.observed.workloads
+    )
+    return situation.leaving(pod) and not owns and (pod.deleting or not kept)
+
+
+def _replicas(situation: Situation, shard: int, primary: Seen | None) -> Iterator[ReplicaStatus]:
+    for node in situation.pods_of(shard):
+        if primary is not None and node.pod.name == primary.pod.name:
+            continue
+        if _is_going(situation, node):
+            continue
+        if not isinstance(node, Seen):
+            yield ReplicaStatus(pod=node.pod.name, link="unreachable")
+            continue
+        if primary is None or node.replica_of != primary.id:
+            yield ReplicaStatus(pod=node.pod.name, link="none")
+            continue
+        link = (
+            "syncing" if node.replication.syncing else "up" if node.replication.link_up else "down"
+        )
+        yield ReplicaStatus(pod=node.pod.name, lag_bytes=_lag(situation, node), link=link)
+
+
+def covered(seen: Iterable[Seen]) -> SlotSet:
+    """Return the slots that are served."""
+    served = NO_SLOTS
+    for node in seen:
+        if node.is_primary and node.state_ok:
+            served |= node.slots
+    return served
+
+
+def ready_pods(situation: Situation) -> int:
+    """Count servers that do their part."""
+    return sum(does_its_part(node) for node in situation.seen if not _is_going(situation, node))
+
+
+def ready_shards(situation: Situation) -> int:
+    """Count shards that serve their slots and all of whose servers do their part."""
+    wanted = situation.wanted
+    parts = dict.fromkeys(range(wanted.shards), 0)
+    serving = set()
+    for node in situation.seen:
+        if node.pod.shard in parts and does_its_part(node):
+            parts[node.pod.shard] += 1
+            if node.slots:
+                serving.add(node.pod.shard)
+    return sum(parts[shard] >= wanted.pods_per_shard for shard in serving)
+
+
+def does_its_part(node: Seen) -> bool:
+    """Whether it is a primary that serves, or a replica whose link is up."""
+    follows = node.replica_of is not None and node.replication.link_up
+    return node.state_ok and (bool(node.slots) or follows)
+
+
+def pods(situation: Situation, context: Context) -> Iterator[PodStatus]:
+    """Yield each pod that stays; none at all where there are too many to list."""
+    stay = [node for node in situation.observed.nodes if not _is_going(situation, node)]
+    if len(stay) > _MOST_PODS:
+        return
+    before = {pod.name: pod for pod in context.previous.pods}
+    for node in stay:
+        old = before.get(node.pod.name, PodStatus(node.pod.name))
+        yield _pod(situation, node, old)
+
+
+def _pod(situation: Situation, node: Node, old: PodStatus) -> PodStatus:
+    pod = node.pod
+    place = PodStatus(
+        name=pod.name,
+        shard=pod.shard,
+        node=pod.node,
+        zone=pod.zone,
+        address=pod.ip,
+        restarts=pod.restarts,
+    )
+    if not isinstance(node, Seen):
+        return replace(place, reason=pod.waiting or f"unreachable: {node.evidence.value}")
+    return replace(
+        place,
+        ready=does_its_part(node),
+        role=node.role.value,
+        engine=node.engine,
+        version=node.version,
+        memory=memory(node.used_memory, old.memory),
+        keys=_nearly(node.keys, old.keys),
+        lag_bytes=_lag(situation, node),
+    )
+
+
+def _lag(situation: Situation, node: Seen) -> int:
+    primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
+    if primary is None:
+        return 0
+    lag = max(0, primary.replication.offset - node.replication.offset)
+    return lag // _MIB * _MIB
+
+
+def memory(used: int, told: str) -> str:
+    """Return the memory in use, in two digits; what was told stays while it is nearly right."""
+    before = parse_quantity(told) if told else None
+    if before and abs(used - before) * 10 <= before:
+        return told
+    return format_bytes(_two_digits(used)) if used else ""
+
+
+def _nearly(count: int, told: int) -> int:
+    """Return a count in two digits; what was told stays while it is nearly right."""
+    return told if abs(count - told) * 10 <= told else _two_digits(count)
+
+
+def _two_digits(count: int) -> int:
+    scale: int = 10 ** max(0, len(str(count)) - 2)
+    return count // scale * scale
+
+
+def running(seen: Iterable[Seen]) -> tuple[str, str]:
+    """Return the engine and the oldest version that runs; nothing where nobody answers."""
+    found = [(_numbers(node.version), node.engine) for node in seen if node.version]
+    if not found:
+        return "", ""
+    version, engine = min(found)
+    return engine, ".".join(map(str, version))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

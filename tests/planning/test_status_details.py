@@ -1,0 +1,181 @@
+"""What a status says of pods, shards, versions, operations and wishes."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from planning.situations import WANTED, new_database, whole_database
+from redis_operator.api.status import Operation, RedisStatus
+from redis_operator.planning.advice import Phase, Plan, Wanted
+from redis_operator.planning.announcements import announcements
+from redis_operator.planning.context import Context
+from redis_operator.planning.observed import Observed, Volume
+from redis_operator.planning.status import status
+from redis_operator.testing.cluster.database import SimulatedDatabase
+
+from .test_status_at_rest import WANTED as AT_REST
+from .test_status_at_rest import whole
+
+
+def told(
+    wanted: Wanted,
+    observed: Observed,
+    advice: Plan | None = None,
+    previous: RedisStatus | None = None,
+    *,
+    now: str = "2030-01-01T00:00:00Z",
+    protected: bool = False,
+) -> RedisStatus:
+    context = Context(
+        previous=previous or RedisStatus(), generation=1, now=now, protected=protected
+    )
+    return status(wanted, observed, advice or Plan(), context)
+
+
+def reported(database: SimulatedDatabase, previous: RedisStatus | None = None) -> RedisStatus:
+    return told(database.wanted, database.observe(), database.plan(), previous)
+
+
+def condition(found: RedisStatus, kind: str) -> tuple[str, str, str]:
+    return next((c.status, c.reason, c.message) for c in found.conditions if c.type == kind)
+
+
+def test_each_pod_is_listed_with_its_role_place_and_load() -> None:
+    database = whole_database()
+    found = {pod.name: pod for pod in reported(database).pods}
+    assert sorted(found) == [f"db-{shard}-{ordinal}" for shard in range(3) for ordinal in (0, 1)]
+    primary, replica = found["db-0-0"], found["db-0-1"]
+    assert (primary.role, replica.role) == ("primary", "replica")
+    assert primary.ready
+    assert replica.ready
+    assert primary.address
+    assert primary.engine == "valkey"
+    assert primary.version == "8.1.4"
+    assert (primary.node, primary.zone, primary.restarts) == ("node-0", "zone-0", 0)
+
+
+def test_a_pod_that_does_not_answer_is_listed_with_the_reason() -> None:
+    database = whole_database()
+    database.world.kill("db-1-1")
+    [lost] = [pod for pod in reported(database).pods if pod.name == "db-1-1"]
+    assert (lost.role, lost.ready) == ("", False)
+    assert lost.reason
+
+
+def test_pods_and_shards_are_counted() -> None:
+    database = whole_database()
+    found = reported(database)
+    assert (found.ready_pods, found.pod_count) == (6, 6)
+    assert (found.ready_shards, found.shard_count) == (3, 3)
+    database.world.kill("db-1-1")
+    found = reported(database)
+    assert (found.ready_pods, found.pod_count, found.ready_shards) == (5, 6, 2)
+
+
+def test_engine_and_versions_say_what_runs_and_where_it_goes() -> None:
+    database = whole_database(replace(WANTED, version="9.1"))
+    for server in database.servers:
+        server.version = "9.1.2"
+    database.server(0, 1).version = "9.0.4"
+    found = reported(database)
+    assert (found.engine, found.version, found.target_version) == ("valkey", "9.0.4", "9.1")
+
+
+def test_a_thousand_pods_are_counted_and_not_listed() -> None:
+    nodes = [
+        replace(node, pod=replace(node.pod, name=f"{node.pod.name}{n}"))
+        for n in range(70)
+        for node in whole().nodes
+    ]
+    assert len(nodes) > 400
+    assert told(AT_REST, Observed(nodes=tuple(nodes), formed=True)).pods == ()
+
+
+@pytest.mark.parametrize("keys", [960, 1000, 1040])
+def test_keys_that_come_and_go_are_not_written_each_time(keys: int) -> None:
+    def counted(number: int) -> Observed:
+        seen = tuple(replace(node, keys=number) for node in whole().seen)
+        return replace(whole(), nodes=seen)
+
+    first = told(AT_REST, counted(1000))
+    assert [pod.keys for pod in first.pods] == [1000] * 6
+    assert told(AT_REST, counted(keys), previous=first) == first
+    assert told(AT_REST, counted(1200), previous=first).pods[0].keys == 1200
+
+
+def test_an_operation_is_recorded_from_its_beginning_to_its_end() -> None:
+    database = new_database()
+    begun = reported(database)
+    assert begun.last_operation is not None
+    assert begun.last_operation.type == "Creating"
+    assert not begun.last_operation.end_time
+    ended = told(AT_REST, whole(), previous=begun, now="2030-01-01T00:05:00Z")
+    assert ended.last_operation == Operation(
+        type="Creating",
+        start_time="2030-01-01T00:00:00Z",
+        end_time="2030-01-01T00:05:00Z",
+        result="Succeeded",
+        message=begun.last_operation.message,
+    )
+    later = told(AT_REST, whole(), previous=ended, now="2030-01-01T01:00:00Z")
+    assert later.last_operation == ended.last_operation
+
+
+def test_another_operation_takes_the_place_of_the_one_before() -> None:
+    scaling = Plan(rule="grow", phase=Phase.SCALING, why="a shard more", blocked=("waiting",))
+    first = told(AT_REST, whole(), scaling)
+    healing = Plan(rule="follow", phase=Phase.HEALING, why="a replica is lost", blocked=("so",))
+    second = told(AT_REST, whole(), healing, first)
+    assert second.last_operation is not None
+    assert (second.last_operation.type, second.last_operation.message) == (
+        "Healing",
+        "a replica is lost",
+    )
+
+
+def test_a_pause_is_a_condition_of_its_own_and_no_warning() -> None:
+    at_work = told(AT_REST, whole())
+    assert condition(at_work, "Paused")[:2] == ("False", "NotPaused")
+    paused = told(replace(AT_REST, paused=True), whole(), previous=at_work)
+    assert condition(paused, "Paused")[:2] == ("True", "Paused")
+    news = announcements(at_work, paused)
+    assert [(n.reason, n.warning) for n in news] == [("Paused", False)]
+    held = told(replace(AT_REST, update_paused=True), whole(), previous=at_work)
+    assert condition(held, "Paused")[:2] == ("True", "UpdatePaused")
+
+
+def test_a_database_that_sleeps_says_so_and_one_that_wakes_too() -> None:
+    awake = told(AT_REST, whole())
+    assert condition(awake, "Hibernated")[:2] == ("False", "Running")
+    wanted = replace(AT_REST, hibernate=True)
+    falling = told(wanted, whole(), previous=awake)
+    assert condition(falling, "Hibernated")[:2] == ("False", "Hibernating")
+    asleep = told(wanted, Observed(formed=True), Plan(phase=Phase.HIBERNATED), previous=falling)
+    assert condition(asleep, "Hibernated")[:2] == ("True", "Hibernated")
+    assert not [n for n in announcements(falling, asleep) if n.warning and n.reason == "Hibernated"]
+    woken = announcements(asleep, told(AT_REST, whole(), previous=asleep))
+    assert ("Running", False) in [(n.reason, n.warning) for n in woken]
+
+
+def test_volumes_are_resized_when_they_have_the_size() -> None:
+    def volume(name: str, capacity: int) -> Volume:
+        return Volume(name, name, name, requested=2**30, capacity=capacity, expandable=True)
+
+    assert "StorageResized" not in {c.type for c in told(AT_REST, whole()).conditions}
+    wanted = replace(AT_REST, volume_size=2**30)
+    small = replace(whole(), volumes=(volume("a", 2**29), volume("b", 2**30)))
+    found = told(wanted, small)
+    assert condition(found, "StorageResized")[:2] == ("False", "Resizing")
+    assert "1 of 2 volumes" in condition(found, "StorageResized")[2]
+    grown = replace(whole(), volumes=(volume("a", 2**30), volume("b", 2**30)))
+    assert condition(told(wanted, grown), "StorageResized")[:2] == ("True", "Resized")
+
+
+def test_a_deletion_that_is_held_is_told_with_the_way_out() -> None:
+    before = told(AT_REST, whole())
+    held = told(AT_REST, whole(), previous=before, protected=True)
+    state, reason, message = condition(held, "Deleting")
+    assert (state, reason) == ("False", "DeletionProtected")
+    assert "set it to false" in message
+    assert [n.reason for n in announcements(before, held)] == ["DeletionProtected"]
