@@ -12,6 +12,9 @@ from redis_operator.planning.rules import RULES
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "redis_operator"
 TOLD_BY = (
+    "planning/announcements.py",
+    "planning/conditions.py",
+    "planning/inventory.py",
     "planning/status.py",
     "planning/ailments.py",
     "operator/passwords.py",

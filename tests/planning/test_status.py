@@ -50,6 +50,7 @@ def test_a_whole_database_is_ready_and_tells_its_shards() -> None:
         "AuthApplied",
         "Paused",
         "Hibernated",
+        "VersionSupported",
     ]
     assert [s.slots for s in found.shards] == ["0-5460", "5461-10921", "10922-16383"]
     assert [s.primary for s in found.shards] == ["db-0-0", "db-1-0", "db-2-0"]

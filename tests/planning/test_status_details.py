@@ -179,3 +179,27 @@ def test_a_deletion_that_is_held_is_told_with_the_way_out() -> None:
     assert (state, reason) == ("False", "DeletionProtected")
     assert "set it to false" in message
     assert [n.reason for n in announcements(before, held)] == ["DeletionProtected"]
+
+
+def test_a_patch_level_with_known_faults_is_named_and_stops_nothing() -> None:
+    def running(version: str) -> Observed:
+        seen = tuple(replace(node, version=version) for node in whole().seen)
+        return replace(whole(), nodes=seen)
+
+    wanted = replace(AT_REST, version="8.1", minimum_patch="8.1.1")
+    before = told(wanted, running("8.1.1"))
+    assert condition(before, "VersionSupported")[:2] == ("True", "Supported")
+    found = told(wanted, running("8.1.0"), previous=before)
+    state, reason, message = condition(found, "VersionSupported")
+    assert (state, reason) == ("False", "BelowMinimumPatch")
+    assert "cache-0-0" in message
+    assert "8.1.1" in message
+    assert condition(found, "Ready")[0] == "True"
+    news = announcements(before, found)
+    assert [(n.reason, n.warning) for n in news] == [("BelowMinimumPatch", True)]
+    assert condition(told(wanted, running("8.0.9")), "VersionSupported")[0] == "True"
+
+
+def test_a_version_that_is_given_up_is_reported() -> None:
+    found = told(replace(AT_REST, version="7.2", deprecated=True), whole())
+    assert condition(found, "VersionSupported")[:2] == ("False", "Deprecated")

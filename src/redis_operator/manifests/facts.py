@@ -85,6 +85,8 @@ class Facts(Struct, frozen=True):
     image: str
     passwords: Passwords
     exporter_image: str = ""
+    minimum_patch: str = ""  # the oldest patch level of the version that is safe
+    deprecated: bool = False
     running: tuple[Version, ...] = ()
     pods: Mapping[int, int] = field(default_factory=dict)
     client_address: str = ""  # what the binding names instead of a host that DNS knows

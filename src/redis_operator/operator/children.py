@@ -83,6 +83,8 @@ class Children:
             image=redis.spec.image or entry.image,
             passwords=passwords,
             exporter_image=entry.exporter_image,
+            minimum_patch=entry.minimum_patch,
+            deprecated=entry.deprecated,
             running=self._running(redis),
             client_address=self._address((key[0], names.client_service(key[1]))),
             operator_namespace=self._namespace,

@@ -47,6 +47,8 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         replicas=spec.replicas,
         engine=spec.engine.value,
         version=f"{facts.version.major}.{facts.version.minor}",
+        minimum_patch=facts.minimum_patch,
+        deprecated=facts.deprecated,
         persistent=spec.storage is not None and Persistence.NONE not in (spec.persistence, started),
         persistence="" if started is spec.persistence else spec.persistence.value,
         chosen=frozenset(spec.config),

@@ -30,6 +30,8 @@ class Wanted(Struct, frozen=True):
     replicas: int
     engine: str = "valkey"
     version: str = ""  # empty: whatever the image brings
+    minimum_patch: str = ""  # the oldest patch level of the version that is safe
+    deprecated: bool = False  # the catalog tells databases to leave this version
     persistent: bool = True  # pods keep their data over a restart
     persistence: str = ""  # the kind that it changes to; empty: it does not change
     chosen: frozenset[str] = frozenset()  # directives that a person wrote

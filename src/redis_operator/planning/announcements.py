@@ -12,7 +12,9 @@ __all__ = ["Announcement", "announcements"]
 _WISHED = frozenset({"Hibernated", "Paused", "UpdatePaused", "Applying", "Resizing"})
 """Reasons that a person brought about with the spec: nothing is wrong."""
 _NEUTRAL = frozenset({"Paused", "Hibernated"})
-"""Conditions that are worth an event when they become true, and only then."""
+"""Conditions that are worth an event when they become true, and when they are so no more."""
+_QUIET_AT_FIRST = frozenset({"AuthApplied", "StorageResized", "VersionSupported"})
+"""Conditions that nobody needs to hear of as long as they are good."""
 
 
 class Announcement(Struct, frozen=True):
@@ -54,7 +56,7 @@ def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str
         return False  # reported with its slots
     if condition.type in _NEUTRAL:
         return condition.status == "True" or was.get(condition.type, ("", ""))[0] == "True"
-    if condition.type in ("AuthApplied", "StorageResized") and condition.type not in was:
+    if condition.type in _QUIET_AT_FIRST and condition.type not in was:
         return not _is_good(condition) and condition.reason not in _WISHED
     if condition.type in ("Degraded", "ConfigApplied") and condition.type not in was:
         return not _is_good(condition) and condition.reason != "Applying"

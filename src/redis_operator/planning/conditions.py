@@ -11,6 +11,7 @@ from .actions import ConfigSet
 from .advice import Plan, Wanted
 from .ailments import ailments
 from .context import Context
+from .inventory import numbers
 from .losses import explain
 from .observed import Observed
 from .rules.configure import configure
@@ -42,6 +43,7 @@ def conditions(
         _auth_applied(context),
         _paused(wanted),
         _hibernated(wanted, observed),
+        _version_supported(wanted, observed),
     ]
     if wanted.volume_size:
         found.append(_storage_resized(wanted, observed))
@@ -178,6 +180,28 @@ def _hibernated(wanted: Wanted, observed: Observed) -> Condition:
         return Condition(type="Hibernated", status="False", reason="Hibernating", message=text)
     text = "no pod runs; data, Secrets and Services are kept"
     return Condition(type="Hibernated", status="True", reason="Hibernated", message=text)
+
+
+def _version_supported(wanted: Wanted, observed: Observed) -> Condition:
+    """Name servers with a patch level that has known faults, and versions that are given up."""
+    least = numbers(wanted.minimum_patch)
+    old = [
+        node.pod.name
+        for node in observed.seen
+        if least[:2] == numbers(node.version)[:2] and numbers(node.version) < least
+    ]
+    if old:
+        text = (
+            f"{', '.join(old)} run an older patch level than {wanted.minimum_patch}, which mends "
+            "faults that can cost data: give a newer image in spec.image or in the RedisVersion"
+        )
+        return Condition(
+            type="VersionSupported", status="False", reason="BelowMinimumPatch", message=text
+        )
+    if wanted.deprecated:
+        text = f"{wanted.engine} {wanted.version} is deprecated: set a newer spec.version"
+        return Condition(type="VersionSupported", status="False", reason="Deprecated", message=text)
+    return Condition(type="VersionSupported", status="True", reason="Supported", message="")
 
 
 def _storage_resized(wanted: Wanted, observed: Observed) -> Condition:

@@ -17,7 +17,16 @@ from .context import Context
 from .observed import Node, Seen
 from .situation import Situation
 
-__all__ = ["covered", "memory", "pods", "ready_pods", "ready_shards", "running", "shards"]
+__all__ = [
+    "covered",
+    "memory",
+    "numbers",
+    "pods",
+    "ready_pods",
+    "ready_shards",
+    "running",
+    "shards",
+]
 
 _MIB = 1024 * 1024
 _MOST_PODS = 400
@@ -187,12 +196,13 @@ def _two_digits(count: int) -> int:
 
 def running(seen: Iterable[Seen]) -> tuple[str, str]:
     """Return the engine and the oldest version that runs; nothing where nobody answers."""
-    found = [(_numbers(node.version), node.engine) for node in seen if node.version]
+    found = [(numbers(node.version), node.engine) for node in seen if node.version]
     if not found:
         return "", ""
     version, engine = min(found)
     return engine, ".".join(map(str, version))
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers that compare."""
     return tuple(int(part) for part in version.split(".") if part.isdecimal())

@@ -47,6 +47,20 @@ async def test_a_database_made_anew_on_retained_volumes_has_its_data_back(databa
     assert await again.check(application) == []
 
 
+async def test_a_protected_database_survives_its_deletion_until_it_is_let_go(database: Any) -> None:
+    cache = await database(**STORED, deletion={"protected": True})
+    await cache.wait_ready()
+    application = await cache.fill(200)
+    before = {pod.metadata.uid for pod in (await cache.pods()).values()}
+    await cache.client.delete(REDISES, cache.key)
+    await cache.wait_condition("Deleting", "False", reason="DeletionProtected")
+    await asyncio.sleep(3)
+    assert {pod.metadata.uid for pod in (await cache.pods()).values()} == before
+    assert await cache.check(application) == []
+    await cache.patch(deletion={"protected": False})
+    await until(lambda: _is_gone(cache), seconds=60, what="the database to be gone")
+
+
 async def test_the_end_does_not_wait_for_servers_that_do_not_answer(database: Any) -> None:
     cache = await database(image="no-such-image:1", version="9.1")
     await cache.wait_condition("Ready", "False")
