@@ -35,7 +35,7 @@ __all__ = [
 
 
 class ClusterNode(Struct, frozen=True):
-    """One line of CLUSTER NODES: a node as the answering one sees it."""
+    """One line of CLUSTER NODES: a node as the answering one sees it, without its ping times."""
 
     id: str
     ip: str
@@ -43,8 +43,6 @@ class ClusterNode(Struct, frozen=True):
     bus_port: int
     flags: frozenset[str]
     primary: str | None = None
-    ping_sent_ms: int = 0
-    pong_received_ms: int = 0
     config_epoch: int = 0
     link_connected: bool = True
     slots: SlotSet = NO_SLOTS
