@@ -118,9 +118,19 @@ RDB = {"storage": {"size": "1Gi"}, "durability": {"persistence": "rdb"}}
         (RDB | {"config": {"save": ""}}, "spec.config.save: must be pairs"),
         (RDB | {"config": {"save": 60}}, "spec.config.save: must be pairs"),
         ({"config": {"save": "900 1"}}, "spec.config.save: needs spec.durability.persistence"),
-        ({"config": {"appenddirname": "x"}}, "are set by the operator"),
+        (
+            {"config": {"appenddirname": "x"}},
+            "spec.config.appenddirname may not be set here: the operator sets it",
+        ),
         ({"config": {"appendonly": "no"}}, "use spec.durability.persistence"),
-        ({"config": {"loadmodule": "/x.so"}}, "are refused"),
+        (
+            {"config": {"loadmodule": "/x.so"}},
+            "spec.config.loadmodule may not be set: it endangers",
+        ),
+        (
+            {"config": {"port": 1, "bind": "x"}},
+            "spec.config.bind, spec.config.port may not be set here: the operator sets it",
+        ),
     ],
 )
 def test_directives_that_are_not_the_owners_are_refused_at_admission(

@@ -179,3 +179,12 @@ async def test_workloads_are_asked_about_all_at_once(world: World) -> None:
         found, _ = await world.absences.explain(("default", "db"), lacking, [])
         world.now += 3
     assert len(found) == 3
+
+
+async def test_a_database_that_is_gone_leaves_nothing_behind(world: World) -> None:
+    await world.say(QUOTA, ago=1)
+    await world.trouble(0)
+    world.now += 2
+    assert await world.trouble(0) == QUOTA
+    world.absences.forget(("default", "db"))
+    assert await world.trouble(0) == ""  # it is only just missing again

@@ -25,12 +25,15 @@ class Rule(Struct, frozen=True):
     field: str
     rule: str
     message: str
+    message_expression: str = ""  # CEL that says it better: the values that are wrong
 
     def schema(self) -> dict[str, Any]:
         """The rule as `x-kubernetes-validations` spells it."""
         entry = {"rule": self.rule, "message": self.message}
         if self.field:
             entry["fieldPath"] = f".{self.field}"
+        if self.message_expression:
+            entry["messageExpression"] = self.message_expression
         return entry
 
 
@@ -44,11 +47,14 @@ SAVE_POINTS: Final = r"^\s*[0-9]+\s+[0-9]+(\s+[0-9]+\s+[0-9]+)*\s*$"
 
 def _config(names: list[str], why: str) -> Rule:
     """Refuse some directives. The list is known, so the cost is, however many the spec has."""
-    listed = ", ".join(f"'{name}'" for name in names)
-    return _spec(
+    listed = "[" + ", ".join(f"'{name}'" for name in names) + "]"
+    return Rule(
+        "RedisSpec",
         "config",
-        f"!has(self.config) || ![{listed}].exists(name, name in self.config)",
+        f"!has(self.config) || !{listed}.exists(name, name in self.config)",
         f"spec.config: {', '.join(names)} {why}",
+        f"'spec.config.' + {listed}.filter(name, name in self.config).join(', spec.config.') + "
+        f"' {why}'",
     )
 
 
@@ -57,11 +63,14 @@ def _refused_directives() -> list[Rule]:
     rules = [
         _config(
             sorted(name for name, field in MANAGED.items() if field == wanted),
-            "are set by the operator" + (f"; use {wanted}" if wanted else ""),
+            "may not be set here: the operator sets it" + (f"; use {wanted}" if wanted else ""),
         )
         for wanted in instead
     ]
-    return [*rules, _config(sorted(DANGEROUS), "are refused: they endanger the server or its data")]
+    return [
+        *rules,
+        _config(sorted(DANGEROUS), "may not be set: it endangers the server or its data"),
+    ]
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -36,6 +36,7 @@ class Absences:
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
+        self._uids: dict[Key, set[str]] = {}  # workloads that something is known of
         self._since: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._told: dict[str, str] = {}
@@ -45,7 +46,11 @@ class Absences:
         self, key: Key, workloads: Iterable[Workload], present: Iterable[str]
     ) -> tuple[tuple[Workload, ...], tuple[Unlabelled, ...]]:
         """Return the workloads, each with why it lacks pods, and those pods that lack labels."""
-        observed = set(present)
+        observed, workloads = set(present), tuple(workloads)
+        uids = {workload.uid for workload in workloads}
+        for gone in self._uids.get(key, set()) - uids:
+            self._forget(gone)
+        self._uids[key] = uids
         # All at once: a slow API server costs its own time once, not once for each workload.
         found = await asyncio.gather(*(self._explained(key, w, observed) for w in workloads))
         unlabelled = (pod for w in found for pod in self._unlabelled.get(w.uid, ()))
@@ -103,6 +108,11 @@ class Absences:
         )
         fresh = [event for event in page.items if now - _time(event) < _FRESH_SECONDS]
         return max(fresh, key=_time).message if fresh else ""
+
+    def forget(self, key: Key) -> None:
+        """Forget a database that is gone."""
+        for uid in self._uids.pop(key, ()):
+            self._forget(uid)
 
     def _forget(self, uid: str) -> None:
         for memory in (self._since, self._asked, self._told, self._unlabelled):

@@ -153,6 +153,7 @@ class Observer:
         """Let go of a database that is gone."""
         self._drop_old_links(key, frozenset())
         self._pods.pop(key, None)
+        self._absences.forget(key)
 
     def _drop_old_links(self, key: Key, uids: frozenset[str]) -> None:
         self._links.keep_only(uids, of=self._pods.get(key, frozenset()))
