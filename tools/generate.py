@@ -14,11 +14,26 @@ from redis_operator.api.validation import load
 from redis_operator.api.version import find_version
 from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.manifests.rights import cluster_role, election_role, namespaced_role
 from redis_operator.manifests.users import USERS
 from redis_operator.redis.versions import parse_version
 
 ROOT = Path(__file__).parent.parent
 HEADER = "# Made by `make generate` from src/redis_operator; do not edit.\n"
+RIGHTS = {
+    "operator.yaml": (
+        "What an operator of the whole cluster may do, and nothing else.",
+        cluster_role(),
+    ),
+    "namespaced.yaml": (
+        "For an operator of some namespaces only (--namespaces): bind it in each of them.",
+        namespaced_role(),
+    ),
+    "election.yaml": (
+        "In the operator's own namespace: which of several works. Not with --no-election.",
+        election_role(),
+    ),
+}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -79,6 +94,8 @@ def golden(path: Path) -> str:
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     found = {ROOT / "config" / "crd" / name: HEADER + to_yaml(crd) for name, crd in crds().items()}
+    for name, (about, role) in RIGHTS.items():
+        found[ROOT / "config" / "rbac" / name] = f"{HEADER}# {about}\n{to_yaml(role)}"
     for path in sorted((ROOT / "examples").glob("cluster*.yaml")):
         found[ROOT / "tests" / "golden" / path.name] = golden(path)
     return found

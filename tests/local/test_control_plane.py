@@ -58,8 +58,8 @@ async def serve(
     """Run the control plane with one task of the test's own among its tasks."""
     whole = control_plane._control
 
-    async def control(daemon: Daemon) -> None:
-        controlling = asyncio.create_task(whole(daemon))
+    async def control(daemon: Daemon, *given: Any) -> None:
+        controlling = asyncio.create_task(whole(daemon, *given))
         try:
             await work(Client(_transport(daemon)))
             await asyncio.Event().wait()

@@ -139,7 +139,7 @@ async def _in_foreground(
 def _start_in_background(instance: Instance) -> None:
     instance.ready_file.unlink(missing_ok=True)
     instance.logs.mkdir(parents=True, exist_ok=True)
-    with (instance.logs / "supervisor.log").open("ab") as log:
+    with instance.log_of("supervisor").open("ab") as log:
         subprocess.Popen(
             [sys.executable, "-m", "redis_operator.cli.main", "supervise", "--name", instance.name],
             stdin=subprocess.DEVNULL,
@@ -155,7 +155,7 @@ def _wait_ready(instance: Instance) -> None:
     while not instance.ready_file.exists():
         now = time.monotonic()
         if now > deadline or (now > grace and not supervisor.is_running(instance)):
-            log = instance.logs / "control-plane.log"
+            log = instance.log_of("control-plane")
             tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
             raise click.ClickException(
                 "the cluster did not come up; its log ends with\n  " + "\n  ".join(tail)
@@ -210,6 +210,33 @@ def status() -> None:
             f"{instance.name}: {state}, {settings.nodes} nodes, addresses "
             f"127.{settings.network}.x.y, data in {instance.folder}"
         )
+
+
+@app.command()
+@click.argument("component", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("--tail", type=click.IntRange(1), default=200, show_default=True, help="Last lines.")
+@_named
+def logs(*, component: str | None, follow: bool, tail: int, name: str) -> None:
+    """Show what the processes of a local cluster write.
+
+    COMPONENT is supervisor, control-plane, node-agent, operator or keeper; without it all are
+    shown in the order of time.
+    """
+    from redis_operator.cli import logs as reading  # noqa: PLC0415
+
+    instance, _ = _existing(name)
+    files = reading.components(instance)
+    if component is not None and component not in files:
+        raise click.ClickException(
+            f"{component!r} writes no log; those that do: {', '.join(files)}"
+        )
+    if component is not None:
+        files = {component: files[component]}
+    for line in reading.recent(files, tail):
+        click.echo(line)
+    if follow:
+        reading.follow(files, click.echo, goes_on=lambda: True)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})

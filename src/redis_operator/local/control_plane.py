@@ -33,9 +33,10 @@ from redis_operator.local.node.errors import NodeError
 from redis_operator.local.node.mounts import Mode
 from redis_operator.local.node.nodes import NodeSpec
 from redis_operator.local.power import is_off
+from redis_operator.manifests.rights import OPERATOR, account
 from redis_operator.runtime.changes import Added, Change, Updated
 from redis_operator.runtime.informer import Informer
-from redis_operator.runtime.logs import set_up
+from redis_operator.runtime.logs import HumanFormatter, fields, set_up
 
 __all__ = ["end_leftovers", "main", "node_specs", "run"]
 
@@ -75,12 +76,23 @@ def main(name: str) -> int:
 async def run(instance: Instance, settings: Settings) -> None:
     """Run the control plane until SIGTERM or SIGINT."""
     set_up()
+    _log_apart(instance)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     with instances.hold_network(settings.network):
         await _serve(instance, settings, stopping)
+
+
+def _log_apart(instance: Instance) -> None:
+    """Let the node agent, which is a part of this process, write a log of its own."""
+    instance.logs.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(instance.log_of("node-agent"))
+    handler.setFormatter(HumanFormatter())
+    agent = logging.getLogger("redis_operator.local.node")
+    agent.handlers[:] = [handler]
+    agent.propagate = False
 
 
 async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event) -> None:
@@ -101,13 +113,15 @@ async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(agent.run()),
-                group.create_task(_control(daemon)),
+                group.create_task(_control(daemon, instance)),
                 group.create_task(_obey_power(Client(_transport(daemon)), agent)),
             ]
             await agent.wait_ready()
             instance.ready_file.write_text(f"https://{host}:{port}\n")
+            _LOG.info("serving", extra=fields(url=f"https://{host}:{port}", nodes=settings.nodes))
             await stopping.wait()
             instance.ready_file.unlink(missing_ok=True)
+            _LOG.info("stopping: pods are ended, volumes stay")
             for task in tasks:
                 task.cancel()
     finally:
@@ -135,13 +149,26 @@ def _agent(instance: Instance, settings: Settings, client: Client) -> NodeAgent:
     )
 
 
-async def _control(daemon: Daemon) -> None:
+async def _control(daemon: Daemon, instance: Instance) -> None:
     client = Client(_transport(daemon), field_manager="control-plane")
     with contextlib.suppress(AlreadyExists):
         await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
     for definition in crds().values():
         await client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
+    await _admit_operator(client)
+    config = daemon.account_kubeconfig(OPERATOR, OPERATOR)
+    write_private(instance.operator_kubeconfig, config.encode())  # it waits for this file
     await ControlLoops(client).run()
+
+
+async def _admit_operator(client: Client) -> None:
+    """Give the operator an account with the rights that it has on Kubernetes."""
+    for wanted in account():
+        group, _, version = wanted["apiVersion"].rpartition("/")
+        plural = f"{wanted['kind'].lower()}s"
+        namespaced = "namespace" in wanted["metadata"]
+        kind: Kind[Manifest] = Kind(group, version, wanted["kind"], plural, namespaced, dict)
+        await client.apply(kind, wanted)
 
 
 async def _obey_power(client: Client, agent: NodeAgent) -> None:

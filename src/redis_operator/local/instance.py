@@ -77,9 +77,23 @@ class Instance(Struct, frozen=True):
         return self.folder / "kubeconfig"
 
     @property
+    def operator_kubeconfig(self) -> Path:
+        """The operator's kubeconfig: an account with its rights and no others."""
+        return self.folder / "operator.kubeconfig"
+
+    @property
     def logs(self) -> Path:
         """The logs of its own processes."""
         return self.folder / "logs"
+
+    def log_of(self, process: str) -> Path:
+        """The log of one of its own processes."""
+        return self.logs / f"{process}.log"
+
+    @property
+    def keeper_log(self) -> Path:
+        """The log of the process that is the parent of all pods."""
+        return self.node_folder / "keeper" / "keeper.log"
 
     @property
     def pid_file(self) -> Path:
@@ -111,6 +125,7 @@ class Instance(Struct, frozen=True):
     def save(self, settings: Settings) -> None:
         """Keep what the instance is made with."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
         self.settings_file.write_bytes(msgspec.json.encode(settings))
 
     def purge(self) -> None:

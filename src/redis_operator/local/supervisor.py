@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
 import time
@@ -21,7 +22,7 @@ from msgspec import Struct
 
 from redis_operator.local import instance as instances
 from redis_operator.local.instance import Instance, Settings
-from redis_operator.runtime.logs import fields
+from redis_operator.runtime.logs import fields, set_up
 
 __all__ = [
     "Child",
@@ -32,11 +33,14 @@ __all__ = [
     "start_time",
     "stop",
     "supervise",
+    "trim",
 ]
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _CALM_SECONDS = 0.1, 10.0, 60.0
 _STOP_SECONDS = 45.0
+_TRIM_SECONDS = 10.0
+_MOST_LOGGED = 16 * 1024 * 1024
 
 
 class Child(Struct, frozen=True):
@@ -51,7 +55,7 @@ def children_of(instance: Instance, settings: Settings) -> list[Child]:
     operator = Child(
         "operator",
         (
-            *("run", "--wait-for-server", "--kubeconfig", str(instance.kubeconfig)),
+            *("run", "--wait-for-server", "--kubeconfig", str(instance.operator_kubeconfig)),
             "--binding-addresses",  # there is no cluster DNS here
             "--no-election",  # the supervisor starts one at a time, and at once after a crash
             *("--health-host", instances.operator_address(settings.network)),
@@ -69,36 +73,62 @@ def main(name: str) -> int:
         sys.stderr.write(f"there is no local cluster called {name!r}\n")
         return 1
 
-    def told(text: str) -> None:
-        sys.stderr.write(f"{name}: {text}\n")
-        sys.stderr.flush()
-
-    asyncio.run(supervise(instance, children_of(instance, settings), told=told))
+    asyncio.run(supervise(instance, children_of(instance, settings), told=lambda _: None))
     return 0
 
 
 async def supervise(
     instance: Instance, children: Sequence[Child], *, told: Callable[[str], None]
 ) -> None:
-    """Keep the children alive until SIGTERM or SIGINT, then stop them, the last one last."""
+    """Keep the children alive until SIGTERM or SIGINT, then stop them, the last one last.
+
+    What people should see is told, and everything is logged.
+    """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     instance.logs.mkdir(parents=True, exist_ok=True)
+    log = instance.log_of("supervisor").open("a")
+    undo = set_up(stream=log)
+    _LOG.info("started", extra=fields(pid=os.getpid()))
     instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
     # what is stopped last is needed first
     keepers = [asyncio.create_task(_keep(instance, child, told)) for child in reversed(children)]
     keepers.reverse()
+    trimming = asyncio.create_task(_trim_for_ever(instance))
     try:
         await stopping.wait()
         told("stopping")
+        _LOG.info("stopping")
     finally:
+        trimming.cancel()
         for keeper in keepers:
             keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await keeper
         instance.pid_file.unlink(missing_ok=True)
+        _LOG.info("stopped")
+        undo()
+        log.close()
+
+
+async def _trim_for_ever(instance: Instance) -> None:
+    while True:
+        for log in [*instance.logs.glob("*.log"), instance.keeper_log]:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(trim, log)
+        await asyncio.sleep(_TRIM_SECONDS)
+
+
+def trim(log: Path) -> None:
+    """Begin a log anew that has grown too large; what it held stays beside it, until the next time.
+
+    It is emptied and not replaced: its writer has it open, to append.
+    """
+    if log.exists() and log.stat().st_size > _MOST_LOGGED:
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
 
 
 async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -> None:
@@ -106,7 +136,7 @@ async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -
     pause = _PAUSE_SECONDS
     while True:
         begun = time.monotonic()
-        with (instance.logs / f"{child.name}.log").open("ab") as log:
+        with instance.log_of(child.name).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "redis_operator.cli.main", *child.arguments),
@@ -115,6 +145,7 @@ async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -
                 stderr=log,
                 start_new_session=True,
             )
+        _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
         try:
             code = await process.wait()
         except asyncio.CancelledError:
@@ -122,6 +153,10 @@ async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -
             raise
         if time.monotonic() - begun > _CALM_SECONDS:
             pause = _PAUSE_SECONDS
+        _LOG.warning(
+            "a process ended and is started again",
+            extra=fields(process=child.name, code=code, pause=pause),
+        )
         told(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

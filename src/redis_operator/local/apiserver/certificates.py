@@ -34,6 +34,7 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o700)
         self._pair = self._kept("ca", lambda: _issuing().make_authority())
         self.certificate = self._pair.certificate
 
@@ -104,7 +105,7 @@ clusters:
     server: {url}
     certificate-authority-data: {authority}
 users:
-- name: admin
+- name: {name}
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
@@ -112,12 +113,12 @@ contexts:
 - name: local
   context:
     cluster: local
-    user: admin
+    user: {name}
 current-context: local
 """
 
 
-def kubeconfig(authority: Authority, url: str, user: Pair) -> str:
+def kubeconfig(authority: Authority, url: str, user: Pair, *, name: str) -> str:
     """Return a kubeconfig with everything inside."""
 
     def text(content: bytes) -> str:
@@ -125,6 +126,7 @@ def kubeconfig(authority: Authority, url: str, user: Pair) -> str:
 
     return _KUBECONFIG.format(
         url=url,
+        name=name,
         authority=text(authority.certificate),
         certificate=text(user.certificate),
         key=text(user.key),

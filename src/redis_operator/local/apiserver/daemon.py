@@ -62,7 +62,7 @@ class Daemon:
         port: int = 0,
         settings: Settings | None = None,
     ) -> None:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._host = host
         self._port = port
         self._pki = data / "pki"
@@ -95,7 +95,15 @@ class Daemon:
     def kubeconfig(self) -> str:
         """Return the kubeconfig of the admin."""
         admin = self.authority.client("kubernetes-admin", ("system:masters",), file="admin")
-        return kubeconfig(self.authority, self.url, admin)
+        return kubeconfig(self.authority, self.url, admin, name="admin")
+
+    def account_kubeconfig(self, namespace: str, name: str) -> str:
+        """Return a kubeconfig with which a process outside of pods is a service account."""
+        group = "system:serviceaccounts"
+        user = f"system:serviceaccount:{namespace}:{name}"
+        groups = (group, f"{group}:{namespace}")
+        pair = self.authority.client(user, groups, file=f"account-{namespace}-{name}")
+        return kubeconfig(self.authority, self.url, pair, name=name)
 
     async def stop(self) -> None:
         """Stop serving and fold everything into the files."""

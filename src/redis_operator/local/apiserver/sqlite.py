@@ -32,6 +32,8 @@ class SqliteJournal:
     """Records changes in a file. One process at a time may hold it."""
 
     def __init__(self, path: Path) -> None:
+        path.touch(mode=0o600)  # all Secrets are in it; its log gets the same mode
+        path.chmod(0o600)
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
         self._connection.execute("PRAGMA locking_mode=EXCLUSIVE")
         self._connection.execute("PRAGMA journal_mode=WAL")

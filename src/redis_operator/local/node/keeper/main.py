@@ -12,6 +12,7 @@ too many unread is cut off, and reads the whole list when it connects again.
 from __future__ import annotations
 
 import array
+import contextlib
 import gc
 import json
 import os
@@ -245,6 +246,9 @@ class Keeper:
             if child.spec["isolation"] != "none" and child.is_container and not child.exited:
                 child.hold_tree()
             answer = {"pid": child.pid, "started": child.started}
+        if child.is_container:
+            outcome = f"failed: {text!r}" if text else f"pid={child.pid}"
+            _say(f"started container={child.identity} {outcome}")
         self._answer(peer, {"seq": seq, **answer})
 
     def _signal(self, request: dict[str, Any], _: list[int]) -> dict[str, Any]:
@@ -292,6 +296,7 @@ class Keeper:
         return {}
 
     def _quit(self, _: dict[str, Any], __: list[int]) -> dict[str, Any]:
+        _say(f"told to quit processes={len(self._children)}")
         for child in list(self._children.values()):
             child.end_family()
         self._reap(None)
@@ -344,9 +349,19 @@ class Keeper:
         if child.is_container and not child.spec.get("failed"):
             write_record(f"{self._folder}/ended/{child.identity}", record)
         if child.is_container:
+            _say(f"ended container={child.identity} code={code}")
             forget(f"{self._folder}/run/{child.identity}")
         for peer in list(self._peers):
             self._answer(peer, {"ended": child.identity, **record})
+
+
+def _say(text: str) -> None:
+    """Write a line to the keeper's log; a disk that is full costs the line and nothing else."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    line = f"{stamp}.{int(now % 1 * 1000):03d}Z INFO    {text}\n"
+    with contextlib.suppress(OSError):
+        os.write(2, line.encode(errors="replace"))
 
 
 def _descriptors(passed: list[tuple[int, int, bytes]]) -> list[int]:
@@ -374,6 +389,7 @@ def main(folder: str, lock: int) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     namespaces.become_subreaper()
+    _say(f"keeper started pid={os.getpid()}")
     end_strays(folder, read_name(folder))
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     address = f"/proc/self/fd/{place}/socket"  # a socket's path may be no longer than 107 bytes
