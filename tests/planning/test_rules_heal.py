@@ -101,6 +101,28 @@ def test_a_dead_primary_is_replaced_by_force_without_waiting() -> None:
     assert_serves_all(database)
 
 
+def test_a_replica_is_not_forced_before_it_knows_who_votes() -> None:
+    """CL-01: it counts no vote of those whom it does not know to own slots, and asks only once."""
+    database = whole_database()
+    dead, heir = database.server(0, 0), database.server(0, 1)
+    database.world.kill(dead.name)
+    voters = [database.server(shard, 0) for shard in (1, 2)]
+    for voter in voters:
+        heir.table[voter.id].slots = 0
+    advice = database.plan()
+    assert not any(isinstance(step, Failover) for step in advice.steps)
+    assert (
+        "db-0-1 has not heard yet that db-1-0, db-2-0 own slots and may vote" in advice.blocked
+    ), advice.blocked
+    assert advice.again_after is not None
+    assert advice.again_after <= 0.5
+    database.advance(0.2)  # they tell it
+    (step,) = [s for s in database.plan().steps if isinstance(s, Failover)]
+    assert step.mode is FailoverMode.FORCE
+    assert not database.execute(step)
+    assert heir.slots == even_shares(3)[0]
+
+
 def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> None:
     """CL-01: the owners refuse its old epoch for ever, and the dead tell nobody of the new one."""
     database = whole_database()

@@ -14,7 +14,7 @@ from redis_operator.redis.connection import Address
 from redis_operator.redis.errors import ReplyError, reply_error
 from redis_operator.redis.replies import ClusterNode
 from redis_operator.redis.resp import encode
-from redis_operator.redis.slots import SlotSet, even_shares, key_slot
+from redis_operator.redis.slots import SLOTS, SlotSet, even_shares, key_slot
 from redis_operator.redis.versions import Version, parse_version
 from redis_operator.testing.cluster import SimulatedCluster
 from redis_operator.testing.cluster.wire import answer
@@ -257,10 +257,12 @@ async def form(fleet: Fleet, *, primaries: int, count: int) -> list[str]:
     async def linked() -> bool:
         up = [await link_up(fleet, i) for i in range(primaries, count)]
         ok = [b"cluster_state:ok" in await fleet.call(i, "CLUSTER", "INFO") for i in range(count)]
-        roles = [
-            sum(node.is_replica for node in (await nodes(fleet, i)).values()) for i in range(count)
-        ]
-        return all(up) and all(ok) and all(r == count - primaries for r in roles)
+        books = [list((await nodes(fleet, i)).values()) for i in range(count)]
+        roles = [sum(node.is_replica for node in book) for book in books]
+        # State ok is no proof: a server may not have heard yet what the others own.
+        owners = [sum(len(node.slots) for node in book) for book in books]
+        told = all(r == count - primaries for r in roles) and all(o == SLOTS for o in owners)
+        return all(up) and all(ok) and told
 
     await until(fleet, linked)
     return ids

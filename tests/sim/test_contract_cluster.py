@@ -117,6 +117,25 @@ async def test_a_dead_primary_is_replaced_by_force_at_once(fleet_of: Any) -> Non
     await f.until(fleet, known)
 
 
+async def test_a_candidate_counts_no_votes_of_those_whom_it_does_not_know_to_own_slots(
+    fleet_of: Any,
+) -> None:
+    """The voters give their votes, and it asks no more of them for four node timeouts."""
+    fleet = await fleet_of(6, **{"cluster-node-timeout": "20000"})
+    await f.form(fleet, primaries=3, count=6)
+    await fleet.kill(0)
+    slots = [slot for share in even_shares(3)[1:] for slot in share]
+    await fleet.pipe(3, ("CLUSTER", "DELSLOTS", *slots), ("CLUSTER", "FAILOVER", "FORCE"))
+
+    async def promoted() -> bool:
+        return bool(await f.owned(fleet, 3))
+
+    await f.never(fleet, promoted, ticks=6)
+    if fleet.version.engine == "redis":
+        await fleet.call(3, "CLUSTER", "FAILOVER", "FORCE")
+        await f.never(fleet, promoted, ticks=6)
+
+
 async def test_a_candidate_that_the_voters_do_not_know_is_not_elected(fleet_of: Any) -> None:
     fleet = await fleet_of(6)
     ids = await f.form(fleet, primaries=3, count=6)

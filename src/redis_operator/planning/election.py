@@ -123,22 +123,28 @@ def _unknown(situation: Situation, candidate: Seen, primary: NodeId) -> str | No
     """Why too few would vote for a replica, as far as it is known to them. (trap 2)
 
     Voters answer over their own link to it, and only to one whom they know as a replica of that
-    primary. They hear of both within seconds; an election that was lost is not tried again for
-    four node timeouts.
+    primary; and it counts the votes only of those whom it knows to own slots. All hear of this
+    within seconds; an election that was lost is not tried again for four node timeouts.
     """
-    apart, deaf = [], []
+    name = candidate.pod.name
+    apart, deaf, unheard = [], [], []
     for voter in situation.voters:
-        view = situation.view(voter, candidate.id)
-        if view is None or not view.healthy:
+        view, back = situation.view(voter, candidate.id), situation.view(candidate, voter.id)
+        if view is None or back is None or not (view.healthy and back.healthy):
             apart.append(voter.pod.name)
         elif view.replica_of != primary:
             deaf.append(voter.pod.name)
-    if len(situation.voters) - len(apart) - len(deaf) >= situation.quorum:
+        elif not back.slots or back.replica_of is not None:
+            unheard.append(voter.pod.name)
+    silent = len(apart) + len(deaf) + len(unheard)
+    if len(situation.voters) - silent >= situation.quorum:
         return None
     if apart:
-        return f"{candidate.pod.name} is not linked with {', '.join(apart)}, whose votes it needs"
+        return f"{name} is not linked with {', '.join(apart)}, whose votes it needs"
     if deaf:
-        return f"{', '.join(deaf)} have not heard yet that {candidate.pod.name} is a replica"
+        return f"{', '.join(deaf)} have not heard yet that {name} is a replica"
+    if unheard:
+        return f"{name} has not heard yet that {', '.join(unheard)} own slots and may vote"
     return None
 
 

@@ -109,7 +109,6 @@ def consider_election(world: SimulatedCluster, server: Server) -> None:
         return
     if world.now >= server.election_at:
         server.election_at = None
-        server.election_again_at = world.now + 2 * max(2 * server.node_timeout, 2.0)
         elect(world, server, force=False)
 
 
@@ -158,15 +157,20 @@ def _rank(world: SimulatedCluster, server: Server) -> int:
 
 
 def elect(world: SimulatedCluster, server: Server, *, force: bool) -> bool:
-    """Ask every voter; a majority promotes. With `force` the primary need not have failed."""
+    """Ask everybody; a majority promotes. With `force` the primary need not have failed.
+
+    Only the votes of those count whom the candidate knows to own slots: others give theirs in
+    vain, and Redis asks again only after four node timeouts, however often it is told to.
+    """
     record = server.primary_record()
-    if record is None:
+    if record is None or (server.engine == "redis" and world.now < server.election_again_at):
         return False
     server.current_epoch += 1
     epoch = server.current_epoch
-    voters = [r for r in server.table.values() if r.votes]
-    votes = sum(1 for voter in voters if _votes_for(world, voter, server, record, force=force))
-    if votes < len(voters) // 2 + 1:
+    given = [r for r in server.others() if _votes_for(world, r, server, record, force=force)]
+    known = sum(1 for r in server.table.values() if r.votes)
+    if sum(1 for r in given if r.votes) < known // 2 + 1:
+        server.election_again_at = world.now + 2 * max(2 * server.node_timeout, 2.0)
         return False
     promote(world, server, epoch)
     return True
