@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from redis_operator.kube.client import Client
@@ -139,13 +139,7 @@ def add_databases(
             Logins(links, may_act=leads),
             refresh_seconds=settings.secret_refresh,
         ),
-        reporter=Reporter(
-            manager.client,
-            applier,
-            manager.recorder,
-            plans=actions_counter(manager.metrics.registry),
-            losses=losses_counter(manager.metrics.registry),
-        ),
+        reporter=_reporter(manager, applier),
         ending=Ending(manager.client),
         memories=Memories(clock),
         movers=movers,
@@ -154,13 +148,10 @@ def add_databases(
         before=before,
         behind=consistency.limitation,
     )
-    watches = [Watch(informer, itself, by_others) for informer in world.redises]
-    watches += [Watch(informer, _database) for informer in (*world.pods, *world.claims)]
-    watches += [Watch(i, _database) for informers in world.children.values() for i in informers]
     controller = Controller(
         "redis",
         reconciler.reconcile,
-        watches,
+        list(_watches(world)),
         workers=settings.workers,
         deadline=120.0,
         gate=consistency.limitation,
@@ -169,6 +160,25 @@ def add_databases(
     manager.metrics.registry.register(DatabaseCollector(world.all_redises))
     manager.add(controller)
     return controller
+
+
+def _reporter(manager: Manager, applier: Applier) -> Reporter:
+    registry = manager.metrics.registry
+    return Reporter(
+        manager.client,
+        applier,
+        manager.recorder,
+        plans=actions_counter(registry),
+        losses=losses_counter(registry),
+    )
+
+
+def _watches(world: World) -> Iterator[Watch]:
+    for informer in world.redises:
+        yield Watch(informer, itself, by_others)
+    for owned in (world.pods, world.claims, *world.children.values()):
+        for informer in owned:
+            yield Watch(informer, _database)
 
 
 by_others: Predicate[Any] = any_of(
