@@ -78,6 +78,14 @@ def test_volumes_grow_one_by_one_where_the_class_allows() -> None:
     assert any("ExpansionUnsupported" in reason for reason in database.plan().blocked)
 
 
+def test_growth_is_tried_where_nobody_knows_whether_the_class_allows_it() -> None:
+    database = whole_database(replace(WANTED, volume_size=200))
+    database.volumes["data-db-0-0"] = Volume(
+        "data-db-0-0", "db-0-0", "u", 100, 100, expandable=None
+    )
+    assert steps_of(database, GrowVolume)
+
+
 def test_a_database_that_shrank_in_its_sleep_wakes_and_lets_the_shard_go() -> None:
     """The leaving shard's replica never hears what happened since: its old news are nothing."""
     database = whole_database(replace(WANTED, shards=4))

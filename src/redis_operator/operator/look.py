@@ -251,7 +251,7 @@ def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
 
 
 def volume_seen(
-    database: str, claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass]
+    database: str, claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None
 ) -> seen.Volume | None:
     """Return a pod's claim as planning sees it."""
     pod = claim.metadata.name.removeprefix("data-")
@@ -259,14 +259,15 @@ def volume_seen(
         return None
     asked = (claim.spec.resources.requests or {}).get("storage", 0)
     given = (claim.status.capacity or {}).get("storage", 0)
-    found = classes.get(claim.spec.storage_class_name or "")
+    found = (classes or {}).get(claim.spec.storage_class_name or "")
+    expandable = found is not None and bool(found.allow_volume_expansion)
     return seen.Volume(
         name=claim.metadata.name,
         pod=pod,
         uid=claim.metadata.uid,
         requested=int(parse_quantity(asked) or 0),
         capacity=int(parse_quantity(given) or 0),
-        expandable=found is not None and bool(found.allow_volume_expansion),
+        expandable=None if classes is None else expandable,
         deleting=claim.metadata.is_deleting,
         needs_restart=any(
             c.type == "FileSystemResizePending" and c.is_true for c in claim.status.conditions or ()

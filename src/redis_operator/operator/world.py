@@ -1,7 +1,10 @@
 """The caches one operator looks through, bounded by label: only what belongs to databases is kept.
 
-Nodes and storage classes are few and read whole. A Secret the owner made carries no label of ours:
-it is read by name when it is needed, so that no list of all Secrets is ever asked for. X-09, X-10
+Nodes and storage classes are few and read whole. An operator of some namespaces may not be allowed
+to: it then knows no zones, no cordons and no versions of the cluster's own, and tries to grow a
+volume where it cannot know whether that is possible. A Secret the owner made carries no label of
+ours: it is read by name when it is needed, so that no list of all Secrets is ever asked for.
+X-09, X-10
 """
 
 from __future__ import annotations
@@ -67,13 +70,14 @@ class World:
     """What the operator knows of the cluster without asking."""
 
     def __init__(self, manager: Manager, namespaces: Iterable[str]) -> None:
-        scopes = tuple(namespaces) or ("",)
+        chosen = tuple(namespaces)
+        scopes = chosen or ("",)
         self.redises = [manager.informer(REDISES, namespace=ns) for ns in scopes]
-        self.versions = manager.informer(REDIS_VERSIONS)
+        self.versions = manager.informer(REDIS_VERSIONS, optional=bool(chosen))
         self.pods = [_labelled(manager, PODS, ns) for ns in scopes]
         self.claims = [_labelled(manager, PERSISTENT_VOLUME_CLAIMS, ns) for ns in scopes]
-        self.nodes = manager.informer(NODES)
-        self.classes = manager.informer(STORAGE_CLASSES)
+        self.nodes = manager.informer(NODES, optional=bool(chosen))
+        self.classes = manager.informer(STORAGE_CLASSES, optional=bool(chosen))
         self.children: dict[tuple[str, str], list[Informer[Any]]] = {
             kind: [_labelled(manager, child, ns) for ns in scopes]
             for kind, child in CHILD_KINDS.items()
@@ -122,8 +126,10 @@ class World:
         """Return the nodes by name."""
         return {node.metadata.name: node for node in self.nodes.cache}
 
-    def class_map(self) -> Mapping[str, StorageClass]:
-        """Return the storage classes by name."""
+    def class_map(self) -> Mapping[str, StorageClass] | None:
+        """Return the storage classes by name, or None where nobody lets us see them."""
+        if not self.classes.has_synced:
+            return None
         return {found.metadata.name: found for found in self.classes.cache}
 
 

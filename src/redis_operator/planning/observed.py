@@ -276,7 +276,7 @@ class Volume(Struct, frozen=True):
     uid: str
     requested: int  # bytes
     capacity: int
-    expandable: bool
+    expandable: bool | None  # None: nobody knows, and the API server will say
     deleting: bool = False
     needs_restart: bool = False  # its file system grows when the pod is started again
 

@@ -30,6 +30,7 @@ from typing import Generic, TypeVar
 
 from redis_operator.kube.client import Client
 from redis_operator.kube.decode import Page, Unreadable
+from redis_operator.kube.errors import Forbidden
 from redis_operator.kube.meta import Key, is_at_least, key_of, meta_of
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.changes import Added, Change, Deleted, Handler, Updated
@@ -141,7 +142,8 @@ class Informer(Generic[T]):
 
     `cache` is what everyone reads. `transform` runs once before an object is stored, to drop what
     nobody reads; it must keep the metadata. `resync` replays the cache to the handlers every so
-    many seconds, give or take a tenth, without asking the server.
+    many seconds, give or take a tenth, without asking the server. What is `optional` is not waited
+    for where the server refuses it: who reads such a cache asks `has_synced` first.
     """
 
     def __init__(
@@ -157,9 +159,11 @@ class Informer(Generic[T]):
         resync: float = 0.0,
         page_size: int = 500,
         watch_list: bool = True,
+        optional: bool = False,
         random: Callable[[], float] = randomness.random,
     ) -> None:
         self.kind = kind
+        self.optional = optional
         self.namespace = namespace
         self.labels = labels
         self.fields = fields
@@ -175,6 +179,7 @@ class Informer(Generic[T]):
         self._version_waiters: list[tuple[str, asyncio.Future[None]]] = []
         self.on_progress: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._turn = Turn()
         self.aside: dict[Key, Unreadable] = {}
         self.on_unreadable: Callable[[Unreadable], None] | None = None
@@ -200,6 +205,10 @@ class Informer(Generic[T]):
     async def wait_synced(self) -> None:
         """Return once `has_synced`."""
         await self._synced.wait()
+
+    async def wait_answered(self) -> None:
+        """Return once `has_synced`, or once the server has said that we may not list this kind."""
+        await self._answered.wait()
 
     def add_index(self, name: str, index: Index) -> None:
         """Make objects findable by another property."""
@@ -302,6 +311,7 @@ class Informer(Generic[T]):
             subscription.latch()
         self.last_error = None
         self._synced.set()
+        self._answered.set()
 
     async def _tell(self, subscriptions: list[Subscription[T]], changes: list[Change[T]]) -> None:
         for change in changes:
@@ -423,8 +433,14 @@ class Informer(Generic[T]):
         if wait <= 0:
             _log.debug("%s: %s; going on at once", self.kind.resource, error)
             return
+        known = str(self.last_error) == str(error)
         self.failures += 1
         self.last_error = error
+        if self.optional and isinstance(error, Forbidden):
+            self._answered.set()
+            if not known:
+                _log.warning("%s: %s; going on without it", self.kind.resource, error)
+            return
         _log.warning("%s: %s; trying again in %.1f s", self.kind.resource, error, wait)
 
     def _unsubscribe(self, subscription: Subscription[T]) -> None:

@@ -261,7 +261,9 @@ class Manager:
         try:
             async with asyncio.timeout(self._cache_timeout):
                 for informer in list(self.informers.values()):
-                    await informer.wait_synced()
+                    await (
+                        informer.wait_answered() if informer.optional else informer.wait_synced()
+                    )
         except TimeoutError:
             raise CachesNotSynced(self._unsynced()) from None
         for callback in self.on_synced:
@@ -309,7 +311,7 @@ class Manager:
         missing = [
             f"{informer.kind.resource} ({informer.last_error or 'no answer yet'})"
             for informer in self.informers.values()
-            if not informer.has_synced
+            if not informer.has_synced and not informer.optional
         ]
         return f"no first list within {self._cache_timeout:g} s of: {', '.join(missing)}"
 

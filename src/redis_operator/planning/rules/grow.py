@@ -26,7 +26,7 @@ def grow(situation: Situation) -> Plan | None:
     if waiting:
         blocked = (f"{waiting[0].name} is being resized to {waiting[0].requested} bytes",)
         return Plan(rule="grow", blocked=blocked, phase=Phase.UPDATING)
-    stiff = [volume for volume in small if not volume.expandable]
+    stiff = [volume for volume in small if volume.expandable is False]
     if stiff:
         blocked = (
             f"ExpansionUnsupported: the storage class of {stiff[0].name} does not allow expansion",

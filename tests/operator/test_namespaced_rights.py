@@ -1,0 +1,131 @@
+"""An operator of some namespaces works with rights in these alone. X-09"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from redis_operator.api.crd import crds
+from redis_operator.kube.client import Client
+from redis_operator.kube.errors import Forbidden, NotFound
+from redis_operator.kube.objects import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NODES,
+    STATEFUL_SETS,
+)
+from redis_operator.kube.scheme import Kind
+from redis_operator.local.apiserver.calls import User
+from redis_operator.local.apiserver.inprocess import InProcessTransport
+from redis_operator.local.apiserver.server import ApiServer
+from redis_operator.local.apiserver.store import Store
+from redis_operator.operator.settings import Settings
+from redis_operator.operator.wiring import add_databases
+from redis_operator.operator.world import REDISES
+from redis_operator.runtime.manager import Manager
+
+CONFIG = Path(__file__).parents[2] / "config" / "rbac"
+RBAC = "rbac.authorization.k8s.io"
+OPERATOR = User("system:serviceaccount:team:operator", ("system:authenticated",))
+
+
+def rbac(kind: str, *, namespaced: bool = True) -> Kind[Any]:
+    return Kind(RBAC, "v1", kind, f"{kind.lower()}s", namespaced, dict)
+
+
+def binding(kind: str, name: str, **place: str) -> dict[str, Any]:
+    subject = {"kind": "User", "apiGroup": RBAC, "name": OPERATOR.name}
+    return {
+        "metadata": {"name": name, **place},
+        "subjects": [subject],
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+    }
+
+
+@pytest.fixture
+async def server() -> ApiServer:
+    made = ApiServer(Store(), clock=lambda: datetime.now(UTC))
+    admin = Client(InProcessTransport(made), field_manager="admin")
+    for definition in crds().values():
+        await admin.apply(CUSTOM_RESOURCE_DEFINITIONS.plain(), definition)
+    for name in ("team", "other"):
+        await admin.create(NAMESPACES.plain(), {"metadata": {"name": name}})
+    role = yaml.safe_load((CONFIG / "namespaced.yaml").read_text())
+    role["metadata"]["namespace"] = "team"
+    await admin.create(rbac("Role"), role)
+    await admin.create(
+        rbac("RoleBinding"), binding("Role", role["metadata"]["name"], namespace="team")
+    )
+    return made
+
+
+@asynccontextmanager
+async def operating(server: ApiServer, *namespaces: str) -> AsyncIterator[Manager]:
+    """Run an operator with the rights of the account, and none of an administrator."""
+    client = Client(InProcessTransport(server, user=OPERATOR), field_manager="redis-operator")
+    manager = Manager(client, name="redis-operator", cache_timeout=5.0, stop_grace=1.0)
+    add_databases(manager, Settings(namespaces=namespaces))
+    running = asyncio.create_task(manager.run())
+    try:
+        async with asyncio.timeout(20):
+            while manager.limitation() is not None and not running.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert not running.done() or running.result() is None
+        yield manager
+    finally:
+        manager.request_stop()
+        await running
+
+
+async def test_no_right_outside_of_its_namespaces_is_needed(server: ApiServer) -> None:
+    admin = Client(InProcessTransport(server), field_manager="admin")
+    async with operating(server, "team") as manager:
+        with pytest.raises(Forbidden):
+            await manager.client.list(NODES)
+        for namespace in ("team", "other"):
+            await admin.create(
+                REDISES,
+                {
+                    "apiVersion": "redisoperator.dev/v1",
+                    "kind": "Redis",
+                    "metadata": {"name": "cache", "namespace": namespace},
+                    "spec": {"mode": "Cluster", "shards": 3},
+                },
+            )
+        async with asyncio.timeout(20):
+            while not await admin.list(STATEFUL_SETS, namespace="team"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        with pytest.raises(NotFound):
+            await admin.get(STATEFUL_SETS, ("other", "cache-0"))
+
+
+async def test_rights_that_are_given_later_are_used(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = Client(InProcessTransport(server), field_manager="admin")
+    await admin.create(NODES.plain(), {"metadata": {"name": "n1"}})
+    async with operating(server, "team") as manager:
+        [nodes] = [i for i in manager.informers.values() if i.kind == NODES]
+        assert not nodes.has_synced
+        role = yaml.safe_load((CONFIG / "operator.yaml").read_text())
+        await admin.create(rbac("ClusterRole", namespaced=False), role)
+        await admin.create(
+            rbac("ClusterRoleBinding", namespaced=False),
+            binding("ClusterRole", role["metadata"]["name"]),
+        )
+        async with asyncio.timeout(30):
+            await nodes.wait_synced()
+        assert [node.metadata.name for node in nodes.cache] == ["n1"]
+
+
+async def test_an_operator_of_the_whole_cluster_needs_them(server: ApiServer) -> None:
+    with pytest.raises(Exception, match=r"nodes.*forbidden"):
+        async with operating(server):
+            pass
