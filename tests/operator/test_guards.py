@@ -33,6 +33,7 @@ from redis_operator.planning.actions import (
     InheritSlots,
     LabelRole,
     MoveSlots,
+    RaiseEpoch,
     Replicate,
     ResetEmptyNode,
     ResizePod,
@@ -188,6 +189,13 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
 @row("servers._set_epoch#1", "db-0-0 has an epoch already")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return SetConfigEpoch(place(database, 0, 0), 77), lambda: None
+
+
+@row("preconditions._raise_epoch#1", "db-0-0 owns other slots by now")
+def _(database: SimulatedDatabase) -> tuple[Action, Move]:
+    server = database.server(0, 0)
+    action = RaiseEpoch(place(database, 0, 0), server.me.epoch, server.slots)
+    return action, lambda: verbs.delete_slots(server, SlotSet([1]))
 
 
 @row("servers._until_known#1", "db-0-1 does not know its primary yet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, new_database, whole_database
@@ -12,9 +13,13 @@ from redis_operator.planning.actions import (
     Fence,
     Forget,
     Meet,
+    RaiseEpoch,
     Replicate,
+    at,
 )
-from redis_operator.planning.advice import Phase
+from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.invariants import breaches
+from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares, key_slot
 from redis_operator.testing.cluster import SimulatedCluster, verbs
 from redis_operator.testing.cluster.breakages import fill
@@ -141,6 +146,48 @@ def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> N
     assert database.reconcile().settled
     assert heir.slots == even_shares(3)[0]
     assert_serves_all(database)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_primary_that_comes_back_with_anothers_epoch_takes_no_slot_back(seed: int) -> None:
+    """Who shares an epoch with another takes the next one, and with it whatever it claims."""
+    database = whole_database()
+    dead, other, heir = database.server(0, 0), database.server(1, 0), database.server(0, 1)
+    for server in database.servers:  # both took it in the same moment, and could not hear it
+        server.current_epoch = 7
+        for node in (dead, other):
+            server.table[node.id].epoch = 7
+    database.world.kill(dead.name)
+    for _ in range(4):
+        database.carry_out(database.plan())
+        database.advance(0.1)
+    assert heir.slots == even_shares(3)[0]
+    key = next(key for key in (f"k{n}" for n in range(1000)) if key_slot(key) in heir.slots)
+    assert database.world.write("db", key, "written to the heir")
+    database.world.random.seed(seed)  # who hears of whom first
+    database.world.start(dead.name)
+    database.advance(2.0)
+    assert database.world.read("db", key) == "written to the heir"
+    assert database.reconcile().settled
+    assert_serves_all(database)
+
+
+def test_an_epoch_is_not_raised_for_who_may_have_lost_slots() -> None:
+    """It would take them back, and their new owner would delete its keys. I3"""
+    database = whole_database()
+    dead, other = database.server(0, 0), database.server(1, 0)
+    for server in database.servers:
+        server.current_epoch = 9
+        for node in (dead, other):
+            server.table[node.id].epoch = 7
+    other.importing[0] = dead.id
+    database.world.kill(dead.name)
+    assert not any(isinstance(step, RaiseEpoch) for step in database.plan().steps)
+    other.importing.clear()
+    observed = database.observe()
+    step = RaiseEpoch(at(observed.seen[1]), 7, ALL_SLOTS)
+    told = breaches(Situation(WANTED, observed, 0.0), Plan(stages=((step,),)))
+    assert any("would take them" in reason for reason in told), told
 
 
 def test_a_silent_primary_is_left_to_the_engine() -> None:

@@ -12,11 +12,7 @@ from msgspec.structs import replace
 
 from redis_operator.planning.advice import Wanted
 from redis_operator.redis.slots import ALL_SLOTS
-from redis_operator.testing.cluster.breakages import (
-    draw_breakages,
-    epochs_collide,
-    files_are_broken,
-)
+from redis_operator.testing.cluster.breakages import draw_breakages, files_are_broken
 from redis_operator.testing.cluster.changes import CHANGES
 from redis_operator.testing.cluster.trial import Trial
 from redis_operator.testing.seeds import derive
@@ -64,10 +60,7 @@ def with_broken_files(seed: int) -> Trial:
     """A database one of whose servers cannot load its files, among other breakages."""
     random = Random(seed)
     breakages = draw_breakages(random, [0, 1, 2])
-    if epochs_collide not in breakages:
-        breakages.insert(random.randrange(len(breakages) + 1), files_are_broken)
-    else:
-        breakages.insert(0, files_are_broken)
+    breakages.insert(random.randrange(len(breakages) + 1), files_are_broken)
     return Trial(
         seed=seed,
         # A majority may be lost with the files: then a person lets replicas take over.

@@ -27,6 +27,7 @@ from redis_operator.planning.actions import (
     Forget,
     InheritSlots,
     Meet,
+    RaiseEpoch,
     Replicate,
     ResetEmptyNode,
     SetConfigEpoch,
@@ -61,7 +62,14 @@ _MODES = {
     FailoverMode.TAKEOVER: commands.FailoverMode.TAKEOVER,
 }
 _OnServer: TypeAlias = (
-    TuneForBootstrap | AssignSlots | InheritSlots | Replicate | Forget | ResetEmptyNode | Failover
+    TuneForBootstrap
+    | RaiseEpoch
+    | AssignSlots
+    | InheritSlots
+    | Replicate
+    | Forget
+    | ResetEmptyNode
+    | Failover
 )
 
 
@@ -97,6 +105,7 @@ class Servers:
             Meet: Effect(self._meet),
             TuneForBootstrap: Effect(self._tune, read=self._read),
             SetConfigEpoch: Effect(self._set_epoch),
+            RaiseEpoch: Effect(self._raise_epoch, read=self._read),
             AssignSlots: Effect(self._assign, read=self._read),
             InheritSlots: Effect(self._inherit, read=self._read),
             Replicate: Effect(self._replicate, read=self._read),
@@ -164,6 +173,13 @@ class Servers:
             nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
             if next(node for node in nodes if node.is_myself).config_epoch != action.epoch:
                 raise Refused(f"{action.node.pod} has an epoch already: {error}") from error
+
+    async def _raise_epoch(self, action: RaiseEpoch, _: Facts) -> None:
+        """Let an owner take the next epoch, unless it has another one by now. I3"""
+        connection = await self.reach(action.node)
+        nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+        if next(node for node in nodes if node.is_myself).config_epoch == action.epoch:
+            await connection.run(commands.bump_epoch(), timeout=_TIMEOUT)
 
     async def _assign(self, action: AssignSlots, facts: Facts) -> None:
         """Give slots without an owner to a server. I3"""

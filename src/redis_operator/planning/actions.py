@@ -35,6 +35,7 @@ __all__ = [
     "LabelRole",
     "Meet",
     "MoveSlots",
+    "RaiseEpoch",
     "Replicate",
     "RescueKeys",
     "ResetEmptyNode",
@@ -83,6 +84,18 @@ class SetConfigEpoch(Struct, frozen=True):
 
     node: At
     epoch: int
+
+
+class RaiseEpoch(Struct, frozen=True):
+    """`CLUSTER BUMPEPOCH`: the owner of exactly `slots` takes the next epoch. I3
+
+    Refused when it owns others by now: it may have lost some, and would take them back. Nothing
+    is done when its epoch is not `epoch` any more.
+    """
+
+    node: At
+    epoch: int
+    slots: SlotSet
 
 
 class AssignSlots(Struct, frozen=True):
@@ -310,6 +323,7 @@ Action: TypeAlias = (
     Meet
     | TuneForBootstrap
     | SetConfigEpoch
+    | RaiseEpoch
     | AssignSlots
     | Replicate
     | Failover

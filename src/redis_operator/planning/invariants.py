@@ -22,6 +22,7 @@ from .actions import (
     InheritSlots,
     Meet,
     MoveSlots,
+    RaiseEpoch,
     Replicate,
     RescueKeys,
     ResetEmptyNode,
@@ -55,12 +56,14 @@ def _unmet(situation: Situation, plan: Plan) -> tuple[str, ...]:
     return tuple(f"its own precondition: {reason}" for reason in reasons if reason is not None)
 
 
-def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PLR0911 - one a kind
+def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - one a kind
     match step:
         case Replicate():
             return _replicate(situation, step)
         case ResetEmptyNode():
             return _reset(situation, step)
+        case RaiseEpoch():
+            return _raise_epoch(situation, step)
         case AssignSlots():
             return _assign(situation, step)
         case InheritSlots():
@@ -104,6 +107,14 @@ def _reset(situation: Situation, step: ResetEmptyNode) -> list[str]:
         return [f"I1: {step.node.pod} is not known to be empty and would lose its identity"]
     if len(same) == 1 and node.id in situation.owned:
         return [f"I3: {node.pod.name} is the owner of slots and would lose its identity"]
+    return []
+
+
+def _raise_epoch(situation: Situation, step: RaiseEpoch) -> list[str]:
+    if step.slots - situation.owned.get(step.node.id, NO_SLOTS):
+        return [f"I3: {step.node.pod} does not own all of slots {step.slots} and would take them"]
+    if situation.unfinished_moves:
+        return [f"I5: {situation.unfinished_moves[0]}"]
     return []
 
 

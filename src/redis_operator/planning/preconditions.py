@@ -28,6 +28,7 @@ from .actions import (
     Fence,
     Forget,
     InheritSlots,
+    RaiseEpoch,
     Replicate,
     ResetEmptyNode,
     ScaleWorkload,
@@ -161,6 +162,16 @@ def _tune(action: TuneForBootstrap, facts: Facts) -> str | None:
         return _unanswered(action.node.pod)
     if facts.server.slots or facts.server.keys:
         return f"{action.node.pod} holds data by now"
+    return None
+
+
+@precondition_of(RaiseEpoch)
+def _raise_epoch(action: RaiseEpoch, facts: Facts) -> str | None:
+    """Who lost a slot and has not heard of it would take it back. I3"""
+    if facts.server is None:
+        return _unanswered(action.node.pod)
+    if not facts.server.is_primary or facts.server.slots != action.slots:
+        return f"{action.node.pod} owns other slots by now"
     return None
 
 

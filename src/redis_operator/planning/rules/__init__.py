@@ -32,6 +32,7 @@ from .label import label
 from .leave import leave
 from .lost import lost
 from .mend import mend
+from .part import part
 from .pods import pods
 from .rebalance import rebalance
 from .rescue import rescue
@@ -91,6 +92,13 @@ RULES: tuple[Row, ...] = (
         Kind.SAFETY,
         "FailingOver",
         "a dead primary comes before all that needs its vote",
+    ),
+    Row(
+        "part",
+        part,
+        Kind.SAFETY,
+        "RaisingEpoch",
+        "before the dead come back; a replica that is promoted makes room for another epoch",
     ),
     Row(
         "foreign",

@@ -13,6 +13,7 @@ from random import Random
 
 from ...redis.slots import SLOTS, key_slot
 from . import verbs
+from .bus import broadcast
 from .database import SimulatedDatabase
 from .state import Record, Server
 from .verbs import RefusalError
@@ -198,11 +199,21 @@ def a_stranger_is_met(database: SimulatedDatabase, random: Random) -> None:
 
 
 def epochs_collide(database: SimulatedDatabase, random: Random) -> None:
-    """Two primaries have one epoch."""
+    """Two primaries take the next epoch in the same moment, and tell it as they do.
+
+    They part as soon as they hear each other; cut from each other they can not.
+    """
     primaries = _primaries(database)
-    if len(primaries) >= 2:
-        one, two = random.sample(primaries, 2)
-        one.me.epoch = two.me.epoch = max(one.me.epoch, two.me.epoch)
+    if len(primaries) < 2:
+        return
+    one, two = random.sample(primaries, 2)
+    if random.random() < 0.5:
+        database.world.cut.add(frozenset((one.name, two.name)))
+    next_epoch = max(server.current_epoch for server in database.servers) + 1
+    for server in (one, two):
+        server.current_epoch = server.me.epoch = next_epoch
+    for server in (one, two):
+        broadcast(database.world, server)
 
 
 def a_primary_takes_anothers_range(database: SimulatedDatabase, random: Random) -> None:
@@ -312,11 +323,5 @@ BREAKAGES: tuple[Breakage, ...] = (
 
 
 def draw_breakages(random: Random, counts: Sequence[int]) -> list[Breakage]:
-    """Draw some breakages, in an order that the engine survives.
-
-    A primary that dies while it shares its epoch with another one takes the next epoch when it
-    comes back, and with it the slots of the replica that was promoted meanwhile: what that one
-    acknowledged is lost. So epochs collide last, until this is prevented.
-    """
-    found = random.choices(BREAKAGES, k=random.choice(counts))
-    return sorted(found, key=lambda breakage: breakage is epochs_collide)
+    """Draw some breakages."""
+    return random.choices(BREAKAGES, k=random.choice(counts))
