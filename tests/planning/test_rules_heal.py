@@ -362,6 +362,30 @@ def test_two_databases_that_swapped_addresses_stay_apart() -> None:
         assert all(set(server.table) == ours for server in database.servers)
 
 
+def test_a_primary_without_slots_that_was_made_anew_is_no_stranger_to_its_replicas() -> None:
+    """They are linked with its old id until they notice, and cannot forget whom they follow."""
+    database = whole_database(replace(WANTED, persistent=False, volatile=True, start_empty=True))
+    wanted = replace(database.wanted, shards=4)
+    database.apply_spec(wanted)
+    for _ in range(20):
+        database.carry_out(database.plan())
+        database.advance(0.1)
+        if database.server(3, 1).me.replica_of is not None:
+            break
+    new = database.server(3, 0)
+    old, address = new.id, new.ip
+    assert database.server(3, 1).me.replica_of == old
+    database.remove_pod(3, 0, comes_back_after=0.0)
+    database.run_controllers()
+    for server in database.servers:  # nobody has noticed yet
+        if old in server.table:
+            record = server.table[old]
+            record.ip, record.connected, record.noaddr = address, True, False
+    advice = database.plan()
+    assert not any("this is a bug" in reason for reason in advice.blocked), advice.blocked
+    assert not any(isinstance(step, Forget) and step.id == old for step in advice.steps)
+
+
 def test_a_stranger_with_slots_in_our_books_is_named_and_not_forgotten() -> None:
     database = whole_database()
     stranger = database.world.add("stranger", database="other")

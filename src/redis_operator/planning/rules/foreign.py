@@ -14,15 +14,18 @@ def foreign(situation: Situation) -> Plan | None:
     """Forget healthy nodes that no pod of ours is, on all our servers at once.
 
     A linked node whose address no pod of ours has is another database's. Who owns slots in our
-    books is not forgotten: that would leave them without an owner; a person must look. I3, I11
+    books is not forgotten: that would leave them without an owner; a person must look. Nor is one
+    that a server of ours follows: it was ours a moment ago, and is dead without their having
+    noticed; they follow another first. I3, I11
     """
     if situation.strangers or situation.missing_pods:
         return None  # one of them may be the node we do not recognise
     addresses = {node.pod.ip for node in situation.observed.nodes if node.pod.ip}
     steps: list[Action] = []
     blocked = []
+    followed = {node.replica_of for node in situation.by_id.values()}
     for node, views in situation.others.items():
-        if not _is_foreign(views, addresses):
+        if node in followed or not _is_foreign(views, addresses):
             continue
         if any(view.slots for view in views):
             blocked.append(_explain(node, views))

@@ -171,6 +171,7 @@ class Trial:
             for server in self.world.servers.values():
                 if server.stopped:
                     server.stopped, server.woken_at = False, self.world.now
+        if turn >= _HEALED_BY_THEN:
             self._strangers_part_from_us()
         if turn in (6, _HEALED_BY_THEN, 20):
             for pod in self.database.pods:
@@ -179,7 +180,7 @@ class Trial:
                     self.world.start(pod.name)
 
     def _strangers_part_from_us(self) -> None:
-        """Another database's operator forgets us, as ours forgets them."""
+        """Another database's operator forgets us as often as ours forgets them."""
         ours = {server.id for server in self.database.servers}
         for server in self.world.servers.values():
             if server.database != self.wanted.name:
