@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
 import pytest
 from hypothesis import core, settings
 
+import leftovers
 from redis_operator.testing.servers import find_engines
 
 # A busy machine is no reason to fail. The examples are those of the run's seed, new in each run;
@@ -36,6 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         os.environ.setdefault("SEED", str(random.SystemRandom().randrange(2**32)))
     core.global_force_seed = int(os.environ["SEED"])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whatever was started for a test ends with it."""
+    leftovers.begin()
+    yield
+    left = leftovers.find(tmp_path_factory.getbasetemp())
+    assert not left, "\n".join(left)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

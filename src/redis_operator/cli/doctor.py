@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import socket
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from redis_operator.cli.kubectl import find_kubectl
-from redis_operator.local.node.cgroups import find_cgroups
+from redis_operator.local.node.cgroups import find_cgroups, remove_groups
 from redis_operator.local.node.images import Images
 from redis_operator.local.node.modes import choose_mode
 from redis_operator.local.node.processes import Processes, version_line
@@ -93,5 +94,7 @@ async def _mounts() -> Finding:
 
 
 def _limits() -> Finding:
-    limitation = find_cgroups("doctor").limitation
-    return Finding("limits", limitation or "memory and process limits of pods are enforced")
+    groups = find_cgroups(f"doctor-{os.getpid()}")
+    for folder in groups.folders:
+        remove_groups(folder)
+    return Finding("limits", groups.limitation or "memory and process limits of pods are enforced")

@@ -115,6 +115,23 @@ async def test_everything_killed_leaves_no_stray_and_starts_again(bare_world: Wo
     world.agent = None
 
 
+async def test_shutdown_leaves_no_control_group(bare_world: World) -> None:
+    """Neither those of containers nor that of the agent, also when an agent was killed before."""
+    world = bare_world
+    first = await world.start_agent()
+    groups = first._machine.cgroups.folders
+    await world.create(pod())
+    await world.until(is_ready)
+    assert [len([path for path in folder.iterdir() if path.is_dir()]) for folder in groups] == [
+        1 for _ in groups
+    ]
+    await world.kill_agent()
+    second = await world.start_agent()
+    await world.kill_agent()
+    await second.shutdown(grace=0.1)
+    assert [folder for folder in groups if folder.exists()] == []
+
+
 async def test_shutdown_keeps_pods_and_the_next_agent_starts_them(bare_world: World) -> None:
     world = bare_world
     agent = await world.start_agent()

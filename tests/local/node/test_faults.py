@@ -12,16 +12,16 @@ from local.node.pod_world import World, container, is_ready, phase_is, pod, stat
 from redis_operator.kube.objects import CONFIG_MAPS
 from redis_operator.local.node.addresses import AddressPool
 from redis_operator.local.node.atomic import write_files
-from redis_operator.local.node.cgroups import find_cgroups
 from redis_operator.local.node.errors import AddressError, ModeError, VolumeError
 from redis_operator.local.node.keeper.logfile import LogFile
 from redis_operator.local.node.mounts import Mode
 from redis_operator.local.node.payloads import File
-from redis_operator.testing.loopback import free_subnet, held_number
+from redis_operator.testing.loopback import free_subnet
 
 
 async def test_container_over_its_memory_limit_is_killed(world: World) -> None:
-    if find_cgroups(f"test-{held_number()}").memory is None:
+    assert world.agent is not None
+    if world.agent._machine.cgroups.memory is None:
         pytest.skip("the memory controller is not writable here")
     limits = {"limits": {"memory": "16Mi"}}
     eater = {**container("main", resources=limits), "command": ["tail", "/dev/zero"]}
@@ -33,9 +33,9 @@ async def test_container_over_its_memory_limit_is_killed(world: World) -> None:
 
 async def test_fork_bomb_is_held_by_the_pids_limit(bare_world: World) -> None:
     world = bare_world
-    if find_cgroups(f"test-{held_number()}").pids is None:
+    agent = await world.start_agent(pids_limit=30)
+    if agent._machine.cgroups.pids is None:
         pytest.skip("the pids controller is not writable here")
-    await world.start_agent(pids_limit=30)
     script = "for n in $(seq 60); do sleep 600 & done; wait"
     await world.create(pod("p", container("main", script), restartPolicy="Never"))
     found = await world.until(phase_is("Failed", "Succeeded"))

@@ -19,7 +19,7 @@ from redis_operator.kube.objects import CONFIG_MAPS, SECRETS
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 
 from .addresses import AddressPool
-from .cgroups import find_cgroups
+from .cgroups import find_cgroups, remove_groups
 from .cluster import VOLUMES, Cluster
 from .errors import NodeError
 from .events import EventRecorder
@@ -133,7 +133,8 @@ class NodeAgent:
             discovering.cancel()
         assert self.report is not None
         self._addresses = AddressPool(self._network, state=self._layout.addresses)
-        cgroups = find_cgroups(self._instance)
+        cgroups = find_cgroups(self._layout.group_name(self._instance))
+        self._layout.remember_groups(cgroups.folders)
         self._machine = Machine(
             self._processes,
             images,
@@ -354,9 +355,16 @@ class NodeAgent:
 
 async def end_pods(data_dir: Path, *, grace: float = 10.0) -> None:
     """End every process that an agent of this folder left; harmless when there is none."""
-    processes = Processes(Layout(data_dir).keeper)
-    if not processes.has_work():
-        return
+    layout = Layout(data_dir)
+    processes = Processes(layout.keeper)
+    if processes.has_work():
+        await _end_processes(processes, grace=grace)
+    for folder in layout.groups():
+        await asyncio.to_thread(remove_groups, folder)
+    layout.forget_groups()
+
+
+async def _end_processes(processes: Processes, *, grace: float) -> None:
     try:
         await processes.open()
         processes.begin_quitting()

@@ -7,14 +7,17 @@ all. Where neither can be written, limits are not enforced and the agent says so
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import time
 from pathlib import Path
 
 from msgspec import Struct
 
-__all__ = ["Cgroups", "find_cgroups"]
+__all__ = ["Cgroups", "find_cgroups", "remove_groups"]
 
 _ROOT = Path("/sys/fs/cgroup")
+_EMPTY_WITHIN = 1.0
 
 
 class Cgroups(Struct, frozen=True):
@@ -23,6 +26,11 @@ class Cgroups(Struct, frozen=True):
     memory: Path | None = None
     pids: Path | None = None
     version: int = 0
+
+    @property
+    def folders(self) -> set[Path]:
+        """The folders themselves, which are to be removed in the end."""
+        return {folder for folder in (self.memory, self.pids) if folder is not None}
 
     @property
     def limitation(self) -> str | None:
@@ -73,10 +81,26 @@ class Cgroups(Struct, frozen=True):
 
     def remove(self, name: str) -> None:
         """Remove a group whose processes have ended; one that still has some stays."""
-        for parent in {self.memory, self.pids} - {None}:
-            assert parent is not None
+        for parent in self.folders:
             with contextlib.suppress(OSError):
                 (parent / name).rmdir()
+
+
+def remove_groups(folder: Path) -> None:
+    """Remove a folder of groups, and all in it; who still has processes stays."""
+    deadline = time.monotonic() + _EMPTY_WITHIN
+    groups = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    for group in (*groups, folder):
+        while not _is_removed(group) and time.monotonic() < deadline:
+            time.sleep(0.01)  # the kernel lets go of a process a little after its end
+
+
+def _is_removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError as error:
+        return error.errno != errno.EBUSY
+    return True
 
 
 def find_cgroups(instance: str) -> Cgroups:

@@ -7,7 +7,9 @@ any moment finds again every process it had, and its address.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -92,11 +94,33 @@ class Layout:
         self.keeper = root / "keeper"
         self.claims = root / "volumes"
         self.addresses = root / "addresses"
+        self._groups = root / "cgroups"
 
     def prepare(self) -> None:
         """Create what must be there."""
         for folder in (self.root, self.claims, self.root / "pods", self.root / "nodes"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def group_name(self, instance: str) -> str:
+        """The name of this folder's control groups: no other folder's have it."""
+        return f"{instance}-{hashlib.sha256(bytes(self.root.resolve())).hexdigest()[:8]}"
+
+    def remember_groups(self, folders: Iterable[Path]) -> None:
+        """Remember where control groups were made: the next agent may make its own elsewhere."""
+        known = {*map(str, self.groups()), *map(str, folders)}
+        with contextlib.suppress(OSError):  # a full disk is no reason not to serve
+            self._groups.write_text("".join(f"{folder}\n" for folder in sorted(known)))
+
+    def groups(self) -> list[Path]:
+        """Where agents of this folder made control groups."""
+        try:
+            return [Path(line) for line in self._groups.read_text().splitlines()]
+        except OSError:
+            return []
+
+    def forget_groups(self) -> None:
+        """Forget the control groups, which were removed."""
+        self._groups.unlink(missing_ok=True)
 
     def pod(self, uid: str) -> PodFolder:
         """The folder of the pod with this uid."""
