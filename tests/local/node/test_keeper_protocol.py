@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -105,8 +106,41 @@ def bare(tmp_path: Path) -> Iterator[tuple[Keeper, socket.socket, socket.socket]
 
 
 def turn(keeper: Keeper) -> None:
-    for key, _ in keeper._selector.select(0):
-        key.data()
+    keeper._take_turn(0)
+
+
+def test_a_number_that_is_given_anew_within_a_turn_is_not_taken_for_the_old_one(
+    bare: tuple[Keeper, socket.socket, socket.socket],
+) -> None:
+    """One end closes the pipes of a container, and a start right after it gets their numbers."""
+    keeper, _, _ = bare
+    called: list[str] = []
+    pipes = {name: os.pipe() for name in ("end", "start")}
+
+    def replace(name: str, other: str) -> None:
+        called.append(name)
+        keeper._selector.unregister(pipes[name][0])
+        if len(called) > 1:
+            return
+        old = pipes[other][0]
+        keeper._selector.unregister(old)
+        os.dup2(pipes[name][0], old)  # closes it, and something else has its number
+        keeper._selector.register(old, selectors.EVENT_READ, lambda: called.append("new"))
+
+    for name, other in (("end", "start"), ("start", "end")):
+        os.write(pipes[name][1], b"x")
+        keeper._selector.register(
+            pipes[name][0],
+            selectors.EVENT_READ,
+            lambda name=name, other=other: replace(name, other),  # type: ignore[misc]
+        )
+    turn(keeper)
+    assert len(called) == 1, "what was ready is not there any more"
+    turn(keeper)
+    assert called[1:] == ["new"]
+    for descriptors in pipes.values():
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def test_no_end_is_lost_by_a_peer_that_reads_late(

@@ -85,6 +85,19 @@ async def test_program_that_is_not_there_fails_at_exec(
     assert "/no/such" in str(caught.value)
 
 
+async def test_what_never_started_has_not_ended(processes: Processes, tmp_path: Path) -> None:
+    """Also when its end is looked for before its report of what went wrong was read."""
+    for number in range(20):
+        path = tmp_path / f"x{number}.json"
+        log = str(tmp_path / "x.log")
+        Description(id=path.stem, argv=("/no/such",), env={}, log=log).write(path)
+        starting = asyncio.create_task(processes.start(path))
+        while not starting.done():
+            await processes.census()
+        assert isinstance(starting.exception(), StartError)
+    assert (await processes.census()).ended == {}
+
+
 async def test_detached_grandchildren_end_with_their_container(
     processes: Processes, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Child:
     log: LogFile | None = None
     pipes: dict[int, str] = field(default_factory=dict)
     exited: bool = False
+    report: Callable[[], None] | None = None  # reads how its start went, once
 
     @property
     def is_container(self) -> bool:

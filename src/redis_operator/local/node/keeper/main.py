@@ -78,9 +78,17 @@ class Keeper:
         self._selector.register(wake, selectors.EVENT_READ, lambda: self._reap(wake))
         self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener))
         while not self._stopping:
-            for key, _ in self._selector.select():
-                if key.fd in self._selector.get_map():
-                    key.data()
+            self._take_turn(None)
+
+    def _take_turn(self, timeout: float | None) -> None:
+        """Do what is to be done, in the order of its coming.
+
+        What is done first may close what comes later in the same turn, and open something else
+        under its number: that is not what was ready.
+        """
+        for key, _ in self._selector.select(timeout):
+            if self._selector.get_map().get(key.fd) is key:
+                key.data()
 
     def leave(self) -> None:
         """Close the connections to all peers."""
@@ -205,9 +213,8 @@ class Keeper:
         for descriptor in reading:
             self._watch_output(child, descriptor)
         seq, peer = request["seq"], self._asking
-        self._selector.register(
-            failure, selectors.EVENT_READ, lambda: self._started(child, failure, seq, peer)
-        )
+        child.report = lambda: self._started(child, failure, seq, peer)
+        self._selector.register(failure, selectors.EVENT_READ, child.report)
         return None
 
     def _record(self, child: Child) -> None:
@@ -233,6 +240,7 @@ class Keeper:
         del child.pipes[descriptor]
 
     def _started(self, child: Child, failure: int, seq: int, peer: socket.socket) -> None:
+        child.report = None
         text = os.read(failure, 65536).decode(errors="replace")
         self._selector.unregister(failure)
         os.close(failure)
@@ -338,6 +346,8 @@ class Keeper:
 
     def _finish(self, child: Child, code: int) -> None:
         child.exited = True
+        if child.report is not None:
+            child.report()  # what never started has not ended
         child.release_tree()
         for descriptor in list(child.pipes):
             child.drain(descriptor, most=1024)
