@@ -21,7 +21,7 @@ __all__ = ["MARK", "Family", "start_ticks"]
 MARK = "REDIS_OPERATOR_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
 
-_ROUNDS = 50
+_GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes its time
 
 
 def start_ticks(pid: int) -> int | None:
@@ -104,14 +104,14 @@ class Family:
     def end(self) -> int:
         """Kill every process, again and again until none is left; return how many."""
         ended: set[int] = set()
-        for attempt in range(_ROUNDS):
-            alive = self.members()
-            if not alive:
-                break
+        deadline = time.monotonic() + _GONE_WITHIN
+        pause = 0.0
+        while (alive := self.members()) and time.monotonic() < deadline:
             ended |= alive
             for pid in alive:
                 self._kill(pid)
-            time.sleep(0.001 * min(attempt, 10))
+            time.sleep(pause)
+            pause = min(pause + 0.001, 0.02)
         return len(ended)
 
     def _kill(self, pid: int) -> None:
