@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from redis_operator.kube.access import (
 from redis_operator.kube.errors import (
     ConnectionFailed,
     CredentialError,
+    KubeError,
 )
 from redis_operator.kube.http import HttpTransport
 from redis_operator.kube.request import Request, Response
@@ -155,11 +157,15 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def tunnel(refuse: int = 0) -> AsyncIterator[tuple[str, list[bytes]]]:
+async def tunnel(
+    refuse: int = 0, tls: ssl.SSLContext | None = None, shown: list[Any] | None = None
+) -> AsyncIterator[tuple[str, list[bytes]]]:
     """A real HTTP proxy that understands CONNECT."""
     asked: list[bytes] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if shown is not None:
+            shown.append(writer.get_extra_info("peercert"))
         head = await reader.readuntil(b"\r\n\r\n")
         asked.append(head.split(b"\r\n")[0])
         if refuse:
@@ -171,10 +177,11 @@ async def tunnel(refuse: int = 0) -> AsyncIterator[tuple[str, list[bytes]]]:
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         await asyncio.gather(_pipe(reader, sink), _pipe(upstream, writer), return_exceptions=True)
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
     try:
         port = server.sockets[0].getsockname()[1]
-        yield f"http://user:hunter2@127.0.0.1:{port}", asked
+        scheme = "https" if tls else "http"
+        yield f"{scheme}://user:hunter2@127.0.0.1:{port}", asked
     finally:
         server.close()
         await server.wait_closed()
@@ -200,3 +207,49 @@ async def test_a_proxy_that_refuses_is_named_without_its_password(
         ) as caught:
             await send(access)
     assert "hunter2" not in str(caught.value)
+
+
+async def test_a_proxy_of_its_own_authority_is_neither_asked_for_the_clusters_nor_shown_our_key(
+    serve: Any,
+    authority: Any,
+    other_authority: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The machine trusts the proxy's authority, the kubeconfig the cluster's."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "machine.pem"))
+    (tmp_path / "machine.pem").write_bytes(other_authority.pem)
+    certificate, key = other_authority.issue("proxy", "127.0.0.1")
+    (tmp_path / "proxy.pem").write_bytes(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "proxy.pem")
+    context.load_verify_locations(cadata=authority.pem.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    mine, my_key = authority.issue("me")
+    server = await serve(ok, tls=True, client_ca=authority.pem)
+    shown: list[Any] = []
+    async with tunnel(tls=context, shown=shown) as (proxy, asked):
+        access = Access(
+            server=server.url,
+            ca=FileOrBytes(inline=authority.pem),
+            certificate=FileOrBytes(inline=mine),
+            key=FileOrBytes(inline=my_key),
+            proxy=proxy,
+        )
+        assert (await send(access)).status == 200
+    assert len(asked) == 1
+    assert shown == [None], "no certificate of ours"
+
+
+async def test_a_proxy_that_nobody_vouches_for_is_refused_though_the_server_need_not_be_checked(
+    serve: Any, authority: Any, other_authority: Any, tmp_path: Path
+) -> None:
+    certificate, key = other_authority.issue("proxy", "127.0.0.1")
+    (tmp_path / "proxy.pem").write_bytes(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "proxy.pem")
+    server = await serve(ok, tls=True)
+    async with tunnel(tls=context) as (proxy, asked):
+        with pytest.raises(KubeError, match="proxy"):
+            await send(Access(server=server.url, insecure=True, proxy=proxy))
+    assert asked == []

@@ -182,6 +182,58 @@ async def test_a_replica_is_not_ready_before_its_certificate_is_loaded_and_known
     assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
 
 
+@pytest.mark.parametrize("how", ["replaced", "made anew"])
+async def test_a_bundle_that_somebody_removes_is_put_back(server, running, how):
+    client = Client(server.transport())
+    target = webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])
+    one = keeper(server, targets=[target])
+    rules = {"name": "validate.redisoperator.dev", "rules": [{"operations": ["CREATE"]}]}
+    other = {"name": "other.example.com", "clientConfig": {"caBundle": "bWluZQ=="}}
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        if how == "made anew":
+            await client.delete(HOOKS, ("", "redis"))
+            await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": [rules, other]})
+        else:
+            live = await client.get(HOOKS, ("", "redis"))
+            await client.replace(HOOKS, {**live, "webhooks": [rules, other]})
+        await asyncio.sleep(5)
+        hook = await client.get(HOOKS, ("", "redis"))
+        found = {one["name"]: one for one in hook["webhooks"]}
+        bundle = found["validate.redisoperator.dev"]["clientConfig"]["caBundle"]
+        assert base64.b64decode(bundle) == one._loaded.authorities
+        assert one.limitation() is None
+        await asyncio.sleep(60)
+        server.requests.clear()
+        await asyncio.sleep(500)
+        assert not [r for r in server.requests if r.method == "PATCH"], "it is put back once"
+
+
+async def test_a_target_that_cannot_be_watched_is_given_the_bundle_every_minute(server, running):
+    client = Client(server.transport())
+    one = keeper(server, targets=[webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])])
+    whole = one._client.transport
+
+    class Unwatched:
+        async def request(self, request, *, timeout):
+            if request.path.endswith("configurations") and request.method == "GET":
+                raise ConnectionFailed("refused", host="api")
+            return await whole.request(request, timeout=timeout)
+
+        def stream(self, request, *, idle):
+            if request.path.endswith("configurations"):
+                raise ConnectionFailed("refused", host="api")
+            return whole.stream(request, idle=idle)
+
+    one._client.transport = Unwatched()
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        live = await client.get(HOOKS, ("", "redis"))
+        await client.replace(HOOKS, {**live, "webhooks": []})
+        await asyncio.sleep(70)
+        assert (await client.get(HOOKS, ("", "redis")))["webhooks"]
+
+
 async def test_a_secret_somebody_broke_is_repaired_and_their_other_keys_stay(server):
     client = Client(server.transport())
     await client.create(

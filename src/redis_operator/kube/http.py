@@ -264,12 +264,25 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError) as error:
             raise self._translate(error) from error
 
+    def _is_proxy(self, error: aiohttp.ClientConnectorCertificateError) -> bool:
+        if not self.access.proxy:
+            return False
+        proxy = URL(self.access.proxy)
+        return (error.host, error.port) == (proxy.host, proxy.port)
+
     def _translate(self, error: Exception) -> KubeError:
         """Return the error of ours for one of aiohttp's, with the host and what to do."""
         host = self._host
         match error:
             case aiohttp.ClientConnectorCertificateError():
                 reason = getattr(error.certificate_error, "verify_message", "") or str(error)
+                if self._is_proxy(error):
+                    return ConnectionFailed(
+                        f"the certificate of the proxy {_bare(self.access.proxy)} is not trusted"
+                        f" ({reason})",
+                        host=host,
+                        advice="Add its authority to those that this machine trusts",
+                    )
                 return CertificateRejected(
                     f"the server's certificate is not trusted ({reason})",
                     host=host,
@@ -330,19 +343,36 @@ class HttpTransport:
 
     def _request_session(self) -> aiohttp.ClientSession:
         if self._requests is None:
-            self._requests = _session(self._connections)
+            self._requests = _session(self._connections, self.access.proxy)
         return self._requests
 
     def _stream_session(self) -> aiohttp.ClientSession:
         if self._streams is None:
-            self._streams = _session(0)
+            self._streams = _session(0, self.access.proxy)
         return self._streams
 
 
-def _session(connections: int) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(
-        limit=connections, keepalive_timeout=60.0, socket_factory=_socket
-    )
+class _Connector(aiohttp.TCPConnector):
+    """Checks a proxy by what the machine trusts, and shows it no certificate of ours.
+
+    By itself aiohttp meets the proxy with the settings that are meant for the server behind it.
+    """
+
+    def __init__(self, proxy: str, *, limit: int) -> None:
+        super().__init__(limit=limit, keepalive_timeout=60.0, socket_factory=_socket)
+        self._proxy = URL(proxy).origin() if proxy.startswith("https:") else None
+        self._proxy_context: ssl.SSLContext | None = None
+
+    def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ssl.SSLContext | None:
+        if self._proxy is None or req.url.origin() != self._proxy:
+            return super()._get_ssl_context(req)
+        if self._proxy_context is None:
+            self._proxy_context = ssl.create_default_context()
+        return self._proxy_context
+
+
+def _session(connections: int, proxy: str) -> aiohttp.ClientSession:
+    connector = _Connector(proxy, limit=connections)
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -4,7 +4,8 @@ in the configurations whose API server has to trust it.
 Guarantees: replicas that start together agree on one Secret (created or changed under an
 optimistic lock; who loses reads again), and each hears of another's change by a watch. A new
 certificate is served without closing a connection or restarting. The process is not ready before
-its certificate is loaded and every target has been given the CA bundle.
+its certificate is loaded and every target has been given the CA bundle; a target that somebody
+replaces or makes anew without it is given it again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from redis_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFo
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.kube.scheme import Kind
 from redis_operator.runtime.certificates import Material, next_check, renewed
+from redis_operator.runtime.changes import Change, Deleted, Updated
 from redis_operator.runtime.informer import Informer
 from redis_operator.runtime.logs import fields
 
@@ -69,6 +71,18 @@ def conversion_target(kind: Kind[Any], name: str) -> Target:
         return {"metadata": {"name": name}, "spec": {"conversion": client}}
 
     return Target(kind, name, intent)
+
+
+class _Watched:
+    """An informer, and whether it worked all the time since it was last asked about."""
+
+    def __init__(self, informer: Informer[Any]) -> None:
+        self.informer = informer
+        self._failures = 0
+
+    def is_up_to_date(self) -> bool:
+        failures, self._failures = self._failures, self.informer.failures
+        return self.informer.has_synced and self.informer.failures == failures
 
 
 class CertificateKeeper:
@@ -116,29 +130,54 @@ class CertificateKeeper:
         return material
 
     async def run(self) -> None:
-        """Refresh for ever: when the Secret changes, and when something in it becomes due."""
+        """Refresh for ever: when the Secret or a target changes, and when something is due."""
         namespace, name = self._secret
-        informer = Informer(
+        changed = asyncio.Event()
+        secret = Informer(
             self._client, SECRETS, namespace=namespace, fields=f"metadata.name={name}"
         )
-        changed = asyncio.Event()
-        informer.subscribe(lambda _: changed.set())
-        watching = asyncio.create_task(informer.run(), name="the certificate's Secret")
+        secret.subscribe(lambda _: changed.set())
+        watches = [_Watched(secret), *(self._watch(one, changed) for one in self._targets)]
+        tasks = [asyncio.create_task(one.informer.run()) for one in watches]
         try:
-            failures = 0
-            while not watching.done():
+            while not any(task.done() for task in tasks):
                 changed.clear()
-                watched = informer.has_synced and informer.failures == failures
-                failures = informer.failures
-                longest = _LOOK_SECONDS if watched else _UNWATCHED_SECONDS
-                wait = await self._refresh_and_wait(longest)
+                blind = [not one.is_up_to_date() for one in watches]
+                if any(blind[1:]):
+                    self._injected = b""  # who cannot see whether it is there puts it there
+                wait = await self._refresh_and_wait(
+                    _UNWATCHED_SECONDS if any(blind) else _LOOK_SECONDS
+                )
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait * (1.0 + _SPREAD * self._random())):
                         await changed.wait()
-            await watching  # it never ends by itself: what it raised comes out here
+            # None ends by itself: what it raised comes out here.
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _watch(self, target: Target, changed: asyncio.Event) -> _Watched:
+        """Notice when a configuration no longer has what it was given."""
+
+        def told(change: Change[Any]) -> None:
+            bundle = b64encode(self._injected).decode()
+            if not self._injected:
+                return
+            live = None if isinstance(change, Deleted) else _newest(change)
+            if live is None or not _has(live, target.intent(bundle)):
+                self._injected = b""
+                changed.set()
+
+        informer = Informer(
+            self._client, target.kind.plain(), fields=f"metadata.name={target.name}"
+        )
+        informer.subscribe(told)
+        return _Watched(informer)
 
     async def _refresh_and_wait(self, longest: float) -> float:
         """Refresh, and return after how many seconds to look again though nothing changes."""
@@ -189,6 +228,21 @@ class CertificateKeeper:
         for target in self._targets:
             manager = f"{self._client.field_manager}-ca"
             await self._client.apply(target.kind, target.intent(bundle), manager=manager)
+
+
+def _newest(change: Change[Any]) -> Manifest:
+    found: Manifest = change.new if isinstance(change, Updated) else change.obj
+    return found
+
+
+def _has(live: Any, wanted: Any) -> bool:
+    """Tell whether an object says all that an apply asked for; entries of lists have names."""
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and all(_has(live.get(k), v) for k, v in wanted.items())
+    if isinstance(wanted, list):
+        named = {one.get("name"): one for one in live or () if isinstance(one, dict)}
+        return all(_has(named.get(one["name"]), one) for one in wanted)
+    return bool(live == wanted)
 
 
 def _decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:

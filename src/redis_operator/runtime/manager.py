@@ -5,8 +5,9 @@ would block the very lists that fill them) → caches, until synced → tasks th
 warm-up (controllers collect keys) → election → controllers and tasks that need the leader.
 
 Stop, within `stop_grace` seconds in all: readiness turns → tasks and warm-up → controllers
-(running reconciles may end) → caches → webhooks → health and metrics → the lease is released →
-events. A stage that fails or takes too long does not keep the next from its turn.
+(running reconciles may end) → caches → webhooks, which are still sent reviews for a while after
+readiness turned → health and metrics → the lease is released → events. A stage that fails or takes
+too long does not keep the next from its turn.
 
 A lost lease skips all of it: `exit_now` is called first, so that whatever still runs cannot write.
 A second signal ends the process without any of this too.
@@ -76,6 +77,8 @@ class Manager:
     `client` is for everyone's reads and, once a lease is set, fences writes by it: use
     `manager.client`, not the one passed in. `unfenced_client` is for what every replica writes,
     leader or not: certificates of webhooks, events. `connect` opens the election's own connection.
+    `linger` is for how many seconds webhooks are served after readiness has turned: so long does it
+    take until nobody sends any more.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Manager:
         metrics: Metrics | None = None,
         webhooks: Iterable[Server] = (),
         stop_grace: float = 30.0,
+        linger: float = 5.0,
         cache_timeout: float = 120.0,
         stuck_after: float | None = None,
         exit_now: Callable[[int], object] = os._exit,
@@ -115,6 +119,7 @@ class Manager:
         self.health = health
         self._webhooks = list(webhooks)
         self._stop_grace = stop_grace
+        self._linger = linger
         self._cache_timeout = cache_timeout
         self._watchdog = Watchdog(stuck_after) if stuck_after is not None else None
         self._exit_now = exit_now
@@ -184,6 +189,15 @@ class Manager:
     ) -> None:
         """Run something beside the controllers, on every replica or only on the one that leads."""
         self._extra.append((name, task, needs_leader))
+
+    def add_webhooks(self, server: Server) -> None:
+        """Serve webhooks from the start on, before caches and election: on every replica.
+
+        What they write goes through `unfenced_client`: nobody leads yet when they begin.
+        """
+        if self._caches_started:
+            raise RuntimeError("webhooks must be added before the manager runs")
+        self._webhooks.append(server)
 
     def serve_health(self, *, host: str = "0.0.0.0", port: int = 8080) -> HealthServer:
         """Serve `/healthz`, `/readyz` and `/metrics` from the start; return the server."""
@@ -324,24 +338,23 @@ class Manager:
         loop = asyncio.get_running_loop()
         grace = 0.0 if is_lost else self._stop_grace
         deadline = loop.time() + grace
+        closing = loop.time() + min(self._linger, grace / 4) if self._webhooks else loop.time()
         # What comes after the controllers must have its turn too: the lease is released there.
         work_until = deadline - min(_LAST_SECONDS, grace / 2)
         stages: list[tuple[str, Callable[[], Awaitable[object]]]] = [
             ("tasks", partial(self._cancel, "others")),
             ("controllers", partial(self._stop_controllers, work_until)),
             ("caches", partial(self._cancel, "caches")),
-            ("webhooks", partial(self._stop_servers, self._webhooks)),
+            ("webhooks", partial(self._stop_webhooks, closing)),
             ("server", partial(self._stop_servers, [self.health] if self.health else [])),
             ("election", partial(self._stop_election, is_lost=is_lost)),
             ("events", partial(self._stop_events, is_lost=is_lost)),
         ]
         for number, (stage, stop) in enumerate(stages):
             _log.info("stopping", extra=fields(manager=self.name, stage=stage))
-            until = (
-                work_until
-                if stage == "controllers"
-                else loop.time() + (deadline - loop.time()) / (len(stages) - number)
-            )
+            begin = max(loop.time(), closing) if stage == "webhooks" else loop.time()
+            share = (deadline - begin) / (len(stages) - number)
+            until = work_until if stage == "controllers" else begin + share
             await _limited(stage, stop(), timeout=until - loop.time())
         if self._watchdog is not None:
             self._watchdog.stop()
@@ -350,6 +363,11 @@ class Manager:
         loop = asyncio.get_running_loop()
         await asyncio.gather(*(c.stop(grace=deadline - loop.time()) for c in self.controllers))
         await self._cancel("leader", "controllers")
+
+    async def _stop_webhooks(self, closing: float) -> None:
+        """Close webhooks when those who send to us have heard that we are not ready."""
+        await asyncio.sleep(closing - asyncio.get_running_loop().time())
+        await self._stop_servers(self._webhooks)
 
     async def _stop_servers(self, servers: Iterable[Server]) -> None:
         stops = (server.stop() for server in servers)
