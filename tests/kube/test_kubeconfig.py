@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from base64 import b64encode
 from pathlib import Path
@@ -321,3 +322,32 @@ def test_a_proxy_of_the_environment_that_cannot_be_used_is_named(tmp_path: Path)
 
 def test_a_token_with_space_around_it_is_trimmed(tmp_path: Path) -> None:
     assert access(written(tmp_path / "c", user={"token": "t\n"})).auth == TokenAuth(Hidden("t"))
+
+
+PLUGIN = {"command": "login", "apiVersion": "client.authentication.k8s.io/v1"}
+
+
+@pytest.mark.parametrize("given", [{"token": "mine"}, {"tokenFile": "t"}, {"username": "me"}])
+def test_what_a_person_wrote_down_comes_before_a_plugin(
+    tmp_path: Path, given: dict[str, str]
+) -> None:
+    """As in client-go: `kubectl --token` must not start a browser."""
+    (tmp_path / "t").write_text("x")
+    found = access(written(tmp_path / "c", user={**given, "exec": PLUGIN}))
+    assert not isinstance(found.auth, ExecAuth)
+    if "token" in given:
+        assert found.auth == TokenAuth(Hidden("mine"))
+
+
+def test_a_plugin_is_told_what_the_cluster_keeps_for_it(tmp_path: Path) -> None:
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
+    other = {"name": "other", "extension": {"b": "c"}}
+    found = access(
+        written(
+            tmp_path / "c",
+            cluster={"extensions": [other, extension]},
+            user={"exec": {**PLUGIN, "provideClusterInfo": True}},
+        )
+    )
+    assert isinstance(found.auth, ExecAuth)
+    assert json.loads(found.auth.cluster_info)["config"] == {"audience": "a"}

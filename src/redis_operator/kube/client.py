@@ -382,7 +382,8 @@ class Client:
     ) -> None:
         """Ask for a pod to be removed, as its disruption budgets allow.
 
-        Errors: `TooManyRequests` while a budget forbids it, its cause says which.
+        Errors: `TooManyRequests` while a budget forbids it, its cause says which. A budget that is
+        still being worked out is waited for within the call, ten seconds and more, up to `timeout`.
         """
         request = verbs.evict_request(key, uid=uid, grace_seconds=grace_seconds, dry_run=dry_run)
         await self._send(request, ref=str(verbs.PLAIN_PODS.ref(key)), timeout=timeout)

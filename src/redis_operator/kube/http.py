@@ -188,26 +188,31 @@ class HttpTransport:
     ) -> aiohttp.ClientResponse:
         """Send as the current user; when refused, once more with a fresh credential if any."""
         credential = await self._login.current()
+        used = self._context(credential)
         try:
             response = await self._send(request, session, limits, credential)
         except CertificateRejected:
             # The CA may have been rotated under us. Nothing was sent, so anything may be repeated.
-            if not self._trust_changed(credential):
+            self._trust.look_again()
+            if self._context(credential) is used:
                 raise
             return await self._send(request, session, limits, credential)
         if response.status != 401:
             return response
         self._trust.look_again()
-        if not self._login.refuse(credential):
-            return response
+        try:
+            if not self._login.refuse(credential):
+                return response
+        except BaseException:
+            response.close()
+            raise
         response.close()
         return await self._send(request, session, limits, await self._login.current())
 
-    def _trust_changed(self, credential: Credential) -> bool:
-        now = asyncio.get_running_loop().time()
-        before = self._trust.context(credential.certificate, now)
-        self._trust.look_again()
-        return self._trust.context(credential.certificate, now) is not before
+    def _context(self, credential: Credential) -> ssl.SSLContext | bool:
+        if not self._tls:
+            return True
+        return self._trust.context(credential.certificate, asyncio.get_running_loop().time())
 
     async def _send(
         self,
@@ -218,10 +223,7 @@ class HttpTransport:
     ) -> aiohttp.ClientResponse:
         if request.before_send is not None:
             request.before_send()
-        context: ssl.SSLContext | bool = True
-        if self._tls:
-            now = asyncio.get_running_loop().time()
-            context = self._trust.context(credential.certificate, now)
+        context = self._context(credential)
         headers = CIMultiDict(request.headers)
         headers.extend(credential.headers)
         headers.extend(self.access.impersonate)

@@ -40,6 +40,7 @@ EXEC_VERSIONS: Final = (
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 )
+_PLUGIN_EXTENSION: Final = "client.authentication.k8s.io/exec"
 _HEADER_SAFE: Final = "!#$&'*+-.^_`|~"
 _PATH = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -55,6 +56,7 @@ class _Cluster(_Part, frozen=True):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
+    extensions: tuple[Mapping[str, Any], ...] | None = None
 
 
 class _Variable(Struct, frozen=True):
@@ -323,7 +325,8 @@ def _proxy(cluster: _Cluster, inside: _In) -> str:
 
 
 def _auth(user: _User, own: _In, *, cluster: _Cluster, ca: FileOrBytes) -> Auth:
-    if user.exec is not None:
+    written = user.token_file or user.token or user.username or user.password
+    if user.exec is not None and not written:
         return _exec(user.exec, own, cluster=cluster, ca=ca)
     if user.auth_provider:
         raise own.error(
@@ -363,6 +366,7 @@ def _exec(plugin: _Exec, own: _In, *, cluster: _Cluster, ca: FileOrBytes) -> Exe
             "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
             "certificate-authority-data": _ca_bytes(ca),
             "proxy-url": cluster.proxy_url,
+            "config": _kept_for_plugins(cluster),
         }
         info = msgspec.json.encode({name: fact for name, fact in facts.items() if fact})
     return ExecAuth(
@@ -375,6 +379,14 @@ def _exec(plugin: _Exec, own: _In, *, cluster: _Cluster, ca: FileOrBytes) -> Exe
         cluster_info=info,
         source=f"{own.file}: {own.at}.exec",
     )
+
+
+def _kept_for_plugins(cluster: _Cluster) -> Any:
+    """Return what the cluster's entry keeps for plugins, if anything."""
+    for extension in cluster.extensions or ():
+        if extension.get("name") == _PLUGIN_EXTENSION:
+            return extension.get("extension")
+    return None
 
 
 def _ca_bytes(ca: FileOrBytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -16,6 +17,9 @@ from redis_operator.kube.errors import ConfigError
 __all__ = ["Trust"]
 
 _LOOK_AFTER: Final = 60.0
+_PEM: Final = re.compile(
+    "-----BEGIN [A-Z0-9 ]*CERTIFICATE-----.*?-----END [A-Z0-9 ]*CERTIFICATE-----", re.DOTALL
+)
 
 
 class _Material(Struct, frozen=True):
@@ -85,8 +89,9 @@ class Trust:
 
     def _trust(self, context: ssl.SSLContext, ca: bytes) -> None:
         try:
-            context.load_verify_locations(cadata=ca.decode("ascii"))
-        except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+            # Bundles have comments in any language between their certificates.
+            context.load_verify_locations(cadata="\n".join(_PEM.findall(ca.decode("latin-1"))))
+        except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 "the CA is no PEM certificate",
                 file=self._access.ca.file or self._access.source,

@@ -16,6 +16,7 @@ from redis_operator.operator.wiring import make_manager
 from redis_operator.runtime.controller import CachesNotSynced
 from redis_operator.runtime.election import LeadershipLost
 from redis_operator.runtime.logs import set_up
+from redis_operator.runtime.server import CannotServe
 
 __all__ = ["main"]
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         if settings.wait_for_server:
             _wait_for_kubeconfig(settings)
         asyncio.run(_run(settings))
-    except (KubeError, CachesNotSynced) as error:
+    except (KubeError, CachesNotSynced, CannotServe) as error:
         sys.stderr.write(f"redis-operator: {error}\n")
         return 1
     except LeadershipLost as lost:

@@ -217,7 +217,10 @@ def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
 
 
 def _covers(leaf: x509.Certificate, names: Sequence[str]) -> bool:
-    held = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        held = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
     return set(map(_general, names)) <= set(held)
 
 

@@ -54,7 +54,7 @@ async def remove_finalizer(
 
     When the object changed meanwhile it is read again; it must still be the same one, by uid.
 
-    Errors: `Conflict` when it keeps changing.
+    Errors: `Conflict` when it keeps changing; `Invalid` when it is refused as it stands.
     """
     meta = meta_of(obj)
     for _ in range(_TRIES):
@@ -64,10 +64,12 @@ async def remove_finalizer(
             await client.patch(kind, meta.key, JsonPatch(_removal(meta, name)))
         except NotFound:
             return False
-        except (Conflict, Invalid):
+        except (Conflict, Invalid) as refusal:
             fresh = await _fresh(client, kind, meta.key)
             if fresh is None or fresh.uid != meta.uid:
                 return False
+            if isinstance(refusal, Invalid) and fresh.resource_version == meta.resource_version:
+                raise  # it did not change: somebody does not want it removed
             meta = fresh
         else:
             return True

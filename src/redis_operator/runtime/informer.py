@@ -266,6 +266,8 @@ class Informer(Generic[T]):
     # Taking events in
 
     async def _take(self, event: Event[T]) -> None:
+        if not isinstance(event, Trouble):
+            self.last_error = None
         match event:
             case Applied(obj):
                 changes = self._put(obj)
@@ -303,13 +305,14 @@ class Informer(Generic[T]):
                 old = self._store.remove(key)
                 if old is not None:
                     changes.append(Deleted(old, assumed=True))
+        # A list is the truth, also of a cluster that was restored from a backup of older versions.
+        self._version = ""
         self._reach(event.version)
         # Who subscribes while we tell was told the new cache already, and must not hear it twice.
         subscriptions = list(self._subscriptions)
         await self._tell(subscriptions, changes)
         for subscription in self._subscriptions:
             subscription.latch()
-        self.last_error = None
         self._synced.set()
         self._answered.set()
 

@@ -70,7 +70,8 @@ class JsonFormatter(logging.Formatter):
         for name, value in _fields_of(record).items():
             line[name if name not in line else f"field_{name}"] = value
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            trace = self.formatException(record.exc_info)
+            line["traceback" if "error" in line else "error"] = trace
         try:
             return msgspec.json.encode(line, enc_hook=_plain).decode()
         except (TypeError, ValueError):

@@ -17,6 +17,7 @@ from typing import Any
 from redis_operator.kube.errors import KubeError
 from redis_operator.runtime.controller import CachesNotSynced
 from redis_operator.runtime.election import LeadershipLost
+from redis_operator.runtime.server import CannotServe
 
 __all__ = ["run_process", "settle_memory"]
 
@@ -40,7 +41,7 @@ def run_process(
             _say(f"error: {error}")
             exit_now(1)
             return 1
-        except (KubeError, CachesNotSynced) as error:
+        except (KubeError, CachesNotSynced, CannotServe) as error:
             _say(f"error: {error}")
             return 1
         except Exception:

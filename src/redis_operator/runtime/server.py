@@ -17,12 +17,16 @@ from aiohttp import web
 from redis_operator.runtime.logs import fields
 from redis_operator.runtime.metrics import CONTENT_TYPE, Metrics
 
-__all__ = ["Check", "HealthServer"]
+__all__ = ["CannotServe", "Check", "HealthServer"]
 
 _log = logging.getLogger(__name__)
 
 Check: TypeAlias = Callable[[], str | None]
 """Why not, or nothing when all is well. Must not block."""
+
+
+class CannotServe(RuntimeError):  # noqa: N818 - the state of affairs
+    """A port cannot be listened on; the message says which, why, and what to do."""
 
 
 class HealthServer:
@@ -59,7 +63,7 @@ class HealthServer:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            raise RuntimeError(
+            raise CannotServe(
                 f"cannot serve health and metrics on {self._host}:{self.port}: {error.strerror}. "
                 "Choose another port, or 0 for any"
             ) from error

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from redis_operator.kube.meta import Manifest
 from redis_operator.runtime.logs import bound, fields
+from redis_operator.runtime.server import CannotServe
 
 __all__ = [
     "Admission",
@@ -172,7 +173,7 @@ class WebhookServer:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            raise RuntimeError(
+            raise CannotServe(
                 f"cannot serve webhooks on {self._host}:{self.port}: {error.strerror}. "
                 "Choose another port, or 0 for any"
             ) from error
