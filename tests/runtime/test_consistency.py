@@ -158,3 +158,17 @@ def test_a_cache_that_never_arrives_is_waited_for_only_so_long():
     assert store.limitation(OWNER) is None
     wrote(store, "12")
     assert store.limitation(OWNER) is not None, "the next write is waited for again"
+
+
+def test_a_cache_that_does_not_arrive_in_time_has_its_watch_opened_again(store, pods):
+    suspected = []
+    pods.suspect = suspected.append
+    pods.version = "9"
+    wrote(store, "10")
+    CLOCK.now = 0.0
+    assert store.limitation(OWNER) is not None
+    assert not suspected
+    CLOCK.now = 6.0
+    assert store.limitation(OWNER) is None
+    assert suspected == ["the cache of pods has reached 9, we wrote 10"]
+    CLOCK.now = 0.0

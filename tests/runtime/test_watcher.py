@@ -426,10 +426,36 @@ async def test_waits_grow_from_800_ms_to_30_s_and_begin_anew_after_two_minutes_o
 # §6.2.6
 
 
-async def test_silence_is_borne_for_the_servers_own_timeout_and_thirty_seconds():
+async def test_silence_is_borne_for_longer_than_a_bookmark_takes_and_not_for_minutes():
     script = Script(Page((), "5"), [2])
     await play(script, random=lambda: 0.5)
-    assert watches(script)[0]["idle"] == 480
+    assert 60 < watches(script)[0]["idle"] <= 120
+
+
+async def test_a_stream_that_is_suspected_is_opened_again_at_the_last_version():
+    """Whoever knows of a change that was not told does not wait for the silence to be noticed."""
+    script = Script(Page((), "5"), [modified("a", "6"), HANG], [2])
+    watcher = Watcher(script, random=lambda: 0.5, watch_list=False)
+    asyncio.get_running_loop().call_later(10.0, watcher.suspect)
+    state: Any = Unlisted()
+    while script.replies:
+        _, state = await watcher.step(state)
+    assert [a["version"] for a in watches(script)] == ["5", "6"]
+    assert len(lists(script)) == 1
+    assert asyncio.get_running_loop().time() == pytest.approx(10.0)
+    watcher.suspect()  # nothing is waited for: nothing happens
+    await watcher.close()
+
+
+async def test_initial_events_that_stop_are_not_waited_for_but_listed():
+    script = Script([added("a", "3"), HANG], Page((obj("a", "3"),), "5"), [2])
+    watcher = Watcher(script, random=lambda: 0.5)
+    state: Any = Unlisted()
+    while script.replies:
+        _, state = await watcher.step(state)
+    assert len(lists(script)) == 1
+    assert asyncio.get_running_loop().time() <= 60
+    await watcher.close()
 
 
 async def test_a_stream_that_hangs_without_closing_is_opened_again_at_the_last_version():

@@ -6,6 +6,7 @@ in time must not be able to delete the pod of another day. K-07, K-11
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from redis_operator.kube.client import Client
@@ -47,13 +48,21 @@ class ClusterObjects:
     """The Kubernetes objects of one database."""
 
     def __init__(
-        self, client: Client, namespace: str, name: str, servers: Servers, *, keep_claims: bool
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        servers: Servers,
+        *,
+        keep_claims: bool,
+        on_written: Callable[[Pod], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._name = name
         self._servers = servers
         self._keep_claims = keep_claims
+        self._on_written = on_written
 
     def effects(self) -> Effects:
         """How each action on an object is carried out."""
@@ -80,9 +89,10 @@ class ClusterObjects:
 
     async def _patch_pod(self, pod: str, change: dict[str, Any]) -> None:
         try:
-            await self._client.patch(
+            written = await self._client.patch(
                 PODS, (self._namespace, pod), MergePatch(change), timeout=_TIMEOUT
             )
+            self._on_written(written)
         except (NotFound, Conflict, Invalid) as error:  # another uid is an invalid change
             raise Refused(f"{pod} is not the pod it was: {error}") from error
         except KubeError as error:
@@ -260,9 +270,10 @@ class ClusterObjects:
         }
         key = (self._namespace, action.pod)
         try:
-            await self._client.patch(
+            written = await self._client.patch(
                 PODS, key, StrategicPatch(change), subresource="resize", timeout=_TIMEOUT
             )
+            self._on_written(written)
         except NotFound as error:
             raise Refused(f"{action.pod} is gone, or cannot be resized: {error}") from error
         except KubeError as error:

@@ -115,6 +115,7 @@ class Reconciler(Struct, frozen=True):
     def forget(self, key: Key) -> None:
         """Let go of a database that is gone."""
         self.observer.forget(key)
+        self.world.forget(key)
         self.memories.forget(key)
         self.movers.forget(key)
         uid = self.children.forget(key)
@@ -265,6 +266,7 @@ class Reconciler(Struct, frozen=True):
             *request.key,
             servers,
             keep_claims=redis.spec.storage is not None and redis.spec.storage.retain,
+            on_written=self.world.wrote,
         )
         movers = self.movers.of(request.key, login)
         executor = Executor(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from redis_operator.kube.cluster import MetadataOnly
-from redis_operator.kube.meta import Key, Manifest
+from redis_operator.kube.meta import Key, Manifest, is_at_least
 from redis_operator.kube.objects import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -82,6 +82,7 @@ class World:
             kind: [_labelled(manager, child, ns) for ns in scopes]
             for kind, child in CHILD_KINDS.items()
         }
+        self._written: dict[Key, Pod] = {}  # pods as we wrote them, until the cache has them
 
     def redis(self, key: Key) -> Manifest | None:
         """Return a database as it was written."""
@@ -98,8 +99,35 @@ class World:
         ]
 
     def pods_of(self, key: Key) -> list[Pod]:
-        """Return the pods of a database, by name."""
-        return _of_database(self.pods, key)
+        """Return the pods of a database, by name, with what we wrote on them."""
+        return [self._newest(pod) for pod in _of_database(self.pods, key)]
+
+    def wrote(self, pod: Pod) -> None:
+        """Note a pod as we wrote it: what is decided before the cache has it is decided by it.
+
+        Else a watch that is late or silent would have the same written over and over.
+        """
+        key = pod.metadata.key
+        informer = next((i for i in self.pods if i.cache.get(key) is not None), None)
+        if informer is not None:
+            self._written[key] = pod
+            informer.expect(pod.metadata.resource_version)
+
+    def _newest(self, cached: Pod) -> Pod:
+        meta = cached.metadata
+        written = self._written.get(meta.key)
+        if written is None:
+            return cached
+        newer = is_at_least(meta.resource_version, written.metadata.resource_version) is False
+        if newer and written.metadata.uid == meta.uid:
+            return written
+        del self._written[meta.key]
+        return cached
+
+    def forget(self, key: Key) -> None:
+        """Let go of what was written for a database that is gone."""
+        for pod in [k for k, w in self._written.items() if _by_database(w) == (key,)]:
+            del self._written[pod]
 
     def claims_of(self, key: Key) -> list[PersistentVolumeClaim]:
         """Return the volume claims of a database, by name."""

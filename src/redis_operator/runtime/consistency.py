@@ -85,6 +85,7 @@ class Consistency:
         if now - since < self._patience:
             return behind
         _log.warning("deciding from an old cache", extra=fields(why=behind, waited=now - since))
+        self._suspect(owner, behind)
         del self._held_since[owner]
         self._written.pop(owner, None)
         return None
@@ -100,6 +101,14 @@ class Consistency:
         if not versions:
             self._written.pop(owner, None)
         return None
+
+    def _suspect(self, owner: Key, why: str) -> None:
+        """Have the watches of caches that are behind opened again: they may be dead."""
+        for resource, version in self._written.get(owner, ("", {}))[1].items():
+            cache = self._cache(resource, owner[0])
+            suspect = getattr(cache, "suspect", None)
+            if suspect is not None and _is_behind(cache.version, version):
+                suspect(why)
 
     def _cache(self, resource: str, namespace: str) -> Versioned:
         for place in (namespace, ""):

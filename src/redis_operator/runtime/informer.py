@@ -57,6 +57,7 @@ _log = logging.getLogger(__name__)
 _RESYNC_SPREAD = 0.1
 _LIST_SECONDS = 600.0  # a large list over a slow line takes long; silence is limited by itself
 _RETRY_SECONDS, _RETRY_MOST_SECONDS = 1.0, 300.0
+_TOLD_WITHIN, _TOLD_WITHIN_MOST = 5.0, 60.0
 
 
 class Subscription(Generic[T]):
@@ -248,6 +249,23 @@ class Informer(Generic[T]):
             with suppress(ValueError):
                 self._version_waiters.remove(waiter)
         return True
+
+    def expect(self, version: str, *, within: float = _TOLD_WITHIN) -> None:
+        """Note a version that was written: a stream that does not show it soon is opened again."""
+        if not version or self._has_reached(version):
+            return
+
+        def check() -> None:
+            if not self._has_reached(version):
+                self.suspect(f"{version} was written and is not told after {within:g} s")
+                self.expect(version, within=min(2 * within, _TOLD_WITHIN_MOST))
+
+        asyncio.get_running_loop().call_later(within, check)
+
+    def suspect(self, why: str) -> None:
+        """Take the watch for dead: it is opened again at the version reached."""
+        _log.warning("the watch of %s is opened again: %s", self.kind.resource, why)
+        self._watcher.suspect()
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""

@@ -11,8 +11,9 @@ for trouble with the server: it comes out as a `Trouble` event and a state that 
     any state ──trouble──▶ Waiting(seconds, then) ──▶ then
 
 Guarantees: never goes back in time by itself (re-lists at the last version seen, or by quorum when
-that is not to be had); never loops hot (every failure waits, and waits longer); a dead stream is
-noticed (`idle` is the server's own timeout and a little more).
+that is not to be had); never loops hot (every failure waits, and waits longer); a silent stream is
+noticed: servers send a bookmark every minute, and initial events one after another. Who knows that
+something changed and was not told says so (`suspect`), and the stream is opened again at once.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ _FOR_NOW = (TooManyRequests, ServerError, ConnectionFailed)
 T_co = TypeVar("T_co", covariant=True)
 
 _WATCH_SECONDS: Final = (300.0, 600.0)
-_IDLE_MARGIN = 30.0
+_SILENT_SECONDS = 90.0  # of a watch: longer than a minute, after which a bookmark is due
+_STUCK_SECONDS = 30.0  # of initial events
 
 OpenStream: TypeAlias = AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]
 """A stream that is opened by entering it, and closed by leaving it."""
@@ -108,6 +110,12 @@ class Watcher(Generic[T]):
         self._paginated = False
         self._stack = AsyncExitStack()
         self._stream: AsyncIterator[WatchEvent[T]] | None = None
+        self._listening: asyncio.Timeout | None = None  # while it waits for the next event
+
+    def suspect(self) -> None:
+        """Take the open stream for dead, if one is waited for: open it at the last version."""
+        if self._listening is not None and not self._listening.expired():
+            self._listening.reschedule(asyncio.get_running_loop().time())
 
     async def step(self, state: State) -> tuple[tuple[Event[T], ...], State]:
         """Do one piece of work and return what was learnt and where the machine is then."""
@@ -181,7 +189,7 @@ class Watcher(Generic[T]):
         """Read initial events aside; they replace everything at once when they end."""
         stream = self._opened()
         items: dict[Key, object] = state.items
-        async for event in stream:
+        while (event := await self._next(stream, _STUCK_SECONDS)) is not None:
             if isinstance(event, Bookmark):
                 if not event.initial_events_end:
                     continue
@@ -208,9 +216,8 @@ class Watcher(Generic[T]):
         )
 
     async def _follow(self, state: Watching) -> tuple[tuple[Event[T], ...], State]:
-        try:
-            event = await anext(self._opened())
-        except StopAsyncIteration:
+        event = await self._next(self._opened())
+        if event is None:
             await self.close()
             return self._ended(state)
         if isinstance(event, Bookmark):
@@ -218,6 +225,18 @@ class Watcher(Generic[T]):
             after = Watching(version, state.opened, state.events + 1, settled=True)
             return (Progress(version),), after
         return (_learnt(event),), _advanced(state, event)
+
+    async def _next(
+        self, stream: AsyncIterator[WatchEvent[T]], seconds: float | None = None
+    ) -> WatchEvent[T] | None:
+        """Wait for the next event of a stream; None when the server ended it."""
+        try:
+            async with asyncio.timeout(seconds) as self._listening:
+                return await anext(stream, None)
+        except TimeoutError as error:
+            raise StreamStalled("it is silent though there is something to tell") from error
+        finally:
+            self._listening = None
 
     def _ended(self, state: Watching) -> tuple[tuple[Event[T], ...], State]:
         if is_very_short(state, asyncio.get_running_loop().time()):
@@ -234,7 +253,7 @@ class Watcher(Generic[T]):
                 version=version,
                 initial_events=initial_events,
                 server_timeout=seconds,
-                idle=seconds + _IDLE_MARGIN,
+                idle=_SILENT_SECONDS,
             )
         )
 

@@ -289,21 +289,30 @@ async def _afflicted(
     match fault:
         case StreamFault.EXPIRED:
             yield _EXPIRED_LINE
+            return
         case StreamFault.HANG:
+            lines = _hanging(pieces, idle)
+        case StreamFault.LATE:
+            lines = _late(pieces)
+        case StreamFault.COALESCED:
+            lines = _coalesced(pieces)
+        case StreamFault.DROPPED:
+            lines = _dropped(pieces)
+        case _:
+            lines = _broken(fault, pieces)
+    async for line in lines:
+        yield line
+
+
+async def _hanging(pieces: AsyncIterator[bytes], idle: float) -> AsyncIterator[bytes]:
+    """Let a few lines pass, then say nothing for as long as silence is borne."""
+    count = 0
+    async for line in _lines(pieces):
+        count += 1
+        if count > _LINES_BEFORE:
             await asyncio.sleep(idle)
             raise StreamStalled(f"no byte for {idle:g} s")
-        case StreamFault.LATE:
-            async for line in _late(pieces):
-                yield line
-        case StreamFault.COALESCED:
-            async for line in _coalesced(pieces):
-                yield line
-        case StreamFault.DROPPED:
-            async for line in _dropped(pieces):
-                yield line
-        case _:
-            async for line in _broken(fault, pieces):
-                yield line
+        yield line
 
 
 async def _broken(fault: StreamFault, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

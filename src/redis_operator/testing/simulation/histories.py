@@ -41,6 +41,7 @@ STUMBLES: dict[Fault | StreamFault, float] = {
     StreamFault.COALESCED: 0.2,
     StreamFault.CUT: 0.1,
     StreamFault.CUT_IN_LINE: 0.1,
+    StreamFault.HANG: 0.05,
     StreamFault.GARBAGE: 0.1,
     StreamFault.EXPIRED: 0.1,
 }
