@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, new_database, whole_database
+from redis_operator.api import status as api
 from redis_operator.api.status import Operation, RedisStatus
 from redis_operator.planning.advice import Phase, Plan, Wanted
 from redis_operator.planning.announcements import announcements
@@ -16,6 +19,8 @@ from redis_operator.testing.cluster.database import SimulatedDatabase
 
 from .test_status_at_rest import WANTED as AT_REST
 from .test_status_at_rest import whole
+
+_NOW = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 
 
 def told(
@@ -168,6 +173,8 @@ def test_volumes_are_resized_when_they_have_the_size() -> None:
     found = told(wanted, small)
     assert condition(found, "StorageResized")[:2] == ("False", "Resizing")
     assert "1 of 2 volumes" in condition(found, "StorageResized")[2]
+    new = replace(whole(), volumes=(volume("a", 0),))
+    assert condition(told(wanted, new), "StorageResized")[:2] == ("True", "Resized")
     grown = replace(whole(), volumes=(volume("a", 2**30), volume("b", 2**30)))
     assert condition(told(wanted, grown), "StorageResized")[:2] == ("True", "Resized")
 
@@ -203,3 +210,23 @@ def test_a_patch_level_with_known_faults_is_named_and_stops_nothing() -> None:
 def test_a_version_that_is_given_up_is_reported() -> None:
     found = told(replace(AT_REST, version="7.2", deprecated=True), whole())
     assert condition(found, "VersionSupported")[:2] == ("False", "Deprecated")
+
+
+@pytest.mark.parametrize("phase", [api.Phase.CREATING, api.Phase.UPDATING, api.Phase.SCALING])
+def test_a_change_is_not_over_and_nothing_is_wrong_while_its_last_pod_becomes_ready(
+    phase: api.Phase,
+) -> None:
+    """Readiness is asked for every few seconds: until then a warning would be a false alarm."""
+    nodes = list(whole().seen)
+    nodes[1] = replace(nodes[1], pod=replace(nodes[1].pod, ready=False), started_at=_NOW - 3)
+    observed = replace(whole(), nodes=tuple(nodes))
+    before = replace(told(AT_REST, whole()), phase=phase)
+    waiting = Plan(rule="rest", blocked=("cache-0-1 is not ready",), phase=Phase.HEALING)
+    found = told(AT_REST, observed, waiting, before)
+    assert found.phase is phase
+    assert condition(found, "Degraded")[0] == "False"
+    assert not [news for news in announcements(before, found) if news.warning]
+    nodes[1] = replace(nodes[1], started_at=_NOW - 300)
+    late = replace(whole(), nodes=tuple(nodes))
+    found = told(AT_REST, late, waiting, before)
+    assert condition(found, "Degraded")[0] == "True"

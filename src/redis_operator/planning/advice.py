@@ -68,7 +68,7 @@ class Phase(Enum):
 
     READY = "Ready"
     CREATING = "Creating"
-    HEALING = "Degraded"
+    HEALING = "Healing"
     SCALING = "Scaling"
     UPDATING = "Updating"
     HIBERNATED = "Hibernated"

@@ -28,7 +28,7 @@ class Announcement(Struct, frozen=True):
 def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement, ...]:
     """Return what to report as events: conditions whose status or reason changed, each once."""
     was = {c.type: (c.status, c.reason) for c in before.conditions}
-    others = {c.reason for c in after.conditions if c.type != "Ready"}
+    others = {c.reason for c in after.conditions if c.type != "Ready"} - {"Reconciled"}
     found = [
         _announcement(condition)
         for condition in after.conditions
@@ -54,6 +54,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
 def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str, str]]) -> bool:
     if condition.reason == "DataLost":
         return False  # reported with its slots
+    if condition.type == "Progressing" and condition.reason == "Reconciled":
+        return False  # told by Ready
     if condition.type in _NEUTRAL:
         return condition.status == "True" or was.get(condition.type, ("", ""))[0] == "True"
     if condition.type in _QUIET_AT_FIRST and condition.type not in was:

@@ -94,7 +94,7 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
     if formed and missing and plan.phase is not advice.Phase.HIBERNATED:
         text = f"slots {missing} are not served"
         return Condition(type="Degraded", status="True", reason="NotServing", message=text)
-    return Condition(type="Degraded", status="False", reason="Healthy", message="")
+    return Condition(type="Degraded", status="False", reason="Healthy", message="nothing is wrong")
 
 
 def _told_reason(context: Context) -> str:
@@ -110,7 +110,9 @@ def _progressing(plan: Plan, context: Context) -> Condition:
             return Condition(
                 type="Progressing", status="True", reason=updating, message=context.unseen
             )
-        return Condition(type="Progressing", status="False", reason="Reconciled", message="")
+        return Condition(
+            type="Progressing", status="False", reason="Reconciled", message="nothing is under way"
+        )
     text = plan.why or "; ".join(plan.blocked)
     return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
 
@@ -119,7 +121,8 @@ def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condi
     """Judge the settings themselves: another rule may have the turn."""
     open_ = configure(situation)
     if open_ is None:
-        return Condition(type="ConfigApplied", status="True", reason="Applied", message="")
+        text = "every server has the settings of the spec"
+        return Condition(type="ConfigApplied", status="True", reason="Applied", message=text)
     if context.failures and any(isinstance(step, ConfigSet) for step in plan.steps):
         text = "; ".join(dict.fromkeys(context.failures))
         return Condition(type="ConfigApplied", status="False", reason="Refused", message=text)
@@ -130,7 +133,8 @@ def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condi
 def _auth_applied(context: Context) -> Condition:
     problem = context.auth
     if problem is None:
-        return Condition(type="AuthApplied", status="True", reason="Applied", message="")
+        text = "only the passwords that are wanted are accepted"
+        return Condition(type="AuthApplied", status="True", reason="Applied", message=text)
     return Condition(
         type="AuthApplied", status="False", reason=problem.reason, message=problem.message
     )
@@ -146,7 +150,8 @@ def _ready(
             return Condition(
                 type="Ready", status="False", reason=condition.reason, message=condition.message
             )
-    return Condition(type="Ready", status="True", reason="Reconciled", message="")
+    text = "everything is as the spec asks"
+    return Condition(type="Ready", status="True", reason="Reconciled", message=text)
 
 
 def _with_companions(situation: Situation, ready: Condition) -> Condition:
@@ -169,12 +174,15 @@ def _paused(wanted: Wanted) -> Condition:
     if wanted.update_paused:
         text = "spec.update.paused is set: no pod is replaced for a change"
         return Condition(type="Paused", status="True", reason="UpdatePaused", message=text)
-    return Condition(type="Paused", status="False", reason="NotPaused", message="")
+    return Condition(
+        type="Paused", status="False", reason="NotPaused", message="changes are carried out"
+    )
 
 
 def _hibernated(wanted: Wanted, observed: Observed) -> Condition:
     if not wanted.hibernate:
-        return Condition(type="Hibernated", status="False", reason="Running", message="")
+        text = "it is meant to run"
+        return Condition(type="Hibernated", status="False", reason="Running", message=text)
     if observed.nodes:
         text = f"{len(observed.nodes)} pods still run"
         return Condition(type="Hibernated", status="False", reason="Hibernating", message=text)
@@ -201,14 +209,16 @@ def _version_supported(wanted: Wanted, observed: Observed) -> Condition:
     if wanted.deprecated:
         text = f"{wanted.engine} {wanted.version} is deprecated: set a newer spec.version"
         return Condition(type="VersionSupported", status="False", reason="Deprecated", message=text)
-    return Condition(type="VersionSupported", status="True", reason="Supported", message="")
+    text = "nothing is known against the versions that run"
+    return Condition(type="VersionSupported", status="True", reason="Supported", message=text)
 
 
 def _storage_resized(wanted: Wanted, observed: Observed) -> Condition:
-    """Judge the volumes by what they have, not by what was asked of them."""
-    small = [volume for volume in observed.volumes if volume.capacity < wanted.volume_size]
+    """Judge the volumes by what they have, not by what was asked; one without any is new."""
+    small = [volume for volume in observed.volumes if 0 < volume.capacity < wanted.volume_size]
     if not small:
-        return Condition(type="StorageResized", status="True", reason="Resized", message="")
+        text = "every volume has the size of the spec"
+        return Condition(type="StorageResized", status="True", reason="Resized", message=text)
     text = f"{len(small)} of {len(observed.volumes)} volumes are smaller than spec.storage.size: "
     text += ", ".join(volume.name for volume in small)
     return Condition(type="StorageResized", status="False", reason="Resizing", message=text)

@@ -19,6 +19,7 @@ from .situation import Situation
 
 __all__ = [
     "covered",
+    "does_its_part",
     "memory",
     "numbers",
     "pods",

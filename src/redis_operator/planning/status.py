@@ -22,6 +22,14 @@ from .situation import Situation
 __all__ = ["refused", "status"]
 
 _MOST_LINES = 50
+_READY_SECONDS = 60.0
+"""How long after its start a server may take to become ready before something is wrong."""
+_CHANGES = {
+    Phase.PENDING: advice.Phase.CREATING,
+    Phase.CREATING: advice.Phase.CREATING,
+    Phase.SCALING: advice.Phase.SCALING,
+    Phase.UPDATING: advice.Phase.UPDATING,
+}
 _PHASES = {
     advice.Phase.READY: Phase.READY,
     advice.Phase.CREATING: Phase.CREATING,
@@ -36,6 +44,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     """Return the whole status of a database that was looked at."""
     situation = Situation(wanted, observed, _seconds(context.now))
     previous = context.previous
+    plan = _continued(plan, situation, previous)
     shards = tuple(inventory.shards(situation, context))
     covered = inventory.covered(observed.seen)
     judged = conditions(situation, plan, context, covered)
@@ -103,6 +112,23 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
     if told is Phase.READY:
         return Phase.DEGRADED if observed.formed else Phase.CREATING
     return told
+
+
+def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
+    """Return the plan as part of the change before it, while its last pods only become ready.
+
+    Readiness is asked for every few seconds: nothing is wrong with a server that has just started.
+    """
+    change = _CHANGES.get(previous.phase) if previous.phase is not None else None
+    if change is None or plan.rule != "rest" or situation.unreachable:
+        return plan
+    late = [
+        node
+        for node in situation.seen
+        if not (node.pod.ready and inventory.does_its_part(node))
+        and situation.now - node.started_at > _READY_SECONDS
+    ]
+    return plan if late else replace(plan, phase=change)
 
 
 _OPERATIONS = {
