@@ -42,7 +42,7 @@ def test_a_bad_name_is_refused_before_anything_is_made(run: object, tmp_path: Pa
 def test_the_doctor_looks_at_everything_and_says_what_follows() -> None:
     findings = {finding.what: finding for finding in examine()}
     assert set(findings) == {
-        "system", "python", "loopback", "kubectl", "servers", "mounts", "limits",
+        "system", "python", "loopback", "kubectl", "servers", "mounts", "users", "limits",
     }  # fmt: skip
     assert "valkey:9.1" in findings["servers"].said
     assert all(finding.said for finding in findings.values())

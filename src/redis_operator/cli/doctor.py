@@ -16,8 +16,9 @@ from msgspec import Struct
 from redis_operator.cli.kubectl import find_kubectl
 from redis_operator.local.node.cgroups import find_cgroups, remove_groups
 from redis_operator.local.node.images import Images
-from redis_operator.local.node.modes import choose_mode
+from redis_operator.local.node.modes import ModeReport, choose_mode
 from redis_operator.local.node.processes import Processes, version_line
+from redis_operator.local.node.users import describe_users
 
 __all__ = ["Finding", "examine"]
 
@@ -37,7 +38,9 @@ def examine() -> Iterator[Finding]:
     yield _loopback()
     yield _kubectl()
     yield _servers()
-    yield asyncio.run(_mounts())
+    report = asyncio.run(_mode())
+    yield Finding("mounts", report.describe())
+    yield Finding("users", describe_users(report.mode))
     yield _limits()
 
 
@@ -82,15 +85,14 @@ def _servers() -> Finding:
     return Finding("servers", names)
 
 
-async def _mounts() -> Finding:
+async def _mode() -> ModeReport:
     with tempfile.TemporaryDirectory(prefix="redis-operator-doctor-") as folder:
         processes = Processes(Path(folder) / "keeper")
         await processes.open()
         try:
-            report = await choose_mode(processes, Path(folder), forced=None)
+            return await choose_mode(processes, Path(folder), forced=None)
         finally:
             await processes.quit()
-    return Finding("mounts", report.describe())
 
 
 def _limits() -> Finding:

@@ -21,10 +21,11 @@ _SHOWN = (
 
 
 def _passwords(cache: Any) -> list[str]:
-    """Return every password that the Secrets of the database hold."""
+    """Return every password that the Secrets of the database hold; an address is none."""
     words = ("get", "secrets", "-o", "json")
     found = json.loads(cache.cluster.kubectl("-n", cache.namespace, *words))
-    values = [v for item in found["items"] for k, v in (item.get("data") or {}).items()]
+    data = [pair for item in found["items"] for pair in (item.get("data") or {}).items()]
+    values = [value for key, value in data if key != "host"]
     return [text for value in values if 12 <= len(text := _decoded(value)) <= 80]
 
 

@@ -109,7 +109,9 @@ async def test_everything_killed_leaves_no_stray_and_starts_again(bare_world: Wo
     assert found["metadata"]["uid"] == first["metadata"]["uid"]
     await world.kill_agent()
     assert world.agent is not None
-    assert len(marked(word)) == 4
+    async with asyncio.timeout(20):
+        while len(marked(word)) != 4:  # noqa: ASYNC110 - its shell has just begun
+            await asyncio.sleep(0.01)
     await world.agent.shutdown(grace=0.1)
     assert marked(word) == []
     world.agent = None

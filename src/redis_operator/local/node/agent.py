@@ -34,6 +34,7 @@ from .payloads import objects_named
 from .pods import PodRunner
 from .processes import Census, Processes, version_line
 from .requests import open_exec, open_logs
+from .users import describe_users
 
 __all__ = ["NodeAgent", "end_pods"]
 
@@ -146,6 +147,7 @@ class NodeAgent:
             self._hidden,
         )
         _log.info("mounts by %s", self.report.describe())
+        _log.info("%s", describe_users(self.report.mode))
         if cgroups.limitation is not None:
             _log.info("%s", cgroups.limitation)
 

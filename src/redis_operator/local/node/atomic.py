@@ -7,6 +7,7 @@ links through `..data`. An update makes a new folder and swaps the link.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -20,8 +21,10 @@ __all__ = ["write_files"]
 _DATA = "..data"
 
 
-def write_files(folder: Path, files: Mapping[str, File]) -> bool:
+def write_files(folder: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
     """Make the folder hold exactly these files; return whether anything changed.
+
+    With a group they belong to it, and it may read them whatever their modes say.
 
     Errors: VolumeError when the disk is full or a path leaves the folder. What was there before
     stays whole.
@@ -30,10 +33,12 @@ def write_files(folder: Path, files: Mapping[str, File]) -> bool:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or path.startswith(".."):
             raise VolumeError(f"{path!r} is no path within a volume")
-    if _current(folder) == dict(files):
+    if group is not None:
+        files = {path: File(file.content, file.mode | 0o440) for path, file in files.items()}
+    if _current(folder) == dict(files) and group in {None, _owner(folder)}:
         return False
     try:
-        _write(folder, files)
+        _write(folder, files, group)
     except OSError as error:
         raise VolumeError(f"cannot write {folder}: {error.strerror}") from error
     return True
@@ -52,7 +57,11 @@ def _current(folder: Path) -> dict[str, File] | None:
         return None
 
 
-def _write(folder: Path, files: Mapping[str, File]) -> None:
+def _owner(folder: Path) -> int:
+    return (folder / _DATA).stat().st_gid
+
+
+def _write(folder: Path, files: Mapping[str, File], group: int | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     old = (folder / _DATA).resolve() if (folder / _DATA).is_symlink() else None
     new = Path(tempfile.mkdtemp(prefix="..", dir=folder))
@@ -63,6 +72,9 @@ def _write(folder: Path, files: Mapping[str, File]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.content)
             target.chmod(file.mode)
+        if group is not None:
+            for made in (new, *new.rglob("*")):
+                os.chown(made, -1, group)
         fresh = folder / "..data_tmp"
         with contextlib.suppress(FileNotFoundError):
             fresh.unlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from .layout import PodFolder
 from .mounts import Mode, Mount, PathMap, inside, mounts_of, prepare_sub_path, tree_of
 from .processes import Description
 from .shims import write_shims
+from .users import is_enforced, user_of
 
 __all__ = ["TERMINATION_LOG", "Launch", "describe", "exec_description", "hostname_of", "path_map"]
 
@@ -70,6 +70,7 @@ def describe(launch: Launch) -> Description:
         [expand(word, variables) for word in launch.container.get("command") or ()],
         [expand(word, variables) for word in launch.container.get("args") or ()],
     )
+    context = launch.container.get("securityContext") or {}
     directory = inside(launch.container.get("workingDir") or launch.image.working_dir)
     tree: Mapping[str, Any] | None = None
     mapped = PathMap.of(mounts if launch.mode is Mode.MAPPING else ())
@@ -90,7 +91,13 @@ def describe(launch: Launch) -> Description:
         log=str(launch.folder.log(launch.name, launch.attempt)),
         cgroups=launch.cgroups,
         paths=mapped.sources,
+        user=_user(launch),
+        no_new_privileges=context.get("allowPrivilegeEscalation") is False,
     )
+
+
+def _user(launch: Launch) -> Mapping[str, Any] | None:
+    return user_of(launch.pod, launch.container) if is_enforced(launch.mode) else None
 
 
 def _mapped_directory(directory: str, place: Path, volumes: Iterable[Path]) -> str:
@@ -107,10 +114,13 @@ def _mapped_directory(directory: str, place: Path, volumes: Iterable[Path]) -> s
 def _base_variables(launch: Launch, place: Path) -> dict[str, str]:
     home = place / "home"
     home.mkdir(exist_ok=True)
-    at_root = launch.mode is Mode.NAMESPACE and os.geteuid() == 0
+    user = _user(launch)
+    found = str(home)
+    if is_enforced(launch.mode):
+        found = "/" if user and user["uid"] else "/root"  # who has no entry in passwd lives in /
     return {
         "PATH": _PATH,
-        "HOME": "/root" if at_root else str(home),
+        "HOME": found,
         "HOSTNAME": hostname_of(launch.pod),
         **launch.service_variables,
     }
@@ -156,6 +166,7 @@ def _scratch(place: Path, target: str) -> Path:
     """Return a fresh folder, for what an image declares as a volume and nobody mounts."""
     folder = place / "scratch" / target.strip("/").replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)  # for whoever the container runs as
     return folder
 
 
@@ -211,4 +222,6 @@ def exec_description(
         guest=True,
         tty=tty,
         cgroups=host.cgroups,
+        user=host.user,
+        no_new_privileges=host.no_new_privileges,
     )

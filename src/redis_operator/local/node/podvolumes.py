@@ -18,6 +18,7 @@ from .launch import path_map
 from .layout import Layout, PodFolder
 from .mounts import Mode
 from .payloads import File, TokenRequest, is_payload, objects_named, payload, token_requests
+from .users import give_to_group, group_of, is_enforced
 
 __all__ = ["PodVolumes"]
 
@@ -64,6 +65,19 @@ class PodVolumes:
         for volume in declared:
             self.folders[volume["name"]] = await self._place(pod, volume)
         await self.refresh(pod, address)
+        group = self._group(pod)
+        for volume in declared:
+            if group is not None and not is_payload(volume):
+                await self._hand_over(volume["name"], group)
+
+    def _group(self, pod: Mapping[str, Any]) -> int | None:
+        return group_of(pod) if is_enforced(self._mode) else None
+
+    async def _hand_over(self, name: str, group: int) -> None:
+        try:
+            await asyncio.to_thread(give_to_group, self.folders[name], group)
+        except OSError as error:
+            raise _failed(name, f"{error.strerror}: {error.filename}") from error
 
     async def _place(self, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> Path:
         name = volume["name"]
@@ -75,8 +89,9 @@ class PodVolumes:
                 folder = self._folder.volume(name)
             else:
                 raise _failed(name, _unsupported(volume))
+            is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
-            if claim is None:
+            if claim is None or (is_new and is_enforced(self._mode)):
                 folder.chmod(0o777)
         except OSError as error:
             raise _failed(name, f"{error.strerror}: {error.filename}") from error
@@ -112,7 +127,8 @@ class PodVolumes:
                     wanted: await self._token(pod, wanted) for wanted in token_requests(volume)
                 }
                 files = payload(volume, pod, sources, tokens=tokens)
-                write_files(self._folder.volume(name), self._mapped(pod, files))
+                mapped = self._mapped(pod, files)
+                write_files(self._folder.volume(name), mapped, group=self._group(pod))
             except (VolumeError, ConfigError) as error:
                 raise _failed(name, str(error)) from error
 

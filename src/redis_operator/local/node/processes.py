@@ -69,7 +69,8 @@ class Description(Struct, frozen=True, kw_only=True):
 
     `isolation` is `none`, `mount` or `user`; `tree` is described in `keeper.namespaces`; `join_id`
     names a running container whose mount tree to enter; a `guest` is no container of its own.
-    `paths` are the mount paths that were replaced by others, for commands that come later.
+    `paths` are the mount paths that were replaced by others, for commands that come later. `user`
+    holds `uid`, `gid` and `groups`, where the process is to become somebody else.
     """
 
     id: str
@@ -87,6 +88,8 @@ class Description(Struct, frozen=True, kw_only=True):
     cgroups: Sequence[str] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
+    user: Mapping[str, Any] | None = None
+    no_new_privileges: bool = False
 
     @classmethod
     def read(cls, path: Path) -> Description | None:

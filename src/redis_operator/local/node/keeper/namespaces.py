@@ -19,7 +19,7 @@ import errno
 import os
 from typing import Any
 
-__all__ = ["become_subreaper", "enter", "join"]
+__all__ = ["become_subreaper", "enter", "forbid_new_privileges", "join"]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
@@ -27,6 +27,7 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND = 1, 2, 4, 32, 4096
 _MS_REC, _MS_SLAVE, _MS_RELATIME, _MNT_DETACH = 16384, 1 << 19, 1 << 21, 2
 _ST_RELATIME = 4096
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41}
 _AS_IS = ("proc", "sys")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -54,6 +55,11 @@ def _mount(source: str, target: str, *, kind: str = "", flags: int = 0, options:
 def become_subreaper() -> None:
     """Make orphans of this process's descendants its own children."""
     _check(_LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def forbid_new_privileges() -> None:
+    """Let no program that is executed from here on gain privileges, as set-user-id ones would."""
+    _check(_LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def join(pid: int, *, user: bool) -> None:

@@ -12,6 +12,7 @@ import fcntl
 import os
 import resource
 import signal
+import stat
 import termios
 from typing import Any, NoReturn
 
@@ -24,7 +25,8 @@ def fork(spec: dict[str, Any], standard: tuple[int, int, int], report: int) -> i
     """Fork a child that becomes the described program; return its pid.
 
     `spec` holds `argv`, `env`, `cwd`, `isolation` (`none`, `mount` or `user`), `tree` (see
-    `namespaces.enter`) or `join` (a pid whose mount tree to enter), `cgroups`, `tty`, `limits`.
+    `namespaces.enter`) or `join` (a pid whose mount tree to enter), `cgroups`, `tty`, `limits`,
+    `user` (`uid`, `gid`, `groups`) and `no_new_privileges`.
     `standard` are the descriptors for input, output and errors, `report` the write end of a pipe.
     """
     pid = os.fork()
@@ -51,6 +53,8 @@ def _become(spec: dict[str, Any], standard: tuple[int, int, int], report: int) -
         stage = "cwd"
         os.chdir(spec["cwd"])
         os.umask(0o022)
+        stage = "user"
+        _become_user(spec)
         stage = "exec"
         os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606
     except BaseException as error:
@@ -81,6 +85,20 @@ def _set_limits(limits: dict[str, int]) -> None:
         hard = resource.getrlimit(kind)[1]
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(kind, (value, hard))
+
+
+def _become_user(spec: dict[str, Any]) -> None:
+    """Become who the container is to run as; its output stays its own to open again."""
+    user = spec.get("user")
+    if user:
+        for number in range(3):
+            if stat.S_ISFIFO(os.fstat(number).st_mode) or spec.get("tty"):
+                os.fchown(number, user["uid"], user["gid"])
+        os.setgroups(user["groups"])
+        os.setgid(user["gid"])
+        os.setuid(user["uid"])
+    if spec.get("no_new_privileges"):
+        namespaces.forbid_new_privileges()
 
 
 def _enter_tree(spec: dict[str, Any]) -> None:
