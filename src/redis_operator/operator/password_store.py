@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from redis_operator.api.redis import Redis
 from redis_operator.kube.client import Client
-from redis_operator.kube.errors import NotFound
+from redis_operator.kube.errors import KubeError, NotFound
 from redis_operator.kube.meta import Key
 from redis_operator.kube.objects import SECRETS, Secret
 from redis_operator.manifests import names
@@ -26,16 +29,23 @@ from redis_operator.operator.world import World
 __all__ = ["PasswordStore"]
 
 _TIMEOUT = 10.0
+_HASTY_TIMEOUT = 1.0
+_FRESH_SECONDS = 5.0
+"""So long a given password counts as read: every look at the servers waits for this read."""
 _FIRST_KEY = "operator"
 
 
 class PasswordStore:
     """The passwords of all databases of one operator."""
 
-    def __init__(self, client: Client, world: World) -> None:
+    def __init__(
+        self, client: Client, world: World, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self._client = client
         self._world = world
+        self._clock = clock
         self._memory = PasswordMemory()
+        self._read: dict[tuple[str, str], tuple[float, str | None]] = {}  # by uid and Secret
 
     async def read(self, redis: Redis) -> Passwords:
         """Return the passwords of a database, made up if it is new. Raises `PasswordError`."""
@@ -81,20 +91,39 @@ class PasswordStore:
         """
         meta = redis.metadata
         if redis.spec.auth.secret_name:
-            return await self._given((meta.namespace, redis.spec.auth.secret_name))
+            return await self._given(redis, redis.spec.auth.secret_name, known)
         ours = await self._own(redis, names.auth_secret(meta.name))
         if ours is not None and PASSWORD_KEY in (ours.data or {}):
             return read_password(ours.data, secret=ours.metadata.name)
         return known if known is not None else generated()
 
-    async def _given(self, key: Key) -> str:
-        secret = await self._live(key)
+    async def _given(self, redis: Redis, name: str, known: str | None) -> str:
+        """Read a Secret of the owner's own, of which no event tells.
+
+        While passwords are known, a slow API server does not keep a failover waiting: what was read
+        last counts, and the Secret is read again at another look.
+        """
+        mark, now = (redis.metadata.uid, name), self._clock()
+        read_at, last = self._read.get(mark, (0.0, known))
+        if known is not None and last is not None and now - read_at < _FRESH_SECONDS:
+            return last
+        self._read[mark] = (now, last)
+        try:
+            timeout = _TIMEOUT if last is None else _HASTY_TIMEOUT
+            secret = await self._live((redis.metadata.namespace, name), timeout)
+        except KubeError:
+            if last is None:
+                raise
+            return last
         if secret is None:
             raise PasswordError(
-                f"spec.auth.secretName: there is no Secret {key[1]} in namespace {key[0]}; create "
-                "it with a key `password`, or leave the field out to have one generated"
+                f"spec.auth.secretName: there is no Secret {name} in namespace "
+                f"{redis.metadata.namespace}; create it with a key `password`, or leave the field "
+                "out to have one generated"
             )
-        return read_password(secret.data, secret=key[1])
+        found = read_password(secret.data, secret=name)
+        self._read[mark] = (now, found)
+        return found
 
     async def _own(self, redis: Redis, name: str) -> Secret | None:
         """Return a Secret of the database, also one whose label somebody removed."""
@@ -104,9 +133,9 @@ class PasswordStore:
             return None
         return found
 
-    async def _live(self, key: Key) -> Secret | None:
+    async def _live(self, key: Key, timeout: float = _TIMEOUT) -> Secret | None:
         try:
-            return await self._client.get(SECRETS, key, timeout=_TIMEOUT)
+            return await self._client.get(SECRETS, key, timeout=timeout)
         except NotFound:
             return None
 
@@ -123,3 +152,5 @@ class PasswordStore:
     def forget(self, uid: str) -> None:
         """Forget a database that is gone."""
         self._memory.forget(uid)
+        for mark in [mark for mark in self._read if mark[0] == uid]:
+            del self._read[mark]

@@ -118,7 +118,7 @@ def add_databases(
         labels=dict(settings.pod_labels),
         binding_addresses=settings.binding_addresses,
     )
-    passwords = PasswordStore(manager.client, world)
+    passwords = PasswordStore(manager.client, world, clock=clock)
     reconciler = Reconciler(
         world=world,
         client=manager.client,

@@ -1,0 +1,72 @@
+"""A Secret of the owner's own that cannot be read for now: failovers do not wait for it. B38"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+
+from redis_operator.kube.errors import ConnectionFailed
+from redis_operator.kube.meta import Manifest
+from redis_operator.kube.request import Request, Response
+from redis_operator.kube.transport import Transport
+from redis_operator.operator.world import CHILD_KINDS
+from redis_operator.testing.simulation.scenarios import primary
+from redis_operator.testing.simulation.system import NAMESPACE, Simulation, database, simulate
+
+SECRET = CHILD_KINDS["v1", "Secret"].plain()
+GIVEN = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "mine", "namespace": NAMESPACE},
+    "data": {"password": b64encode(b"of the owner").decode()},
+}
+
+
+class SlowSecret:
+    """A transport that can be made to answer no question about one Secret."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.stream = transport.stream
+        self.hangs = False
+        self.asked = 0
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        if request.path.endswith("/secrets/mine"):
+            self.asked += 1
+            if self.hangs:
+                await asyncio.sleep(timeout)
+                raise ConnectionFailed("the API server did not answer in time")
+        return await self._transport.request(request, timeout=timeout)
+
+
+def _leader(found: Manifest) -> str:
+    return str(found["status"]["shards"][0].get("primary", ""))
+
+
+def test_a_failover_does_not_wait_for_a_secret_that_cannot_be_read() -> None:
+    async def scenario(sim: Simulation) -> tuple[float, int]:
+        transports: list[SlowSecret] = []
+
+        def wrap(transport: Transport) -> Transport:
+            transports.append(SlowSecret(transport))
+            return transports[-1]
+
+        sim.wrap = wrap
+        await sim.client.create(SECRET, GIVEN)
+        sim.start_operator()
+        await sim.apply(database(auth={"secretName": "mine"}))
+        await sim.until_ready()
+        await asyncio.sleep(10.0)
+        transports[-1].hangs = True
+        transports[-1].asked = 0
+        began, old = asyncio.get_running_loop().time(), primary(sim, 0).name
+        sim.kill(old)
+        await sim.until(lambda found: _leader(found) not in ("", old), within=30, what="a leader")
+        waited = asyncio.get_running_loop().time() - began
+        await asyncio.sleep(30.0)
+        return waited, transports[-1].asked
+
+    waited, asked = simulate(scenario)
+    assert waited < 2.0
+    assert 1 <= asked <= 12
