@@ -60,6 +60,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     seconds = time.monotonic() - _begun
     seed = os.environ.get("SEED")
     terminalreporter.write_line(f"tests: {', '.join(counts)}; {seconds:.0f} s; SEED={seed}")
+    if stats.get("failed"):
+        terminalreporter.write_line(f"the same histories again: SEED={seed} make test")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

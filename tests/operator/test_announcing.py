@@ -29,13 +29,13 @@ def plan_now(simulation: Simulation) -> str:
 
 
 def plans_at(effect_kind: str, act: Act, **spec: Any) -> list[str]:
-    """Return what the plan said whenever the operator did something of a kind."""
+    """Return what the plan said when the operator first did something of a kind."""
 
     async def scenario(simulation: Simulation) -> list[str]:
         found: list[str] = []
 
         def note(effect: Effect) -> None:
-            if effect.kind.startswith(effect_kind):
+            if not found and effect.kind.startswith(effect_kind):
                 found.append(plan_now(simulation))
 
         simulation.start_operator()

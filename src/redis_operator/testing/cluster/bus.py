@@ -47,11 +47,6 @@ class Message:
     gossip: Collection[Record]
     well: Mapping[str, Record] | None = None  # of whom it tells, when it doubts none of them
 
-    @property
-    def is_primary(self) -> bool:
-        """Whether the sender is a primary."""
-        return self.replica_of is None
-
 
 def _message(world: SimulatedCluster, sender: Server) -> Message:
     """What a server says of itself and of others: of all, or of a few and those it suspects."""
@@ -170,9 +165,12 @@ def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
         record.noaddr = False
         record.ping_since = None
     _note_header(server, record, message)
-    if message.is_primary:
-        _note_claims(world, server, record, message)
-        _part_epochs(server, record)
+    if message.replica_of is None:
+        if message.slots is not record.slots and message.slots != record.slots:
+            believe_slots(world, server, record, message.slots, message.epoch)
+        _send_update(world, server, message)
+        if record.epoch == server.me.epoch:
+            _part_epochs(server, record)
     well = message.well
     if well is None or not server.calm or not well.keys() <= server.table.keys():
         _note_gossip(world, server, message)  # else it tells nothing new: most do not
@@ -180,7 +178,7 @@ def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
 
 def _note_header(server: Server, record: Record, message: Message) -> None:
     server.current_epoch = max(server.current_epoch, message.current_epoch)
-    if message.is_primary:
+    if message.replica_of is None:
         record.replica_of = None
         record.epoch = max(record.epoch, message.epoch)
         return
@@ -189,23 +187,16 @@ def _note_header(server: Server, record: Record, message: Message) -> None:
     record.replica_of = message.replica_of
 
 
-def _note_claims(world: SimulatedCluster, server: Server, record: Record, message: Message) -> None:
-    if message.slots != record.slots:
-        believe_slots(world, server, record, message.slots, message.epoch)
-    _send_update(world, server, message)
-
-
 def _send_update(world: SimulatedCluster, server: Server, message: Message) -> None:
     """Tell a sender that claims old slots who has them by now."""
-    newer = [r for r in server.table.values() if r.epoch > message.epoch and r.slots]
+    epoch, claimed = message.epoch, message.slots
+    newer = [r for r in server.table.values() if r.epoch > epoch and r.slots & claimed]
     sender = world.reach(server, message.ip) if newer else None
     if sender is None or sender.id != message.id:
         return
     for record in newer:
-        if record.id == sender.id or not record.slots & message.slots:
-            continue
         known = sender.table.get(record.id)
-        if record.epoch <= message.epoch or known is None or known.epoch >= record.epoch:
+        if record.id == sender.id or known is None or known.epoch >= record.epoch:
             continue
         if world.weather.loses(world.random):
             continue

@@ -69,16 +69,16 @@ class SimulatedLink:
 
 def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument]) -> Reply:
     """What the server says to one command; refusals are error values, as parsers see them."""
-    words = [w.decode() if isinstance(w, bytes) else str(w) for w in arguments]
+    words = [w if type(w) is str else _text(w) for w in arguments]
     name = words[0].upper()
     if world.now < server.loading_until and name not in ("INFO", "PING"):
         return reply_error("LOADING the dataset is being read into memory")
-    full = f"{name} {words[1].upper()}" if len(words) > 1 else name
-    needed = NEEDED.get(name) or NEEDED.get(full)
+    second = words[1].upper() if len(words) > 1 else ""
+    needed = NEEDED.get(name) or NEEDED.get(f"{name} {second}")
     if needed is not None and not server.can(needed):
-        return reply_error(f"ERR unknown command or subcommand '{full}'")
+        return reply_error(f"ERR unknown command or subcommand '{name} {second}'")
     if name == "CLUSTER":
-        handler, rest = CLUSTER.get(words[1].upper()), words[2:]
+        handler, rest = CLUSTER.get(second), words[2:]
     else:
         handler, rest = _PLAIN.get(name), words[1:]
     if handler is None:
@@ -89,6 +89,10 @@ def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument
         return reply_error(str(refusal))
     finally:
         server.asking = name == "ASKING"
+
+
+def _text(argument: Argument) -> str:
+    return argument.decode() if isinstance(argument, bytes) else str(argument)
 
 
 def _ping(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:

@@ -206,6 +206,8 @@ def _sort(kind: str, words: list[str]) -> str:
 
 def encode_reply(reply: Reply) -> bytes:
     """Return a reply as it stands on the wire."""
+    if reply == b"OK":
+        return b"+OK\r\n"
     if isinstance(reply, bytes):
         return b"$%d\r\n%b\r\n" % (len(reply), reply)
     if reply is None:
