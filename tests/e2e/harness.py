@@ -12,7 +12,7 @@ from e2e.clusters import PATIENCE, Cluster, LocalCluster, RealCluster, cpu_secon
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import AlreadyExists, NotFound
 from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, Pod
+from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Pod
 from redis_operator.kube.patches import MergePatch
 from redis_operator.kube.scheme import Kind
 from redis_operator.redis import commands
@@ -218,6 +218,9 @@ class Database:
 
     async def seeds(self) -> Seeds:
         addresses = tuple((p.status.pod_ip, 6379) for p in (await self.pods()).values())
+        if self.cluster.is_local:  # the Service stays when every pod has another address
+            service = await self.client.get(SERVICES, self.key)
+            addresses += ((service.spec.cluster_ip, 6379),)
         password = await self.secret(f"{self.name}-conn", "password")
         return Seeds(tuple(a for a in addresses if a[0]), "default", password)
 

@@ -28,12 +28,18 @@ class Stub:
         self.answers_sick = True  # with an error; else with nothing
         self.first_refused: float | None = None
         self.address = ("127.0.0.1", 0)
+        self.clients: list[asyncio.StreamWriter] = []
+
+    def hang_up(self) -> None:
+        for client in self.clients:
+            client.close()
 
     def break_down(self, slots: range, *, answer: bool = True) -> None:
         self.sick, self.answers_sick, self.first_refused = slots, answer, None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         parser = hiredis.Reader()
+        self.clients.append(writer)
         with contextlib.suppress(OSError, asyncio.CancelledError):
             while piece := await reader.read(65536):
                 parser.feed(piece)
@@ -216,3 +222,23 @@ async def test_a_server_that_stands_still_for_a_moment_has_lost_nothing() -> Non
         report = await application.verify()
         assert report.lost == ()
         assert report.acknowledged >= 50
+
+
+async def test_an_application_whose_servers_all_moved_finds_them_where_it_began(
+    stub: Stub,
+) -> None:
+    """As clients do that have a Service to begin with."""
+    server = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
+    before: tuple[str, int] = server.sockets[0].getsockname()[:2]
+    application = Application(Seeds((stub.address,)), writes_per_second=2000)
+    for slot in range(16384):
+        application.learn(slot, before)
+    application.avoid(stub.address)
+    application.start()
+    await until(lambda: len(application.acknowledged) > 500)
+    server.close()
+    stub.hang_up()
+    written = len(application.acknowledged)
+    await until(lambda: len(application.acknowledged) > written + 500)
+    await application.stop()
+    assert (await application.verify()).lost == ()

@@ -376,9 +376,15 @@ class Application:
         return self._addresses[self._turn % len(self._addresses)]
 
     def avoid(self, address: tuple[str, int]) -> None:
-        """Ask others first: an address that did not answer may belong to nobody any more."""
-        if address in self._addresses and len(self._addresses) > 1:
+        """Ask others first: an address that did not answer may belong to nobody any more.
+
+        When none of those it knew is left, it begins where it began, like a client that is made
+        anew.
+        """
+        if address in self._addresses:
             self._addresses.remove(address)
+        if not self._addresses:
+            self._addresses = list(self.seeds.addresses)
 
     def refresh(self, address: tuple[str, int]) -> None:
         """Learn the whole map anew, as clients do when a server sends them elsewhere."""
