@@ -121,6 +121,21 @@ class Cluster:
         assert not check or done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
+    def evidence(self, namespace: str) -> list[tuple[str, str]]:
+        """Return what may tell why a test failed, as sections of its report."""
+        found = [("operator", _end_of(self.operator_log.read_text(), 150))]
+        if not namespace:
+            return found
+        where = ("-n", namespace)
+        found += [
+            (kind, self.kubectl("get", kind, "-o", "wide", *where, check=False))
+            for kind in ("pods", "events")
+        ]
+        for pod in self.kubectl("get", "pods", "-o", "name", *where, check=False).split():
+            told = self.kubectl("logs", pod, "--timestamps", "--tail=60", *where, check=False)
+            found.append((pod, told))
+        return found
+
     async def create_namespace(self, client: Client, name: str) -> None:
         await client.create(NAMESPACES.plain(), {"metadata": {"name": name}})
 
@@ -327,6 +342,10 @@ def wait_started(process: subprocess.Popen[bytes], log: Path) -> None:
         ended = process.poll() is not None or time.monotonic() > deadline
         assert not ended, f"the operator does not run: {log.read_text()[-2000:]}"
         time.sleep(0.1)
+
+
+def _end_of(text: str, lines: int) -> str:
+    return "\n".join(text.splitlines()[-lines:])
 
 
 def cpu_seconds(pid: int) -> float:

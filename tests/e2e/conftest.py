@@ -42,11 +42,19 @@ _FAILED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Remember that a test failed: the next one must not suffer from what it left behind."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, Any]:
+    """Remember that a test failed: the next one must not suffer from what it left behind.
+
+    What the cluster can tell of it is told before it is thrown away.
+    """
     report = yield
     if report.failed:
         item.config.stash[_FAILED] = True
+        found = getattr(item, "funcargs", {})
+        if call.when == "call" and "cluster" in found:
+            report.sections += found["cluster"].evidence(found.get("namespace", ""))
     return report
 
 

@@ -225,16 +225,28 @@ class Database:
         return Seeds(tuple(a for a in addresses if a[0]), "default", password)
 
     @asynccontextmanager
-    async def under_load(self, *, writes_per_second: float = 300.0) -> Any:
-        """Write all the while; the application is yielded and stopped at the end."""
+    async def under_load(self, *, writes_per_second: float = 300.0, resolving: bool = False) -> Any:
+        """Write all the while; the application is yielded and stopped at the end.
+
+        With `resolving` it hears of new addresses, as from DNS: it needs that when all are new.
+        """
         application = Application(await self.seeds(), writes_per_second=writes_per_second)
         application.start()
+        resolver = asyncio.create_task(self._resolve(application)) if resolving else None
         await asyncio.sleep(0.5)
         try:
             yield application
         finally:
             await application.stop()
+            if resolver is not None:
+                resolver.cancel()
+                await asyncio.gather(resolver, return_exceptions=True)
         assert application.unfinished == 0, f"{application.unfinished} writes wait for ever"
+
+    async def _resolve(self, application: Application) -> None:
+        while True:
+            application.hear_of((await self.seeds()).addresses)
+            await asyncio.sleep(0.2)
 
     async def fill(self, writes: int = 300) -> Application:
         """Write some data and return the application that remembers it."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from typing import Any
 
 import pytest
@@ -105,6 +106,37 @@ async def test_a_promotion_that_does_not_come_is_an_outcome_and_no_accident(
         acting = Acting(database.links, database.targets(), database)
         with pytest.raises(Failed, match="was asked to take over and did not"):
             await carry_out(acting.effects(), asked)
+
+
+async def test_a_planned_promotion_is_not_waited_for_once_the_primary_has_ended(
+    engine: EngineBinary, database_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead primary is replaced by force: every second of waiting before is an outage."""
+    monkeypatch.setattr("redis_operator.operator.servers._PROMOTION_SECONDS", 120.0)
+    async with Servers(engine) as servers:
+        members = await servers.start(6, options={"cluster-node-timeout": "600000"})
+        database = database_of(members, shards=3, replicas=1)
+        observed = await database.settle()
+        replica = next(n for n in observed.seen if n.replica_of is not None)
+        primary = next(n for n in observed.seen if n.id == replica.replica_of)
+        by_host = {server.address.host: server for server in members}
+        for node in observed.seen:
+            if node.role is Role.PRIMARY and node is not primary:
+                by_host[node.pod.ip].send_signal(signal.SIGSTOP)  # nobody votes
+        asked = Failover(
+            node=at(replica),
+            primary=primary.id,
+            mode=FailoverMode.PLAIN,
+            fence=Fence.HANDSHAKE,
+            primary_pod=primary.pod.name,
+        )
+        acting = Acting(database.links, database.targets(), database)
+        handing_over = asyncio.create_task(carry_out(acting.effects(), asked))
+        await asyncio.sleep(0.2)
+        assert not handing_over.done()
+        await by_host[primary.pod.ip].kill()
+        with pytest.raises(Failed, match=f"{primary.pod.name} ended before"):
+            await asyncio.wait_for(handing_over, 30.0)
 
 
 async def test_a_lost_majority_is_taken_over_only_when_loss_was_accepted(

@@ -7,8 +7,17 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, whole_database
 from redis_operator.planning.election import LAG_BYTES, best, limitation, ranked, unsynced
-from redis_operator.planning.observed import Election, NodeId, Observed, Seen
+from redis_operator.planning.observed import (
+    Election,
+    Evidence,
+    NodeId,
+    Observed,
+    Role,
+    Seen,
+    Unreachable,
+)
 from redis_operator.planning.situation import Situation
+from redis_operator.redis.slots import NO_SLOTS
 
 
 def observed() -> tuple[Observed, float]:
@@ -136,6 +145,63 @@ def test_a_replica_that_never_had_the_data_is_not_promoted() -> None:
     candidate, reason = best(Situation(WANTED, seen, now), gone.id)
     assert candidate is None
     assert "no live replica with its data" in reason
+
+
+def restarted(seen: Observed, pod: str) -> Observed:
+    """The same with a replica that restarted, and had no link to its primary since."""
+    alone = replace(
+        node(seen, pod).replication, id=f"own {pod}", offset=0, link_up=False, unlinked=True
+    )
+    return changed(seen, pod, replication=alone, keys=3)
+
+
+def test_a_replica_that_restarted_waits_for_a_primary_whose_files_may_be_newer() -> None:
+    """A primary that outlived its replica acknowledged writes that only its own disk has."""
+    seen, now = observed()
+    gone = node(seen, "db-0-0")
+    away = replace(seen, nodes=tuple(n for n in seen.nodes if n.pod.name != gone.pod.name))
+    away = replace(away, nodes=tuple(n for n in away.nodes if n.pod.name != "db-0-2"))
+    seen = restarted(away, "db-0-1")
+    candidate, reason = best(Situation(replace(WANTED, replicas=2), seen, now), gone.id)
+    assert candidate is None
+    assert "db-0-1 restarted and has had no link to" in reason
+    assert "accept-data-loss=0-5460" in reason
+
+
+def test_a_replica_that_did_not_restart_is_promoted_before_one_that_did() -> None:
+    seen, now = observed()
+    gone = node(seen, "db-0-0")
+    away = replace(seen, nodes=tuple(n for n in seen.nodes if n.pod.name != gone.pod.name))
+    seen = restarted(away, "db-0-1")
+    candidate, _ = best(Situation(replace(WANTED, replicas=2), seen, now), gone.id)
+    assert candidate is not None
+    assert candidate.pod.name == "db-0-2"
+
+
+@pytest.mark.parametrize("why", ["accepted", "no pod can be it", "its files are broken", "memory"])
+def test_a_replica_that_restarted_leads_when_nothing_newer_can_come_back(why: str) -> None:
+    wanted = replace(WANTED, replicas=2)
+    seen, now = observed()
+    gone = node(seen, "db-0-0")
+    others = tuple(n for n in seen.nodes if n.pod.name not in (gone.pod.name, "db-0-2"))
+    nodes = others
+    if why == "accepted":
+        wanted = replace(wanted, accepted_loss=gone.slots)
+    if why == "memory":
+        wanted = replace(wanted, volatile=True)
+    if why == "its files are broken":
+        pod = replace(gone.pod, unloadable="Bad file format")
+        dead = Unreachable(pod, "refused", now, evidence=Evidence.REFUSED, last_id=gone.id)
+        nodes = (*others, dead)
+    if why == "no pod can be it":
+        new = replace(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0)
+        away = node(seen, "db-0-2")
+        other = replace(away, id=NodeId("8" * 40), role=Role.PRIMARY, replica_of=None, keys=0)
+        nodes = (*others, new, other)
+    seen = restarted(replace(seen, nodes=nodes), "db-0-1")
+    candidate, reason = best(Situation(wanted, seen, now), gone.id)
+    assert candidate is not None, reason
+    assert candidate.pod.name == "db-0-1"
 
 
 def test_a_replica_too_far_behind_does_not_stand_in() -> None:

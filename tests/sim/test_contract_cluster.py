@@ -188,6 +188,8 @@ async def test_a_replica_that_restarted_is_elected_only_when_it_is_forced(
     await f.until(fleet, failed)
     await f.never(fleet, promoted, ticks=40)
     assert await f.keys(fleet, 3) == (0 if empty else 1)
+    told = await fleet.call(3, "INFO", "replication")
+    assert "master_link_down_since_seconds:-1" in told.decode()  # by this the operator knows it
     await fleet.call(3, "CLUSTER", "FAILOVER", "FORCE")
     await f.until(fleet, promoted)
 

@@ -167,6 +167,7 @@ def _replication(info: Info) -> Replication:
         link_up=linked,
         syncing=found.sync_in_progress,
         down_seconds=0.0 if linked else down,
+        unlinked=not linked and found.link_down_seconds < 0,
     )
 
 

@@ -55,6 +55,7 @@ __all__ = ["BUS_PORT", "PORT", "Servers", "ask", "version_of"]
 PORT, BUS_PORT = 6379, 16379
 _TIMEOUT = 2.0
 _PROMOTION_SECONDS = 6.0
+_ENDED_SECONDS = 0.5  # an election that was under way when the primary ended may still be won
 _PAUSE_MILLISECONDS = 3000
 _MODES = {
     FailoverMode.PLAIN: commands.FailoverMode.COORDINATED,
@@ -320,9 +321,24 @@ class Servers:
             await connection.run(commands.client_unpause(), timeout=_TIMEOUT)
         require(why)
 
+    async def _handing_over(self, action: Failover) -> Connection | None:
+        """Return the link to a primary that takes part in its own replacement.
+
+        Once it has ended, only force replaces it: waiting for the planned way is an outage.
+        """
+        target = self._targets.get(action.primary_pod)
+        if action.fence is not Fence.HANDSHAKE or target is None:
+            return None
+        try:
+            return await self._links.open(target, timeout=_TIMEOUT)
+        except RedisError:
+            return None
+
     async def _promoted(self, action: Failover) -> None:
         """Wait until a server says that it is a primary. OK to the request meant only `started`."""
         connection = await self.reach(action.node)
+        primary = await self._handing_over(action)
+        ended: float | None = None
         pause = 0.002
         deadline = asyncio.timeout(_PROMOTION_SECONDS)
         try:
@@ -331,11 +347,17 @@ class Servers:
                     role = await connection.run(commands.role(), timeout=_TIMEOUT)
                     if isinstance(role, PrimaryRole):
                         return
+                    if primary is not None and not primary.is_open:
+                        primary = None
+                        ended = asyncio.get_running_loop().time()
+                        deadline.reschedule(ended + _ENDED_SECONDS)
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, 0.05)
         except TimeoutError:
             if not deadline.expired():
                 raise
+        if ended is not None:
+            raise Failed(f"{action.primary_pod} ended before {action.node.pod} had taken over")
         raise Failed(
             f"{action.node.pod} was asked to take over and did not within {_PROMOTION_SECONDS:g} s"
         )

@@ -6,6 +6,8 @@ not. Nobody with less data is ever promoted over somebody with more who can be a
 
 from __future__ import annotations
 
+from ..redis.slots import NO_SLOTS
+from .advice import ACCEPT_LOSS
 from .ailments import memory_kill
 from .observed import Election, NodeId, Seen, Unreachable
 from .situation import Situation
@@ -15,6 +17,7 @@ __all__ = [
     "best",
     "can_be_elected",
     "limitation",
+    "outdated",
     "ranked",
     "successor",
     "synced",
@@ -53,7 +56,7 @@ def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
         names = ", ".join(node.pod.name for node in silent)
         return None, f"{names} may hold newer data and does not answer"
     top = candidates[0]
-    hindrance = limitation(situation, top, primary)
+    hindrance = outdated(situation, top, primary) or limitation(situation, top, primary)
     return (None, hindrance) if hindrance else (top, "")
 
 
@@ -73,6 +76,7 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
     told = dict(situation.observed.histories).get(primary)
     copies = [n for n in ranked(situation, primary) if not n.never_synced]
     able = [n for n in copies if n.replication.id not in elsewhere]
+    able = [n for n in able if not n.replication.unlinked] or able
     able = [n for n in able if n.replication.id == told] or able
     if not able:
         return (), f"{name} has no live replica with its data"
@@ -80,6 +84,30 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         names = " and ".join(node.pod.name for node in able)
         return (), f"{names} follow {name} with different histories: nobody knows whose is its own"
     return tuple(able), ""
+
+
+def outdated(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Why a dead primary is waited for instead: its files may be newer than its replica's. CL-02
+
+    A replica that restarted has what it had when it ended. The primary may have gone on without it,
+    and comes back with all it acknowledged, unless no pod can be it any more or its files are
+    broken. The engine elects no such replica either; FORCE would.
+    """
+    if not candidate.replication.unlinked or situation.wanted.volatile:
+        return None
+    pod = situation.pod_of(primary)
+    if (pod is None and not situation.possible_owners) or (pod is not None and pod.unloadable):
+        return None
+    slots = situation.owned.get(primary, NO_SLOTS)
+    if slots and slots <= situation.wanted.accepted_loss:
+        return None
+    name, old = candidate.pod.name, situation.name_of(primary)
+    return (
+        f"{name} restarted and has had no link to {old} since, "
+        "whose files may be newer: it is waited for. If it will not come back, let "
+        f"{name} lead with what it has: annotate the database with "
+        f"{ACCEPT_LOSS}={slots}"
+    )
 
 
 def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:

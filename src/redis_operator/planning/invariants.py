@@ -29,7 +29,7 @@ from .actions import (
     ScaleWorkload,
 )
 from .advice import Plan
-from .election import can_be_elected, limitation, unsynced
+from .election import can_be_elected, limitation, outdated, unsynced
 from .gates import can_copy
 from .observed import Counted, Seen
 from .preconditions import facts_of, precondition
@@ -238,6 +238,9 @@ def _unplanned(situation: Situation, step: Failover) -> list[str]:
         if holder is None and linked:
             found.append(f"I7: {linked[0]} is linked with {step.primary}, which may be alive")
     replica = situation.by_id.get(step.node.id)
+    if replica is not None and step.fence is not Fence.EMPTY_AND_PAUSED:
+        older = outdated(situation, replica, step.primary)
+        found += [f"I6: {older}"] if older else []
     electable = replica is None or can_be_elected(situation, replica, step.primary)
     if step.mode is FailoverMode.TAKEOVER and situation.has_majority and electable:
         found.append("I7: a majority can vote, so nobody takes over alone")

@@ -145,6 +145,7 @@ class Replication(Struct, frozen=True):
     link_up: bool = True
     syncing: bool = False
     down_seconds: float = 0.0  # how long the link has been down
+    unlinked: bool = False  # a replica without a link since it started: its files are all it has
 
 
 class Counted(Struct, frozen=True):

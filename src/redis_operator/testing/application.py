@@ -13,7 +13,7 @@ import asyncio
 import random
 import secrets
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import hiredis
 from msgspec import Struct
@@ -385,6 +385,10 @@ class Application:
             self._addresses.remove(address)
         if not self._addresses:
             self._addresses = list(self.seeds.addresses)
+
+    def hear_of(self, addresses: Iterable[tuple[str, int]]) -> None:
+        """Learn of servers from elsewhere, as from DNS: all known ones may be gone for good."""
+        self._addresses += [place for place in addresses if place not in self._addresses]
 
     def refresh(self, address: tuple[str, int]) -> None:
         """Learn the whole map anew, as clients do when a server sends them elsewhere."""

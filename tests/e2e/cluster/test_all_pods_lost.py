@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from e2e.harness import PATIENCE, until
+from redis_operator.kube.objects import Pod
 from redis_operator.redis.slots import key_slot
 
 pytestmark = pytest.mark.e2e
@@ -13,17 +15,34 @@ pytestmark = pytest.mark.e2e
 async def test_all_pods_deleted_at_once_come_back_with_new_addresses_and_all_data(
     database: Any,
 ) -> None:
+    """CL-02. Whether anything stands still meanwhile is a race: a primary whose replica is back
+    before it has ended itself hands over, and every slot is served all the while.
+    """
     cache = await database(storage={"size": "1Gi"}, durability={"persistence": "aof"})
     await cache.wait_ready()
-    application = await cache.fill(300)
-    before = {name: pod.status.pod_ip for name, pod in (await cache.pods()).items()}
-    await cache.delete_pods(*before)
-    await cache.wait_condition("Available", "False", seconds=60)
-    await cache.wait_ready(seconds=120)
-    after = {name: pod.status.pod_ip for name, pod in (await cache.pods()).items()}
-    assert after.keys() == before.keys()
-    assert not set(after.values()) & set(before.values())
-    assert await cache.check(application) == []
+    async with cache.under_load(resolving=True) as application:
+        before = await cache.pods()
+        await cache.delete_pods(*before)
+        await until(lambda: _all_new(cache, before), seconds=60, what="six new pods")
+        await cache.wait_ready(seconds=120)
+    after = await cache.pods()
+    assert not _addresses(after) & _addresses(before)
+    report = await application.verify()
+    assert report.lost == (), report
+
+
+async def test_servers_with_an_append_only_file_that_are_killed_at_once_write_again_within_seconds(
+    database: Any,
+) -> None:
+    cache = await database(storage={"size": "1Gi"}, durability={"persistence": "aof"})
+    await cache.wait_ready()
+    async with cache.under_load() as application:
+        await asyncio.gather(*(cache.crash(pod) for pod in await cache.pods()))
+        await until(lambda: _restarted(cache, 6), seconds=60, what="six restarts")
+        await cache.wait_ready(seconds=60)
+    report = await application.verify()
+    assert report.lost == (), report
+    assert report.longest_wait_seconds < 5 * PATIENCE, report
 
 
 async def test_a_database_in_memory_that_lost_everything_serves_again_and_records_the_loss(
@@ -70,6 +89,23 @@ async def test_a_shard_that_lost_all_copies_is_held_until_its_slots_are_given_up
     await cache.wait_ready(seconds=60)
     annotations = (await cache.get())["metadata"].get("annotations") or {}
     assert "redisoperator.dev/accept-data-loss" not in annotations
+
+
+def _addresses(pods: dict[str, Pod]) -> set[str]:
+    return {pod.status.pod_ip for pod in pods.values()}
+
+
+async def _all_new(cache: Any, before: dict[str, Pod]) -> bool:
+    """Tell whether every pod was made anew and has an address."""
+    after = await cache.pods()
+    return after.keys() == before.keys() and all(
+        pod.status.pod_ip and pod.metadata.uid != before[name].metadata.uid
+        for name, pod in after.items()
+    )
+
+
+async def _restarted(cache: Any, times: int) -> bool:
+    return bool(await cache.restarts() >= times)
 
 
 async def _recorded_loss(cache: Any) -> dict[str, str]:

@@ -140,7 +140,8 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
             "slave_repl_offset": server.offset,
         }
         if not server.link_up:
-            fields["master_link_down_since_seconds"] = int(world.now - server.link_down_since)
+            down = int(world.now - server.link_down_since) if server.synced else -1
+            fields["master_link_down_since_seconds"] = down
     if server.key_count:
         fields["db0"] = f"keys={server.key_count},expires=0,avg_ttl=0"
     return "\r\n".join(f"{name}:{value}" for name, value in fields.items()).encode()
