@@ -58,6 +58,7 @@ def children_of(instance: Instance, settings: Settings) -> list[Child]:
             *("run", "--wait-for-server", "--kubeconfig", str(instance.operator_kubeconfig)),
             "--binding-addresses",  # there is no cluster DNS here
             "--no-election",  # the supervisor starts one at a time, and at once after a crash
+            *("--secret-refresh", "5"),  # nodes here write changed Secrets at once
             *("--health-host", instances.operator_address(settings.network)),
         ),
     )
