@@ -147,6 +147,23 @@ def test_a_replica_that_never_had_the_data_is_not_promoted() -> None:
     assert "no live replica with its data" in reason
 
 
+def test_an_empty_replica_linked_with_whoever_is_where_its_primary_was_is_no_copy() -> None:
+    """CL-32: a container that restarts keeps its address, and its server has another id."""
+    seen, now = observed()
+    gone = node(seen, "db-0-0")
+    fresh = replace(gone.replication, id="of the new server", offset=0)
+    new = replace(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0, replication=fresh)
+    others = tuple(n for n in seen.nodes if n.pod.name not in (gone.pod.name, "db-0-2"))
+    seen = changed(replace(seen, nodes=(*others, new)), "db-0-1", replication=fresh, keys=0)
+    situation = Situation(replace(WANTED, volatile=True, start_empty=True), seen, now)
+    candidate, reason = best(situation, gone.id)
+    assert candidate is None
+    assert "no live replica with its data" in reason
+    assert situation.copies_of(gone.id) == ()
+    kept = changed(seen, "db-0-1", keys=1)
+    assert Situation(WANTED, kept, now).copies_of(gone.id)
+
+
 def restarted(seen: Observed, pod: str) -> Observed:
     """The same with a replica that restarted, and had no link to its primary since."""
     alone = replace(

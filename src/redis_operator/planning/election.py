@@ -74,7 +74,7 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         for history in (node.replication.id, node.replication.id2)
     } - {""}
     told = dict(situation.observed.histories).get(primary)
-    copies = [n for n in ranked(situation, primary) if not n.never_synced]
+    copies = [n for n in ranked(situation, primary) if situation.is_copy(n)]
     able = [n for n in copies if n.replication.id not in elsewhere]
     able = [n for n in able if not n.replication.unlinked] or able
     able = [n for n in able if n.replication.id == told] or able

@@ -95,7 +95,7 @@ def _replicate(situation: Situation, step: Replicate) -> list[str]:
     if node.is_primary and node.keys:
         return [f"I1: {node.pod.name} holds {node.keys} keys and would drop them"]
     last = node.replica_of in situation.owned and node.replica_of not in situation.by_id
-    if last and not node.never_synced:
+    if last and situation.is_copy(node):
         return [f"I1: {node.pod.name} may be the last copy of {node.replica_of}"]
     return []
 

@@ -251,7 +251,18 @@ class Situation:
 
     def copies_of(self, primary: NodeId) -> tuple[Seen, ...]:
         """Its seen replicas that hold its data: one that never synced holds nothing."""
-        return tuple(node for node in self.replicas_of(primary) if not node.never_synced)
+        return tuple(node for node in self.replicas_of(primary) if self.is_copy(node))
+
+    def is_copy(self, replica: Seen) -> bool:
+        """Whether a replica holds data of the primary that it says it follows.
+
+        A container that restarts keeps its address: the link of an empty replica may lead to the
+        empty server, of another id, that is where its primary was. CL-32
+        """
+        if replica.never_synced:
+            return False
+        linked = (n for n in self.seen if n.is_primary and n.id != replica.replica_of)
+        return bool(replica.keys) or all(n.replication.id != replica.replication.id for n in linked)
 
     @cached_property
     def possible_owners(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def _stray_limitation(situation: Situation, node: Seen) -> str | None:
     name = node.pod.name
     if node.replica_of in situation.by_id:
         return None
-    if node.replica_of in situation.owned and not node.never_synced:
+    if node.replica_of in situation.owned and situation.is_copy(node):
         return f"{name} may be the last copy of {situation.name_of(node.replica_of)}"
     if node.replica_of in situation.identities:
         return f"{name} follows {situation.name_of(node.replica_of)}, which does not answer"
