@@ -6,7 +6,13 @@ import random
 import pytest
 
 from redis_operator.runtime.backoff import ItemExponential
-from redis_operator.runtime.workqueue import LOW_PRIORITY, Delays, QueueStopped, WorkQueue
+from redis_operator.runtime.workqueue import (
+    LOW_PRIORITY,
+    LOWEST_PRIORITY,
+    Delays,
+    QueueStopped,
+    WorkQueue,
+)
 
 
 async def take_all(queue: WorkQueue[str]) -> list[str]:
@@ -45,7 +51,7 @@ async def test_every_queued_key_is_dirty_and_not_processing_whatever_happens():
             match rng.randrange(4):
                 case 0 | 1:
                     queue.add(rng.randrange(6), priority=rng.choice([0, 0, 1, LOW_PRIORITY]))
-                case 2 if queue._order_heap_has_ready():
+                case 2 if queue._has_ready(LOWEST_PRIORITY):
                     key = await queue.get()
                     assert key not in working, f"seed {seed}: handed out twice at a time"
                     working.append(key)
@@ -106,6 +112,45 @@ async def test_a_cancelled_worker_passes_its_wake_up_on():
     queue.add("a")  # wakes the first
     first.cancel()
     assert await second == "a"
+
+
+async def test_a_worker_for_urgent_keys_takes_no_others():
+    queue = WorkQueue[str]()
+    urgent = asyncio.create_task(queue.get(at_least=10))
+    await asyncio.sleep(0)
+    queue.add("slow")
+    await asyncio.sleep(1)
+    assert not urgent.done()
+    queue.add("now", priority=10)
+    assert await urgent == "now"
+    assert await queue.get() == "slow"
+
+
+async def test_no_wake_up_is_lost_between_workers_that_take_different_keys():
+    queue = WorkQueue[str]()
+    first = asyncio.create_task(queue.get())
+    urgent = asyncio.create_task(queue.get(at_least=10))
+    second = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("slow")  # wakes the first worker, which finds the next one before it
+    queue.add("now", priority=10)
+    async with asyncio.timeout(5):
+        assert await first == "now"
+        assert await second == "slow"
+    assert not urgent.done()
+    urgent.cancel()
+
+
+async def test_workers_for_urgent_keys_are_told_of_the_end():
+    queue = WorkQueue[str]()
+    urgent = asyncio.create_task(queue.get(at_least=10))
+    await asyncio.sleep(0)
+    queue.add("slow")
+    queue.shut_down()
+    assert await queue.get() == "slow"
+    queue.done("slow")
+    with pytest.raises(QueueStopped):
+        await urgent
 
 
 # §6.1.4

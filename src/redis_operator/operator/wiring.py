@@ -32,7 +32,7 @@ from redis_operator.planning.actions import Action
 from redis_operator.runtime.applier import Applier
 from redis_operator.runtime.changes import Added, Change, Deleted, Updated
 from redis_operator.runtime.consistency import Consistency
-from redis_operator.runtime.controller import Controller, Watch
+from redis_operator.runtime.controller import URGENT_PRIORITY, Controller, Watch
 from redis_operator.runtime.lease import LeaseSettings, default_identity
 from redis_operator.runtime.manager import Manager
 from redis_operator.runtime.metrics import Metrics
@@ -53,6 +53,8 @@ __all__ = ["add_databases", "by_others", "make_manager"]
 
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
+_URGENT_WORKERS: Final = 4
+"""Workers for databases that lost a server, though all others wait for an API that hangs."""
 
 
 def make_manager(settings: Settings) -> Manager:
@@ -96,7 +98,9 @@ def add_databases(
     def lost(uid: str) -> None:
         key = _owner_of(world, uid)
         if key is not None:
-            controller.enqueue(key, reason="a server ended its connection", priority=10)
+            controller.enqueue(
+                key, reason="a server ended its connection", priority=URGENT_PRIORITY
+            )
 
     links = Links(on_lost=lost)
 
@@ -153,6 +157,7 @@ def add_databases(
         reconciler.reconcile,
         list(_watches(world)),
         workers=settings.workers,
+        urgent_workers=_URGENT_WORKERS,
         deadline=120.0,
         gate=consistency.limitation,
     )

@@ -11,6 +11,7 @@ Guarantees:
   an answer that is not an outcome.
 - A reconcile that exceeds its deadline is cancelled and retried, so a key that hangs costs one
   worker for that long and a key that fails costs nothing but its own growing wait.
+- Urgent keys find a worker though all others hang: `urgent_workers` take nothing else.
 - Keys of the first list and of resyncs wait behind keys of real events.
 - Nothing is reconciled before every cache has synced.
 """
@@ -36,9 +37,14 @@ from redis_operator.runtime.logs import bound, fields
 from redis_operator.runtime.measures import Buckets
 from redis_operator.runtime.outcomes import Again, Done, Outcome, Retry, Stop
 from redis_operator.runtime.triggers import Predicate, Trigger, itself
-from redis_operator.runtime.workqueue import LOW_PRIORITY, QueueStopped, WorkQueue
+from redis_operator.runtime.workqueue import (
+    LOW_PRIORITY,
+    LOWEST_PRIORITY,
+    QueueStopped,
+    WorkQueue,
+)
 
-__all__ = ["CachesNotSynced", "Controller", "Reconcile", "Watch"]
+__all__ = ["URGENT_PRIORITY", "CachesNotSynced", "Controller", "Reconcile", "Watch"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +57,8 @@ _RECONCILE_BOUNDS: Final = (
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50,
     60,
 )  # fmt: skip
+URGENT_PRIORITY: Final = 10
+"""For keys that somebody waits for now; `urgent_workers` take these and no others."""
 _JITTER = 0.1
 _GATE_SECONDS = 1.0
 
@@ -90,6 +98,7 @@ class Controller:
         watches: Sequence[Watch],
         *,
         workers: int = 1,
+        urgent_workers: int = 0,
         deadline: float | None = 300.0,
         limiter: RateLimiter[Key] | None = None,
         gate: Gate | None = None,
@@ -99,6 +108,7 @@ class Controller:
             raise ValueError(f"controller {name!r} needs at least one worker, not {workers}")
         self.name = name
         self.workers = workers
+        self.urgent_workers = urgent_workers
         self.needs_leader = needs_leader
         self.watches = tuple(watches)
         self.tally = Tally()
@@ -142,9 +152,10 @@ class Controller:
         """Work until stopped; cancelling cancels the reconciles too."""
         self.listen()
         await self.wait_synced()
+        kinds = [LOWEST_PRIORITY] * self.workers + [URGENT_PRIORITY] * self.urgent_workers
         self._tasks = [
-            asyncio.create_task(self._work(), name=f"{self.name}-{number}")
-            for number in range(self.workers)
+            asyncio.create_task(self._work(at_least), name=f"{self.name}-{number}")
+            for number, at_least in enumerate(kinds)
         ]
         _log.info("workers started", extra=fields(controller=self.name, workers=self.workers))
         try:
@@ -201,11 +212,11 @@ class Controller:
 
     # From keys to outcomes
 
-    async def _work(self) -> None:
+    async def _work(self, at_least: int) -> None:
         turn = Turn()
         while True:
             try:
-                key = await self.queue.get()
+                key = await self.queue.get(at_least=at_least)
             except QueueStopped:
                 return
             try:

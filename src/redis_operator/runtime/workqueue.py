@@ -5,6 +5,8 @@ Guarantees:
 - *One at a time*: a key being worked is not handed out again before `done`; if it was added in
   the meantime, it is handed out once more afterwards.
 - *Fairness*: keys of one priority come in the order they were added; a higher priority comes first.
+- *Room for what is urgent*: a worker may ask for keys of a priority or higher only; keys below it
+  never occupy that worker, and never take its wake-up from one that would work on them.
 - *Earliest wins*: of several delays for a key the earliest holds, of priorities the highest.
 - *Nothing is lost on shutdown*: what was ready is still handed out, then workers are told to stop.
 
@@ -28,13 +30,14 @@ from typing import Final, Generic, TypeVar
 from redis_operator.runtime.backoff import ItemExponential, RateLimiter
 from redis_operator.runtime.measures import Buckets
 
-__all__ = ["LOW_PRIORITY", "Delays", "QueueStopped", "WorkQueue"]
+__all__ = ["LOWEST_PRIORITY", "LOW_PRIORITY", "Delays", "QueueStopped", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY: Final = -100
 """For keys nobody waits for: the first list, and resyncs."""
 
+LOWEST_PRIORITY: Final = -(2**31)
 _HEARTBEAT = 10.0  # a timer that was lost, or a clock that jumped, costs this much at most
 
 
@@ -70,7 +73,7 @@ class WorkQueue(Generic[K]):
         self._added_at: dict[K, float] = {}
         self._taken_priority: dict[K, int] = {}
         self._order = 0
-        self._takers: deque[asyncio.Future[None]] = deque()
+        self._takers: deque[tuple[asyncio.Future[None], int]] = deque()  # and what they ask for
         self._drained: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = float("inf")
@@ -120,7 +123,7 @@ class WorkQueue(Generic[K]):
         self._ready[key] = (-priority, self._order)
         if key not in self._working:
             heapq.heappush(self._order_heap, (-priority, self._order, key))
-            self._wake_one()
+            self._wake_one(priority)
 
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Make a key ready after a delay; a delay it already has only moves earlier."""
@@ -163,18 +166,23 @@ class WorkQueue(Generic[K]):
         """Return the priority a key being worked was taken with; a requeue keeps it."""
         return self._taken_priority.get(key, 0)
 
-    async def get(self) -> K:
-        """Take the next key, waiting for one; raise `QueueStopped` when there will be none."""
-        while not self._order_heap_has_ready():
+    async def get(self, *, at_least: int = LOWEST_PRIORITY) -> K:
+        """Take the next key of a priority or higher, waiting for one.
+
+        Raises `QueueStopped` when there will be none.
+        """
+        while not self._has_ready(at_least):
             if self._stopping and not self._ready:
                 raise QueueStopped
             taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._takers.append(taker)
+            self._takers.append((taker, at_least))
             try:
                 await taker
             except asyncio.CancelledError:
                 self._pass_on(taker)
                 raise
+            if not self._has_ready(at_least):
+                self._wake_next()  # it was woken for a key that is gone; another may be left
         negative, _, key = heapq.heappop(self._order_heap)
         del self._ready[key]
         now = self._clock()
@@ -193,7 +201,7 @@ class WorkQueue(Generic[K]):
         place = self._ready.get(key)
         if place is not None:
             heapq.heappush(self._order_heap, (*place, key))
-            self._wake_one()
+            self._wake_one(-place[0])
         if self._stopping:
             self._tell_stopped()
 
@@ -232,33 +240,38 @@ class WorkQueue(Generic[K]):
         self._clock = asyncio.get_running_loop().time
         return self._clock()
 
-    def _order_heap_has_ready(self) -> bool:
+    def _has_ready(self, at_least: int) -> bool:
         heap = self._order_heap
         while heap:
             negative, order, key = heap[0]
             if self._ready.get(key) == (negative, order):
-                return True
+                return -negative >= at_least
             heapq.heappop(heap)  # stale: the key was raised to another level
         return False
 
-    def _wake_one(self) -> None:
-        while self._takers:
-            taker = self._takers.popleft()
-            if not taker.done():
+    def _wake_one(self, priority: int) -> None:
+        """Wake the first worker that would take a key of this priority."""
+        for place, (taker, at_least) in enumerate(self._takers):
+            if not taker.done() and at_least <= priority:
+                del self._takers[place]
                 taker.set_result(None)
                 return
+
+    def _wake_next(self) -> None:
+        if self._has_ready(LOWEST_PRIORITY):
+            self._wake_one(-self._order_heap[0][0])
 
     def _pass_on(self, taker: asyncio.Future[None]) -> None:
         """Give the wake-up of a cancelled worker to another one."""
         if taker.done() and not taker.cancelled():
-            self._wake_one()
-        elif taker in self._takers:
-            self._takers.remove(taker)
+            self._wake_next()
+            return
+        self._takers = deque(entry for entry in self._takers if entry[0] is not taker)
 
     def _tell_stopped(self) -> None:
         if self._ready:
             return
-        for taker in self._takers:
+        for taker, _ in self._takers:
             if not taker.done():
                 taker.set_result(None)
         self._takers.clear()
