@@ -71,7 +71,9 @@ def a_pod_is_deleted(database: SimulatedDatabase, random: Random) -> None:
 
 def _spare(database: SimulatedDatabase, name: str) -> bool:
     server = database.world.servers[name]
-    return server.alive and (not server.is_primary or _has_copy(database, server))
+    if not server.alive:
+        return False
+    return _has_copy(database, server) if server.is_primary else _is_a_copy(database, server)
 
 
 def a_process_is_killed(database: SimulatedDatabase, random: Random) -> None:
@@ -116,16 +118,27 @@ def a_replica_is_led_astray(database: SimulatedDatabase, random: Random) -> None
     if not replicas or not primaries:
         return
     replica, primary = random.choice(replicas), random.choice(primaries)
+    if not _is_a_copy(database, replica):
+        return  # it may be the last one
+    _try(lambda: verbs.replicate(database.world, replica, primary.id))
+
+
+def _is_a_copy(database: SimulatedDatabase, replica: Server) -> bool:
+    """Whether its primary is there still: one that restarted empty in this moment is another."""
     record = replica.primary_record()
     followed = database.world.at(record.ip) if record is not None else None
-    if followed is None or not followed.answers(database.world.now):
-        return  # it may be the last copy
-    _try(lambda: verbs.replicate(database.world, replica, primary.id))
+    return (
+        followed is not None
+        and followed.id == replica.me.replica_of
+        and followed.answers(database.world.now)
+    )
 
 
 def a_replica_is_reset(database: SimulatedDatabase, random: Random) -> None:
     """It becomes an empty primary that knows nobody."""
-    replicas = [s for s in _alive(database) if not s.is_primary and s.link_up]
+    replicas = [
+        s for s in _alive(database) if not s.is_primary and s.link_up and _is_a_copy(database, s)
+    ]
     if replicas:
         verbs.reset(database.world, random.choice(replicas), hard=random.random() < 0.5)
 
