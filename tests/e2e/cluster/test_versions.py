@@ -18,7 +18,10 @@ _IMAGE = re.compile(r"(?:[\w.:-]+/)*(redis|valkey):(\d+)\.(\d+)\.\d+$")
 
 
 async def _two_versions(client: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two versions of one engine that the nodes have, the older first."""
+    """Return two versions that the nodes have, the older first: of one engine where they have two.
+
+    Where they have one of each, Valkey follows Redis.
+    """
     found: dict[str, dict[tuple[int, int], str]] = {}
     for node in (await client.list(NODES.plain())).items:
         for image in node["status"].get("images") or ():
@@ -26,9 +29,17 @@ async def _two_versions(client: Any) -> tuple[dict[str, str], dict[str, str]]:
                 if match := _IMAGE.match(name):
                     engine, major, minor = match.groups()
                     found.setdefault(engine, {})[int(major), int(minor)] = name
-    engine, images = next((e, i) for e, i in sorted(found.items()) if len(i) > 1)
+    both = [(engine, images) for engine, images in sorted(found.items()) if len(images) > 1]
+    if not both:
+        return _first("redis", found["redis"]), _first("valkey", found["valkey"])
+    engine, images = both[0]
     old, new = sorted(images)[:2]
-    return (_spec(engine, old, images[old]), _spec(engine, new, images[new]))
+    return _spec(engine, old, images[old]), _spec(engine, new, images[new])
+
+
+def _first(engine: str, images: dict[tuple[int, int], str]) -> dict[str, str]:
+    version = min(images)
+    return _spec(engine, version, images[version])
 
 
 def _spec(engine: str, version: tuple[int, int], image: str) -> dict[str, str]:
