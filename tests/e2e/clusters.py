@@ -202,7 +202,10 @@ class LocalCluster(Cluster):
         self._run("node", verb, node, "--name", self.name)
 
     def operator_pid(self) -> int:
-        """Return the pid of the operator process, once there is one.
+        return self.process("run")
+
+    def process(self, word: str) -> int:
+        """Return the pid of a process of this cluster by a word of its command, once there is one.
 
         Never 0: a signal to that would go to our own process group.
         """
@@ -210,10 +213,10 @@ class LocalCluster(Cluster):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             for child in _children(supervisor):
-                if b"run" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
                     return child
             time.sleep(0.05)
-        raise AssertionError("the operator does not run")
+        raise AssertionError(f"no process of {word!r} runs")
 
     def kill_operator(self) -> None:
         os.kill(self.operator_pid(), signal.SIGKILL)

@@ -89,6 +89,9 @@ async def test_a_shard_that_lost_all_copies_is_held_until_its_slots_are_given_up
     await cache.wait_ready(seconds=60)
     annotations = (await cache.get())["metadata"].get("annotations") or {}
     assert "redisoperator.dev/accept-data-loss" not in annotations
+    assert (await cache.status())["lastDataLoss"]["slots"] == "5461-10921"
+    assert await cache.check(await cache.fill(100)) == []
+    assert await _lost_outside(cache, application, range(5461, 10922)) == []
 
 
 def _addresses(pods: dict[str, Pod]) -> set[str]:

@@ -106,3 +106,26 @@ async def test_two_nodes_drained_at_once_never_take_both_copies_of_a_shard(
     report = await application.verify()
     assert report.lost == (), report
     assert all(pod.spec.node_name not in away for pod in (await cache.pods()).values())
+
+
+async def test_a_node_that_stays_cordoned_sees_each_primary_go_once_and_none_come_back(
+    database: Any, cluster: Any, nodes: list[str]
+) -> None:
+    """CL-34. A minute without an election is calm, and calm is when primaries are evened out."""
+    cache = await database()
+    await cache.wait_ready()
+    leaders = [[await cache.primary_of(shard)] for shard in range(3)]
+    node = (await cache.pods())[leaders[0][0]].spec.node_name
+    async with cache.under_load() as application:
+        cluster.kubectl("cordon", node)
+        for _ in range(180):
+            for shard, led in enumerate(leaders):
+                primary = await cache.primary_of(shard)
+                if primary not in ("", led[-1]):
+                    led.append(primary)
+            await asyncio.sleep(0.5)
+        assert not await _primaries_on(cache, node)
+    report = await application.verify()
+    assert report.lost == (), report
+    assert all(len(led) <= 2 for led in leaders), leaders
+    assert len(leaders[0]) == 2, leaders

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.harness import REDISES, cpu_seconds, until
 from redis_operator.kube.errors import NotFound
-from redis_operator.kube.objects import SERVICES
+from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, SERVICES
 from redis_operator.kube.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
@@ -45,6 +45,45 @@ async def test_a_database_made_anew_on_retained_volumes_has_its_data_back(databa
     again = await database(**STORED, deletion={"policy": "Retain"})
     await again.wait_ready(seconds=90)
     assert await again.check(application) == []
+
+
+async def test_a_database_made_again_at_once_keeps_its_claims_and_inherits_nothing(
+    database: Any,
+) -> None:
+    """K-31: the end of the first must not take anything of the second along."""
+    cache = await database(**STORED)
+    await cache.wait_ready()
+    await cache.fill(200)
+    old_claims, old_nodes = await _claim_uids(cache), await _node_ids(cache)
+    await cache.client.delete(REDISES, cache.key)
+    await until(lambda: _is_deleted(cache), seconds=60, what="the object to be gone")
+    again = await database(**STORED)  # while pods and claims of the first may still be ending
+    await again.wait_ready(seconds=120)
+    claims, nodes = await _claim_uids(again), await _node_ids(again)
+    assert len(claims) == len(nodes) == 6
+    assert not claims & old_claims
+    assert not nodes & old_nodes
+    application = await again.fill(200)
+    await asyncio.sleep(5)
+    assert await _claim_uids(again) == claims
+    assert await again.check(application) == []
+
+
+async def _is_deleted(cache: Any) -> bool:
+    try:
+        await cache.client.get(REDISES, cache.key)
+    except NotFound:
+        return True
+    return False
+
+
+async def _claim_uids(cache: Any) -> set[str]:
+    page = await cache.client.list(PERSISTENT_VOLUME_CLAIMS, namespace=cache.namespace)
+    return {claim.metadata.uid for claim in page.items}
+
+
+async def _node_ids(cache: Any) -> set[str]:
+    return {(await cache.myself(pod)).id for pod in await cache.pods()}
 
 
 async def test_a_protected_database_survives_its_deletion_until_it_is_let_go(database: Any) -> None:
