@@ -46,6 +46,7 @@ _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _WORLD_EPOCH = 1000.0
 _RESTART_SECONDS = 1.0
 _LOOK_SECONDS = 0.25
+_WRITES_A_SECOND = 15  # to one object
 _QUIET_SECONDS = 12.0  # longer than the pause between two looks at rest
 
 T = TypeVar("T")
@@ -128,6 +129,7 @@ class Simulation:
         self.quiet_seconds = _QUIET_SECONDS
         self.skew = 0.0  # how far the clock of the operator's host is ahead
         self.patience = 1.0  # how much longer than usual things may take
+        self._paces: dict[tuple[str, str], tuple[int, int]] = {}  # the second, and writes in it
         self.history: list[str] = []  # what was done to it, for the report of a failure
         self._checked_at = -1.0
         self.wrap: Wrap = lambda transport: transport
@@ -357,12 +359,24 @@ class Simulation:
             raise Broken(self.explain(f"acknowledged and gone: {gone[:5]}", {}))
 
     def _check_effect(self, effect: Effect) -> None:
+        if effect.kind.startswith("api "):
+            self._check_pace(effect)
         if effect.at == self._checked_at and "MIGRATE" not in effect.kind:
             return  # one of a batch: nobody sees what is between
         self._checked_at = effect.at
         gone = self.ledger.gone()
         if gone and not self.failures:
             self.failures.append(Broken(self.explain(f"gone after {effect}: {gone[:5]}", {})))
+
+    def _check_pace(self, effect: Effect) -> None:
+        """No process writes to one object over and over, whatever its caches show."""
+        who_where = (effect.process, effect.detail)
+        second, times = self._paces.get(who_where, (0, 0))
+        times = times + 1 if second == int(effect.at) else 1
+        self._paces[who_where] = (int(effect.at), times)
+        if times > _WRITES_A_SECOND and not self.failures:
+            problem = f"written more than {_WRITES_A_SECOND} times within a second: {effect}"
+            self.failures.append(Broken(self.explain(problem, {})))
 
     def check_end(self) -> None:
         """Raise unless clients find everything they were promised."""
