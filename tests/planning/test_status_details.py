@@ -13,7 +13,7 @@ from redis_operator.api.status import Operation, RedisStatus
 from redis_operator.planning.advice import Phase, Plan, Wanted
 from redis_operator.planning.announcements import announcements
 from redis_operator.planning.context import Context
-from redis_operator.planning.observed import Observed, Volume
+from redis_operator.planning.observed import Evidence, Node, Observed, Seen, Unreachable, Volume
 from redis_operator.planning.status import status
 from redis_operator.testing.cluster.database import SimulatedDatabase
 
@@ -230,3 +230,59 @@ def test_a_change_is_not_over_and_nothing_is_wrong_while_its_last_pod_becomes_re
     late = replace(whole(), nodes=tuple(nodes))
     found = told(AT_REST, late, waiting, before)
     assert condition(found, "Degraded")[0] == "True"
+
+
+def _replaced(**changes: object) -> Observed:
+    """Return a whole database one of whose replicas is being replaced."""
+    nodes: list[Node] = list(whole().nodes)
+    pod = replace(nodes[1].pod, since=_NOW - 3, ready=False)
+    gone = Unreachable(pod, "nobody listens", since=_NOW - 2, evidence=Evidence.TERMINATED)
+    nodes[1] = replace(gone, **changes)
+    return replace(whole(), nodes=tuple(nodes))
+
+
+_ROLLING = Plan(rule="roll", blocked=("3 pods are of an old revision",), phase=Phase.UPDATING)
+_LAST = Plan(rule="rest", blocked=("cache-0-1 does not answer",), phase=Phase.HEALING)
+
+
+@pytest.mark.parametrize("advice", [_ROLLING, _LAST], ids=["in the middle", "the last pod"])
+@pytest.mark.parametrize("deleting", [True, False])
+def test_a_pod_that_is_replaced_by_a_change_is_no_alarm(advice: Plan, deleting: bool) -> None:
+    before = told(AT_REST, whole(), _ROLLING, told(AT_REST, whole()))
+    pod = _replaced().nodes[1].pod
+    pod = replace(pod, deleting=True, since=_NOW - 9000) if deleting else pod
+    found = told(AT_REST, _replaced(pod=pod), advice, before)
+    assert condition(found, "Degraded")[0] == "False"
+    assert condition(found, "Ready")[0] == "False"
+    assert found.last_operation == before.last_operation
+    assert found.phase is api.Phase.UPDATING
+    assert not announcements(before, found)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"since": _NOW - 300},
+        {"pod": replace(_replaced().nodes[1].pod, since=_NOW - 300)},
+        {"pod": replace(_replaced().nodes[1].pod, waiting="ErrImagePull: no such image")},
+    ],
+    ids=["for long", "by itself", "without an image"],
+)
+@pytest.mark.parametrize("advice", [_ROLLING, _LAST], ids=["in the middle", "the last pod"])
+def test_a_pod_that_does_not_come_back_from_a_change_is_told_of(
+    advice: Plan, changes: dict[str, object]
+) -> None:
+    before = told(AT_REST, whole(), _ROLLING, told(AT_REST, whole()))
+    found = told(AT_REST, _replaced(**changes), advice, before)
+    assert condition(found, "Degraded")[:2] == ("True", "Unreachable")
+
+
+def test_an_owner_of_slots_that_goes_during_a_change_is_an_outage() -> None:
+    before = told(AT_REST, whole(), _ROLLING, told(AT_REST, whole()))
+    owner, *others = whole().nodes
+    assert isinstance(owner, Seen)
+    pod = replace(owner.pod, since=_NOW - 3)
+    gone = Unreachable(pod, "nobody listens", _NOW - 2, Evidence.TERMINATED, last_id=owner.id)
+    found = told(AT_REST, replace(whole(), nodes=(gone, *others)), _LAST, before)
+    assert condition(found, "Degraded")[0] == "True"
+    assert condition(found, "Available")[0] == "False"

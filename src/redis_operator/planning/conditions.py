@@ -11,7 +11,7 @@ from .actions import ConfigSet
 from .advice import Plan, Wanted
 from .ailments import ailments
 from .context import Context
-from .inventory import numbers
+from .inventory import is_replaced, numbers
 from .losses import explain
 from .observed import Observed
 from .rules.configure import configure
@@ -70,12 +70,14 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
     if plan.stalled:
         return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
-    silent = [
-        f"{node.pod.name}: {node.pod.waiting or node.error}" for node in situation.unreachable
-    ]
     formed = situation.observed.formed
     # What a change waits for is reported as progress: nothing is wrong by itself.
     changing = plan.phase in _CHANGING
+    silent = [
+        f"{node.pod.name}: {node.pod.waiting or node.error}"
+        for node in situation.unreachable
+        if not (changing and is_replaced(situation, node))
+    ]
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
     found = ailments(situation, _told_reason(context))

@@ -14,12 +14,14 @@ from ..api.quantity import format_bytes, parse_quantity
 from ..api.status import PodStatus, ReplicaStatus, ShardStatus
 from ..redis.slots import NO_SLOTS, SlotSet
 from .context import Context
-from .observed import Node, Seen
+from .observed import Node, Seen, Unreachable
 from .situation import Situation
 
 __all__ = [
+    "START_SECONDS",
     "covered",
     "does_its_part",
+    "is_replaced",
     "memory",
     "numbers",
     "pods",
@@ -29,6 +31,8 @@ __all__ = [
     "shards",
 ]
 
+START_SECONDS = 60.0
+"""How long after its start a server may take to be as wanted before something is wrong."""
 _MIB = 1024 * 1024
 _MOST_PODS = 400
 """Pods that are listed one by one; with more, the status would not fit into the store."""
@@ -132,6 +136,19 @@ def does_its_part(node: Seen) -> bool:
     """Whether it is a primary that serves, or a replica whose link is up."""
     follows = node.replica_of is not None and node.replication.link_up
     return node.state_ok and (bool(node.slots) or follows)
+
+
+def is_replaced(situation: Situation, node: Unreachable) -> bool:
+    """Whether a pod does not answer because it ends or has just been made, and owns nothing.
+
+    While a change goes on that is what the change does, and no alarm; not for long, though.
+    """
+    pod = node.pod
+    if node.last_id in situation.owned or situation.now - node.since > START_SECONDS:
+        return False
+    if pod.waiting and not pod.waiting.startswith("Unschedulable"):
+        return False  # a claim of its own may take a moment; nothing else passes by itself
+    return pod.deleting or situation.now - pod.since <= START_SECONDS
 
 
 def pods(situation: Situation, context: Context) -> Iterator[PodStatus]:

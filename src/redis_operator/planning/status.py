@@ -22,8 +22,6 @@ from .situation import Situation
 __all__ = ["refused", "status"]
 
 _MOST_LINES = 50
-_READY_SECONDS = 60.0
-"""How long after its start a server may take to become ready before something is wrong."""
 _CHANGES = {
     Phase.PENDING: advice.Phase.CREATING,
     Phase.CREATING: advice.Phase.CREATING,
@@ -115,18 +113,23 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
 
 
 def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
-    """Return the plan as part of the change before it, while its last pods only become ready.
+    """Return the plan as part of the change before it, while its last pods are made and get ready.
 
     Readiness is asked for every few seconds: nothing is wrong with a server that has just started.
     """
     change = _CHANGES.get(previous.phase) if previous.phase is not None else None
-    if change is None or plan.rule != "rest" or situation.unreachable:
+    follows = plan.rule == "rest" or (plan.routine and plan.phase is advice.Phase.HEALING)
+    if change is None or not follows or plan.losses:
+        return plan
+    if not situation.owned.keys() <= situation.by_id.keys():
+        return plan  # somebody's slots are not served: that is an outage, whatever began it
+    if not all(inventory.is_replaced(situation, node) for node in situation.unreachable):
         return plan
     late = [
         node
         for node in situation.seen
         if not (node.pod.ready and inventory.does_its_part(node))
-        and situation.now - node.started_at > _READY_SECONDS
+        and situation.now - node.started_at > inventory.START_SECONDS
     ]
     return plan if late else replace(plan, phase=change)
 
