@@ -155,7 +155,10 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     *(
         (f"mount at {target}", raw(pod=MOUNTED | {"volumeMounts": [mount]}), [path])
-        for target in ("/data", "/data/sub", "/redis/config", "/x/../redis", "/", "rel", "/a:b")
+        for target in (
+            *("/data", "/data/sub", "/redis/config", "/x/../redis", "/", "rel", "/a:b"),
+            *("//data", "//redis/config", "//"),
+        )
         for mount in ({"name": "x", "mountPath": target},)
         for path in ("spec.pod.volumeMounts[0].mountPath",)
     ),
@@ -168,6 +171,29 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         "no time to end",
         raw(pod={"terminationGracePeriodSeconds": 5}),
         ["spec.pod.terminationGracePeriodSeconds"],
+    ),
+    (
+        "a server that may not wait for its failover",
+        raw(pod={"probes": {"startup": {"failureThreshold": 30}}}),
+        ["spec.pod.probes.startup"],
+    ),
+    *(
+        (
+            f"{name} of a sidecar",
+            raw(pod={"sidecars": [{"name": "a", "image": "b", "securityContext": {name: value}}]}),
+            [f"spec.pod.sidecars[0].securityContext.{name}"],
+        )
+        for name, value in (
+            ("procMount", "Unmasked"),
+            ("windowsOptions", {"hostProcess": True}),
+            ("appArmorProfile", {"type": "Unconfined"}),
+            ("seLinuxOptions", {"user": "root"}),
+        )
+    ),
+    (
+        "settings of the kernel",
+        raw(pod={"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}),
+        ["spec.pod.securityContext.sysctls"],
     ),
     (
         "a probe that kills at once",

@@ -35,6 +35,15 @@ _OUR_VOLUMES: Final = ("data", "config", "users")
 _OUR_FOLDERS: Final = ("/data", "/redis")
 _SHORTEST_LIFE: Final = 10
 """Seconds without an answer after which a busy server may be killed at the earliest."""
+_SHORTEST_START: Final = 120
+"""Seconds that a server has at least until it listens: it may wait for a failover first."""
+_SAFE_SYSCTLS: Final = frozenset(
+    {"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies"}
+    | {"net.ipv4.ping_group_range", "net.ipv4.ip_unprivileged_port_start"}
+    | {"net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time"}
+    | {"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl"}
+    | {"net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+)
 _VOLUMES: Final = frozenset(
     {"configMap", "secret", "emptyDir", "projected", "downwardAPI", "persistentVolumeClaim", "csi"}
     | {"ephemeral"}
@@ -74,7 +83,7 @@ def _place_in_cluster(pod: PodOptions) -> Iterator[Problem]:
 
 
 def _probes(pod: PodOptions) -> Iterator[Problem]:
-    """Refuse a liveness probe that would end a server for one slow command."""
+    """Refuse probes that would end a server for one slow command, or before it can start."""
     times = pod.probes.liveness
     period = times.period_seconds if times.period_seconds is not None else 10
     failures = times.failure_threshold if times.failure_threshold is not None else 6
@@ -83,6 +92,14 @@ def _probes(pod: PodOptions) -> Iterator[Problem]:
             "spec.pod.probes.liveness",
             f"periodSeconds times failureThreshold must be at least {_SHORTEST_LIFE}: "
             "a server that is busy for a moment would be killed",
+        )
+    times = pod.probes.startup
+    period = times.period_seconds if times.period_seconds is not None else 1
+    if times.failure_threshold is not None and period * times.failure_threshold < _SHORTEST_START:
+        yield Problem(
+            "spec.pod.probes.startup",
+            f"periodSeconds times failureThreshold must be at least {_SHORTEST_START}: "
+            "a server that waits for a failover before it starts would be killed",
         )
 
 
@@ -93,7 +110,7 @@ def _mount(mount: Mapping[str, Any], volumes: set[Any], path: str) -> Iterator[P
     if not isinstance(target, str) or not target.startswith("/") or ":" in target:
         yield Problem(f"{path}.mountPath", "must be a path that begins with / and has no colon")
         return
-    clean = normpath(target)
+    clean = normpath(f"/{target.lstrip('/')}")  # two slashes at the beginning would be kept
     if clean == "/" or any(clean == ours or clean.startswith(f"{ours}/") for ours in _OUR_FOLDERS):
         yield Problem(f"{path}.mountPath", f"{clean} is the operator's own; choose another one")
 
@@ -114,6 +131,26 @@ def _context(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
     profile = context.get("seccompProfile")
     if isinstance(profile, Mapping) and profile.get("type") == "Unconfined":
         yield Problem(f"{path}.seccompProfile.type", "must be RuntimeDefault or Localhost")
+    yield from _ways_around(context, path)
+
+
+def _ways_around(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """Less common fields that lead out of what a container is confined to."""
+    if context.get("procMount", "Default") != "Default":
+        yield Problem(f"{path}.procMount", "must be Default")
+    if context.get("windowsOptions"):
+        yield Problem(f"{path}.windowsOptions", "must be absent: servers run on Linux")
+    profile = context.get("appArmorProfile")
+    if isinstance(profile, Mapping) and profile.get("type") == "Unconfined":
+        yield Problem(f"{path}.appArmorProfile", "must be RuntimeDefault or Localhost")
+    options = context.get("seLinuxOptions")
+    if isinstance(options, Mapping) and (options.get("user") or options.get("role")):
+        yield Problem(f"{path}.seLinuxOptions", "may name neither a user nor a role")
+    settings = context.get("sysctls")
+    for setting in settings if isinstance(settings, list) else []:
+        if not isinstance(setting, Mapping) or setting.get("name") not in _SAFE_SYSCTLS:
+            yield Problem(f"{path}.sysctls", f"use none but {', '.join(sorted(_SAFE_SYSCTLS))}")
+            return
 
 
 def _container(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
