@@ -7,11 +7,18 @@ from base64 import b64encode
 
 from redis_operator.kube.errors import ConnectionFailed
 from redis_operator.kube.meta import Manifest
+from redis_operator.kube.patches import MergePatch
 from redis_operator.kube.request import Request, Response
 from redis_operator.kube.transport import Transport
-from redis_operator.operator.world import CHILD_KINDS
+from redis_operator.operator.world import CHILD_KINDS, REDISES
 from redis_operator.testing.simulation.scenarios import primary
-from redis_operator.testing.simulation.system import NAMESPACE, Simulation, database, simulate
+from redis_operator.testing.simulation.system import (
+    DATABASE,
+    NAMESPACE,
+    Simulation,
+    database,
+    simulate,
+)
 
 SECRET = CHILD_KINDS["v1", "Secret"].plain()
 GIVEN = {
@@ -70,3 +77,34 @@ def test_a_failover_does_not_wait_for_a_secret_that_cannot_be_read() -> None:
     waited, asked = simulate(scenario)
     assert waited < 2.0
     assert 1 <= asked <= 12
+
+
+def test_a_secret_that_is_gone_is_told_once_and_until_it_is_back() -> None:
+    """Also of passes within the time for which an answer counts. IN-28"""
+
+    async def scenario(sim: Simulation) -> tuple[list[str], list[str]]:
+        await sim.client.create(SECRET, GIVEN)
+        sim.start_operator()
+        await sim.apply(database(auth={"secretName": "mine"}))
+        await sim.until_ready()
+        await sim.client.delete(SECRET, (NAMESPACE, "mine"))
+        found = await _degraded(sim)
+        sim.processes[-1].die()  # another one comes at once
+        await asyncio.sleep(5.0)
+        return found, await _degraded(sim)
+
+    for found in simulate(scenario):
+        told = found[found.index("AuthSecret") :]
+        assert set(told) == {"AuthSecret"}, told
+
+
+async def _degraded(sim: Simulation) -> list[str]:
+    """Touch the database each second for a while; return why it was degraded, look by look."""
+    found = []
+    for number in range(40):
+        note = {"metadata": {"annotations": {"note": f"{sim.now()} {number}"}}}
+        await sim.client.patch(REDISES, (NAMESPACE, DATABASE), MergePatch(note))
+        await asyncio.sleep(1.0)
+        live = await sim.client.get(REDISES, (NAMESPACE, DATABASE))
+        found += [c["reason"] for c in live["status"]["conditions"] if c["type"] == "Degraded"]
+    return found

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from redis_operator.api.redis import Redis
 from redis_operator.kube.client import Client
 from redis_operator.kube.errors import KubeError, NotFound
@@ -35,6 +38,31 @@ _FRESH_SECONDS = 5.0
 _FIRST_KEY = "operator"
 
 
+class _Reading(Struct, frozen=True):
+    """What a Secret of the owner's own said when it was last read, and what was wrong with it."""
+
+    at: float
+    password: str | None
+    problem: str = ""
+
+
+def _judged(
+    redis: Redis, name: str, secret: Secret | None, now: float, last: str | None
+) -> _Reading:
+    if secret is None:
+        return _Reading(
+            now,
+            last,
+            f"spec.auth.secretName: there is no Secret {name} in namespace "
+            f"{redis.metadata.namespace}; create it with a key `password`, or leave the field "
+            "out to have one generated",
+        )
+    try:
+        return _Reading(now, read_password(secret.data, secret=name))
+    except PasswordError as error:
+        return _Reading(now, last, str(error))
+
+
 class PasswordStore:
     """The passwords of all databases of one operator."""
 
@@ -45,10 +73,13 @@ class PasswordStore:
         self._world = world
         self._clock = clock
         self._memory = PasswordMemory()
-        self._read: dict[tuple[str, str], tuple[float, str | None]] = {}  # by uid and Secret
+        self._read: dict[tuple[str, str], _Reading] = {}  # by uid and Secret
 
-    async def read(self, redis: Redis) -> Passwords:
-        """Return the passwords of a database, made up if it is new. Raises `PasswordError`."""
+    async def read(self, redis: Redis, *, known_will_do: bool = False) -> Passwords:
+        """Return the passwords of a database, made up if it is new. Raises `PasswordError`.
+
+        Whoever must care for servers whatever the owner's Secret says takes those that are known.
+        """
         meta = redis.metadata
         users = await self._own(redis, names.users_secret(meta.name))
         found = newest(self._memory.get(meta.uid), users.data if users is not None else None)
@@ -57,7 +88,9 @@ class PasswordStore:
             found = newest(None, copy.data if copy is not None else None)
         marked = meta.annotations.get(names.ROTATE_ANNOTATION, "")
         if found is not None:
-            default = await self._wanted(redis, known=found.default)
+            default = found.default
+            if not (known_will_do and redis.spec.auth.secret_name):
+                default = await self._wanted(redis, known=found.default)
             found = wished(found, default, marked)
         else:
             found = await self._first(redis, users, marked)
@@ -104,26 +137,20 @@ class PasswordStore:
         last counts, and the Secret is read again at another look.
         """
         mark, now = (redis.metadata.uid, name), self._clock()
-        read_at, last = self._read.get(mark, (0.0, known))
-        if known is not None and last is not None and now - read_at < _FRESH_SECONDS:
-            return last
-        self._read[mark] = (now, last)
-        try:
-            timeout = _TIMEOUT if last is None else _HASTY_TIMEOUT
-            secret = await self._live((redis.metadata.namespace, name), timeout)
-        except KubeError:
-            if last is None:
-                raise
-            return last
-        if secret is None:
-            raise PasswordError(
-                f"spec.auth.secretName: there is no Secret {name} in namespace "
-                f"{redis.metadata.namespace}; create it with a key `password`, or leave the field "
-                "out to have one generated"
-            )
-        found = read_password(secret.data, secret=name)
-        self._read[mark] = (now, found)
-        return found
+        reading = self._read.get(mark) or _Reading(0.0, known)
+        if known is None or reading.password is None or now - reading.at >= _FRESH_SECONDS:
+            self._read[mark] = replace(reading, at=now)  # also while it is read, and if that fails
+            timeout = _TIMEOUT if reading.password is None else _HASTY_TIMEOUT
+            try:
+                secret = await self._live((redis.metadata.namespace, name), timeout)
+                reading = self._read[mark] = _judged(redis, name, secret, now, reading.password)
+            except KubeError:
+                if reading.password is None:
+                    raise
+        if reading.problem:
+            raise PasswordError(reading.problem)
+        assert reading.password is not None
+        return reading.password
 
     async def _own(self, redis: Redis, name: str) -> Secret | None:
         """Return a Secret of the database, also one whose label somebody removed."""

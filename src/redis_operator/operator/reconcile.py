@@ -67,6 +67,7 @@ _LOOKS = 40  # in one pass; then other databases have their turn
 _SOON_SECONDS = 0.02
 _BUSY_SECONDS = 1.0
 _FORBIDDEN_SECONDS = 5.0
+_USUAL = 0  # the priority of a database that nobody waits for more than for others
 
 
 class Reconciler(Struct, frozen=True):
@@ -104,7 +105,7 @@ class Reconciler(Struct, frozen=True):
             return await self._pass(key, raw)
         except Forbidden as error:
             self.reporter.complain(raw, error)
-            return Again(_FORBIDDEN_SECONDS)  # rights come back without a sign
+            return Again(_FORBIDDEN_SECONDS, _USUAL)  # rights come back without a sign
         except KubeError as error:
             return Retry(error)
 
@@ -309,7 +310,8 @@ class Reconciler(Struct, frozen=True):
         hears = all(tried.times < PATIENT_TIMES for tried in observed.introductions)
         if hears and any(not node.state_ok for node in observed.seen):
             spans.append(0.1)
-        return Again(min(spans))
+        # What was urgent is not when it is at rest: others need the workers for what is.
+        return Again(min(spans), None if len(spans) > 1 else _USUAL)
 
     async def _refuse(self, key: Key, raw: Manifest, reason: str, messages: list[str]) -> Result:
         """Tell why a spec cannot be followed; what runs is cared for by the last that could be."""
@@ -327,7 +329,7 @@ class Reconciler(Struct, frozen=True):
             return await self._bring(key, raw, redis, facts, refusal=None, hindrance=hindrance)
         context = Context(previous=before, generation=generation, now=self._now())
         await self.reporter.report(raw, before, refused(context, reason, messages))
-        return Again(self.interval)
+        return Again(self.interval, _USUAL)
 
     async def _recorded(self, raw: Manifest) -> tuple[Redis, Facts] | None:
         """Return the last spec that was followed by whoever was operator before, if one was."""
@@ -338,7 +340,7 @@ class Reconciler(Struct, frozen=True):
         if isinstance(entry, str):
             return None
         try:
-            passwords = await self.passwords.read(loaded)
+            passwords = await self.passwords.read(loaded, known_will_do=True)
         except PasswordError:
             return None
         return loaded, self.children.facts(loaded, entry, passwords)
