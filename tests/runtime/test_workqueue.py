@@ -153,6 +153,61 @@ async def test_workers_for_urgent_keys_are_told_of_the_end():
         await urgent
 
 
+@pytest.mark.parametrize("seed", range(40))
+async def test_whatever_happens_no_key_waits_while_a_worker_that_would_take_it_is_idle(seed):
+    """Workers of both kinds come, go and are cancelled while keys of all priorities are added."""
+    chance, queue = random.Random(seed), WorkQueue[int]()
+    idle: dict[asyncio.Task[None], int] = {}
+    added, taken = set(), set()
+
+    async def work(at_least: int) -> None:
+        while True:
+            key = await queue.get(at_least=at_least)
+            idle.pop(task := asyncio.current_task())
+            priority = queue.priority_of(key)
+            assert priority >= at_least
+            taken.add(key)
+            try:
+                await asyncio.sleep(chance.choice((0, 0.1, 5)))
+            finally:
+                queue.done(key)
+                idle[task] = at_least
+
+    def start() -> None:
+        at_least = chance.choice((LOWEST_PRIORITY, LOWEST_PRIORITY, 10))
+        task = asyncio.create_task(work(at_least))
+        idle[task] = at_least
+
+    for _ in range(4):
+        start()
+    for _ in range(300):
+        key, priority = chance.randrange(30), chance.choice((LOW_PRIORITY, 0, 10))
+        match chance.randrange(8):
+            case 0 if idle:
+                victim = chance.choice(list(idle))
+                del idle[victim]
+                victim.cancel()
+                start()
+            case 1:
+                queue.add_after(key, chance.random(), priority=priority)
+                added.add(key)
+            case 2:
+                await asyncio.sleep(chance.choice((0, 0.05, 1)))
+            case _:
+                queue.add(key, priority=priority)
+                added.add(key)
+        if chance.random() < 0.3:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            depth = queue.depth() if not queue.working_seconds() else {}
+            waits = [a for a in idle.values() if any(p >= a for p in depth)]
+            assert not waits, (depth, list(idle.values()))
+    idle[asyncio.create_task(work(LOWEST_PRIORITY))] = LOWEST_PRIORITY
+    await asyncio.sleep(600)
+    assert not len(queue)
+    assert taken == added
+
+
 # §6.1.4
 
 
