@@ -192,6 +192,20 @@ def test_a_changed_password_is_rotated_and_nobody_is_refused() -> None:
     simulate(scenario, snapshot=formed(database()))
 
 
+def test_a_change_that_waits_is_not_reported_every_second() -> None:
+    async def scenario(sim: Simulation) -> int:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        await set_password(sim, "db-auth", "the-second-one")
+        await asyncio.sleep(5.0)
+        before = len(sim.journal.effects)
+        await asyncio.sleep(60.0)
+        waits = sim.journal.effects[before:]
+        return sum(effect.kind == "api PATCH redis/status" for effect in waits)
+
+    assert simulate(scenario, snapshot=formed(database())) <= 2
+
+
 def test_servers_that_restart_in_the_middle_refuse_nobody() -> None:
     async def scenario(sim: Simulation) -> None:
         sim.start_operator()

@@ -92,10 +92,11 @@ class Rotations:
                 found.append("the binding does not have the new password yet")
             if moving:
                 found.append("slots are moving")
-        left = self._left(redis, passwords)
-        if left > 0:
+        if self._left(redis, passwords) > 0:
+            # Not how many seconds are left: the status would be written every second.
             accepts = "servers accept the old and the new password"
-            found.append(f"{accepts}; mounted Secrets are refreshed within {left:.0f} s")
+            within = f"{self._refresh_seconds:.0f} s"
+            found.append(f"{accepts}; mounted Secrets are refreshed within {within}")
         return found
 
     def _left(self, redis: Redis, passwords: Passwords) -> float:
