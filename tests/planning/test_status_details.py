@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from planning.situations import WANTED, new_database, whole_database
 from redis_operator.api import status as api
 from redis_operator.api.status import Operation, RedisStatus
+from redis_operator.planning.actions import ScaleWorkload
 from redis_operator.planning.advice import Phase, Plan, Wanted
 from redis_operator.planning.announcements import announcements
 from redis_operator.planning.context import Context
@@ -161,6 +163,37 @@ def test_a_database_that_sleeps_says_so_and_one_that_wakes_too() -> None:
     assert not [n for n in announcements(falling, asleep) if n.warning and n.reason == "Hibernated"]
     woken = announcements(asleep, told(AT_REST, whole(), previous=asleep))
     assert ("Running", False) in [(n.reason, n.warning) for n in woken]
+
+
+_SCALE = ScaleWorkload(shard=0, uid="w", from_pods=2, to_pods=0)
+
+
+def test_nothing_is_wrong_with_a_database_that_goes_to_sleep() -> None:
+    """It takes as long as its last pod, and each look tells what it waits for."""
+    awake = told(AT_REST, whole())
+    wanted = replace(AT_REST, hibernate=True)
+    ending = Plan(phase=Phase.HIBERNATED, why="pods end", stages=((_SCALE,),))
+    begun = told(wanted, whole(), ending, awake)
+    nodes = tuple(
+        Unreachable(replace(node.pod, deleting=True), "nobody listens", _NOW - 300)
+        for node in whole().nodes
+    )
+    waits = Plan(rule="hibernate", blocked=("6 pods are still ending",), phase=Phase.HIBERNATED)
+    falling = told(wanted, replace(whole(), nodes=nodes), waits, begun)
+    asleep = told(wanted, Observed(formed=True), Plan(phase=Phase.HIBERNATED), falling)
+    for found in (begun, falling, asleep):
+        assert condition(found, "Degraded")[0] == "False"
+        assert all(c.message for c in found.conditions)
+    assert condition(falling, "Progressing")[0] == "True"
+    assert condition(falling, "Available")[:2] == ("False", "Hibernated")
+    assert falling.last_operation is not None
+    assert not falling.last_operation.end_time
+    assert asleep.last_operation is not None
+    assert asleep.last_operation.result == "Succeeded"
+    steps = [awake, begun, falling, asleep]
+    news = [n for pair in itertools.pairwise(steps) for n in announcements(*pair)]
+    assert not [n for n in news if n.warning]
+    assert [n.reason for n in news].count("Hibernated") == 1, news
 
 
 def test_volumes_are_resized_when_they_have_the_size() -> None:

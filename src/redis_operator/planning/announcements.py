@@ -56,6 +56,8 @@ def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str
         return False  # reported with its slots
     if condition.type == "Progressing" and condition.reason == "Reconciled":
         return False  # told by Ready
+    if condition.reason == "Hibernated" and condition.type != "Hibernated":
+        return False  # told by the step, and by the condition of that name
     if condition.type in _NEUTRAL:
         return condition.status == "True" or was.get(condition.type, ("", ""))[0] == "True"
     if condition.type in _QUIET_AT_FIRST and condition.type not in was:

@@ -20,6 +20,7 @@ from .situation import Situation
 __all__ = ["bounded", "conditions", "dated"]
 
 _LONGEST = 2000  # characters of one sentence
+_ASLEEP = "no pod runs; data, Secrets and Services are kept"
 _CHANGING = (advice.Phase.CREATING, advice.Phase.SCALING, advice.Phase.UPDATING)
 
 
@@ -59,6 +60,9 @@ def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
         return Condition(
             type="Available", status="True", reason="AllSlotsServed", message="every slot is served"
         )
+    if plan.phase is advice.Phase.HIBERNATED and not plan.losses:
+        text = "spec.hibernate is set: it serves nothing until it is woken"
+        return Condition(type="Available", status="False", reason="Hibernated", message=text)
     reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
     text = f"slots {missing} are not served" if observed.formed else "it is not formed yet"
     return Condition(type="Available", status="False", reason=reason, message=text)
@@ -72,11 +76,12 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
         return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
     formed = situation.observed.formed
     # What a change waits for is reported as progress: nothing is wrong by itself.
-    changing = plan.phase in _CHANGING
+    sleeps = plan.phase is advice.Phase.HIBERNATED
+    changing = sleeps or plan.phase in _CHANGING
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}"
         for node in situation.unreachable
-        if not (changing and is_replaced(situation, node))
+        if not sleeps and not (changing and is_replaced(situation, node))
     ]
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
@@ -93,7 +98,7 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
     if formed and plan.phase is advice.Phase.HEALING:
         text = plan.why or plan.held or "a repair is under way"
         return Condition(type="Degraded", status="True", reason="Healing", message=text)
-    if formed and missing and plan.phase is not advice.Phase.HIBERNATED:
+    if formed and missing and not sleeps:
         text = f"slots {missing} are not served"
         return Condition(type="Degraded", status="True", reason="NotServing", message=text)
     return Condition(type="Degraded", status="False", reason="Healthy", message="nothing is wrong")
@@ -106,7 +111,8 @@ def _told_reason(context: Context) -> str:
 def _progressing(plan: Plan, context: Context) -> Condition:
     if plan.held:
         return Condition(type="Progressing", status="False", reason="Paused", message=plan.held)
-    if not plan.stages and plan.phase in (advice.Phase.READY, advice.Phase.HIBERNATED):
+    sleeps = plan.phase is advice.Phase.HIBERNATED and not plan.blocked
+    if not plan.stages and (sleeps or plan.phase is advice.Phase.READY):
         if context.unseen:
             updating = advice.Phase.UPDATING.value
             return Condition(
@@ -146,7 +152,8 @@ def _ready(
     available: Condition, degraded: Condition, progressing: Condition, plan: Plan
 ) -> Condition:
     if plan.phase is advice.Phase.HIBERNATED:
-        return Condition(type="Ready", status="False", reason="Hibernated", message=plan.why)
+        text = plan.why or "; ".join(plan.blocked) or _ASLEEP
+        return Condition(type="Ready", status="False", reason="Hibernated", message=text)
     for condition, bad in ((available, "False"), (degraded, "True"), (progressing, "True")):
         if condition.status == bad or condition.reason == "Paused":
             return Condition(
@@ -188,8 +195,7 @@ def _hibernated(wanted: Wanted, observed: Observed) -> Condition:
     if observed.nodes:
         text = f"{len(observed.nodes)} pods still run"
         return Condition(type="Hibernated", status="False", reason="Hibernating", message=text)
-    text = "no pod runs; data, Secrets and Services are kept"
-    return Condition(type="Hibernated", status="True", reason="Hibernated", message=text)
+    return Condition(type="Hibernated", status="True", reason="Hibernated", message=_ASLEEP)
 
 
 def _version_supported(wanted: Wanted, observed: Observed) -> Condition:

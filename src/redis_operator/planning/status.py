@@ -147,7 +147,7 @@ def _operation(plan: Plan, context: Context, ready: Condition) -> Operation | No
     """Return what is being done, or was done last: it ends when the database is as wanted."""
     last = context.previous.last_operation
     runs = last is not None and not last.end_time
-    asleep = plan.phase is advice.Phase.HIBERNATED and not plan.stages
+    asleep = plan.phase is advice.Phase.HIBERNATED and not plan.stages and not plan.blocked
     if last is not None and runs and (ready.status == "True" or asleep):
         return replace(last, end_time=context.now, result="Succeeded")
     if last is not None and runs and plan.losses:
