@@ -25,6 +25,7 @@ _SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 _SEED = int(os.environ.get("SOAK_SEED", "1"))
 _LOST_PER_KILL = 5
 _ON_THE_WAY = 200  # writes, about a second's worth
+_BACK_OFF = 660.0  # seconds: a container that was killed often is started after five minutes
 _STEPS = (
     *("crash", "delete", "shards", "config", "roll", "operator"),
     *("label", "cordon", "secret", "reboot"),
@@ -52,7 +53,7 @@ class Trouble:
 
     async def _reboot(self) -> None:
         """Every server at once, as when the machine or the power went."""
-        await self.cache.wait_ready(seconds=240)
+        await self.cache.wait_ready(seconds=_BACK_OFF)
         await self._kill(*sorted(await self.cache.pods()))
 
     async def _kill(self, *pods: str) -> None:
@@ -114,9 +115,9 @@ async def test_random_changes_and_kills_lose_nothing_that_was_promised(
             await trouble.step()
             await asyncio.sleep(trouble.chance.uniform(0.0, 3.0))
             if trouble.chance.random() < 0.6:
-                await cache.wait_ready(seconds=240)
+                await cache.wait_ready(seconds=_BACK_OFF)
         await asyncio.sleep(5)  # the last trouble must have been seen before Ready means anything
-        await cache.wait_ready(seconds=240)
+        await cache.wait_ready(seconds=_BACK_OFF)
     numbers = {write: number for number, write in enumerate(application.acknowledged)}
     lost = sorted(numbers[write] for write in await cache.check(application))
     kills, history = trouble.kills, trouble.history
