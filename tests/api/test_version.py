@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from redis_operator.api.redis import Engine, Mode, RedisSpec
-from redis_operator.api.version import RedisVersionSpec, find_version
+from redis_operator.api.redis import Engine, Mode, Monitoring, RedisSpec
+from redis_operator.api.version import CATALOG, RedisVersionSpec, exporter_problems, find_version
 
 
 def entry(version: str, *, deprecated: bool = False) -> RedisVersionSpec:
@@ -41,3 +41,14 @@ def test_a_version_that_is_described_no_more_is_told() -> None:
     result = find_version(RedisSpec(mode=Mode.CLUSTER), [], chosen="9.9")
     assert isinstance(result, str)
     assert "valkey 9.9" in result
+
+
+def test_an_exporter_that_nobody_has_an_image_of_is_refused_with_the_field() -> None:
+    bare = RedisVersionSpec(Engine.VALKEY, "9.1", "valkey:9.1")
+    asked = RedisSpec(mode=Mode.CLUSTER, monitoring=Monitoring(exporter=True))
+    [problem] = exporter_problems(asked, bare)
+    assert problem.startswith("spec.monitoring.exporterImage: ")
+    given = Monitoring(exporter=True, exporter_image="mine:1")
+    assert exporter_problems(RedisSpec(mode=Mode.CLUSTER, monitoring=given), bare) == []
+    assert exporter_problems(RedisSpec(mode=Mode.CLUSTER), bare) == []
+    assert exporter_problems(asked, CATALOG[0]) == []

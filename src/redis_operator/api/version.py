@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from .metadata import Metadata
 from .redis import Engine, RedisSpec
 
-__all__ = ["CATALOG", "RedisVersion", "RedisVersionSpec", "find_version"]
+__all__ = ["CATALOG", "RedisVersion", "RedisVersionSpec", "exporter_problems", "find_version"]
 
 
 class RedisVersionSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -83,6 +83,14 @@ def find_version(
         f"no RedisVersion describes {spec.engine.value} {version}; "
         f"use one of {names}, create a RedisVersion, or name spec.image"
     )
+
+
+def exporter_problems(spec: RedisSpec, entry: RedisVersionSpec) -> list[str]:
+    """Why no exporter could run beside the servers, though one is asked for."""
+    if not spec.monitoring.exporter or spec.monitoring.exporter_image or entry.exporter_image:
+        return []
+    version = f"{entry.engine.value} {entry.version}"
+    return [f"spec.monitoring.exporterImage: is needed: no exporter image is known for {version}"]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import config_problems, load, load_status
-from redis_operator.api.version import RedisVersionSpec, find_version
+from redis_operator.api.version import RedisVersionSpec, exporter_problems, find_version
 from redis_operator.kube.errors import Forbidden, KubeError
 from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests import names
@@ -133,6 +133,7 @@ class Reconciler(Struct, frozen=True):
             return await self._refuse(key, raw, "UnknownVersion", [entry])
         version = parse_version(loaded.spec.engine.value, entry.version)
         found = [str(problem) for problem in config_problems(loaded.spec, version)]
+        found += exporter_problems(loaded.spec, entry)
         if found:
             return await self._refuse(key, raw, "InvalidSpec", found)
         try:
