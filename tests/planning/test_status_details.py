@@ -116,6 +116,7 @@ def test_an_operation_is_recorded_from_its_beginning_to_its_end() -> None:
     begun = reported(database)
     assert begun.last_operation is not None
     assert begun.last_operation.type == "Creating"
+    assert begun.last_operation.message
     assert not begun.last_operation.end_time
     ended = told(AT_REST, whole(), previous=begun, now="2030-01-01T00:05:00Z")
     assert ended.last_operation == Operation(

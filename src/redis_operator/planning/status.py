@@ -157,7 +157,8 @@ def _operation(plan: Plan, context: Context, ready: Condition) -> Operation | No
         return last
     if last is not None and runs and last.type == kind:
         return last
-    return Operation(type=kind, start_time=context.now, message=bounded(plan.why))
+    why = plan.why or next(iter(plan.blocked), "")
+    return Operation(type=kind, start_time=context.now, message=bounded(why))
 
 
 def _message(plan: Plan, context: Context, ready: Condition) -> str:
