@@ -14,7 +14,7 @@ WORKERS ?= 4
 # On local mode every worker has a cluster and an operator of its own; a cluster that KUBECONFIG names
 # has room for one operator. make e2e E2E_PART=0/3 runs a third.
 # make e2e E2E_BOUNDED=1 runs one file of each kind of trouble instead of all.
-E2E_ALL := $(if $(KUBECONFIG),tests/e2e,-n 2 --dist worksteal tests/e2e tests/docs/test_tutorial.py)
+E2E_ALL := $(if $(KUBECONFIG),tests/e2e,-n 3 --dist worksteal tests/e2e tests/docs/test_tutorial.py)
 E2E_SOME := -k "not by_itself" $(addprefix tests/e2e/cluster/test_,create.py primary_lost.py all_pods_lost.py children.py end.py)
 E2E := $(if $(E2E_BOUNDED),$(E2E_SOME),$(E2E_ALL))
 

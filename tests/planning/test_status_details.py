@@ -299,8 +299,13 @@ def test_a_pod_that_is_replaced_by_a_change_is_no_alarm(advice: Plan, deleting: 
         {"since": _NOW - 300},
         {"pod": replace(_replaced().nodes[1].pod, since=_NOW - 300)},
         {"pod": replace(_replaced().nodes[1].pod, waiting="ErrImagePull: no such image")},
+        {
+            "pod": replace(
+                _replaced().nodes[1].pod, since=_NOW - 15, waiting="Unschedulable: no node fits"
+            )
+        },
     ],
-    ids=["for long", "by itself", "without an image"],
+    ids=["for long", "by itself", "without an image", "without a node"],
 )
 @pytest.mark.parametrize("advice", [_ROLLING, _LAST], ids=["in the middle", "the last pod"])
 def test_a_pod_that_does_not_come_back_from_a_change_is_told_of(

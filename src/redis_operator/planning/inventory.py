@@ -33,6 +33,7 @@ __all__ = [
 
 START_SECONDS = 60.0
 """How long after its start a server may take to be as wanted before something is wrong."""
+_SCHEDULING_SECONDS = 10.0
 _MIB = 1024 * 1024
 _MOST_PODS = 400
 """Pods that are listed one by one; with more, the status would not fit into the store."""
@@ -146,9 +147,10 @@ def is_replaced(situation: Situation, node: Unreachable) -> bool:
     pod = node.pod
     if node.last_id in situation.owned or situation.now - node.since > START_SECONDS:
         return False
-    if pod.waiting and not pod.waiting.startswith("Unschedulable"):
-        return False  # a claim of its own may take a moment; nothing else passes by itself
-    return pod.deleting or situation.now - pod.since <= START_SECONDS
+    age = situation.now - pod.since
+    if pod.waiting:  # a claim of its own may take a moment; nothing else passes by itself
+        return pod.waiting.startswith("Unschedulable") and age <= _SCHEDULING_SECONDS
+    return pod.deleting or age <= START_SECONDS
 
 
 def pods(situation: Situation, context: Context) -> Iterator[PodStatus]:
