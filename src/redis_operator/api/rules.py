@@ -25,15 +25,12 @@ class Rule(Struct, frozen=True):
     field: str
     rule: str
     message: str
-    message_expression: str = ""  # CEL that says it better: the values that are wrong
 
     def schema(self) -> dict[str, Any]:
         """The rule as `x-kubernetes-validations` spells it."""
         entry = {"rule": self.rule, "message": self.message}
         if self.field:
             entry["fieldPath"] = f".{self.field}"
-        if self.message_expression:
-            entry["messageExpression"] = self.message_expression
         return entry
 
 
@@ -45,31 +42,23 @@ SAVE_POINTS: Final = r"^\s*[0-9]+\s+[0-9]+(\s+[0-9]+\s+[0-9]+)*\s*$"
 """What `save` may be: pairs of seconds and changes, at least one."""
 
 
-def _config(names: list[str], why: str) -> Rule:
-    """Refuse some directives. The list is known, so the cost is, however many the spec has."""
-    listed = "[" + ", ".join(f"'{name}'" for name in names) + "]"
-    return Rule(
-        "RedisSpec",
-        "config",
-        f"!has(self.config) || !{listed}.exists(name, name in self.config)",
-        f"spec.config: {', '.join(names)} {why}",
-        f"'spec.config.' + {listed}.filter(name, name in self.config).join(', spec.config.') + "
-        f"' {why}'",
-    )
-
-
 def _refused_directives() -> list[Rule]:
-    instead = sorted(set(MANAGED.values()))
-    rules = [
-        _config(
-            sorted(name for name, field in MANAGED.items() if field == wanted),
-            "may not be set here: the operator sets it" + (f"; use {wanted}" if wanted else ""),
-        )
-        for wanted in instead
-    ]
+    """Refuse directives by name, each with a rule of its own, so that the message names it.
+
+    One rule with a list of them could not say which it is: what the message would cost is too much.
+    """
+    found = {
+        name: "the operator sets it" + (f"; use {field}" if field else "")
+        for name, field in MANAGED.items()
+    }
+    found |= dict.fromkeys(DANGEROUS, "it endangers the server or its data")
     return [
-        *rules,
-        _config(sorted(DANGEROUS), "may not be set: it endangers the server or its data"),
+        _spec(
+            "config",
+            f"!has(self.config) || !('{name}' in self.config)",
+            f"spec.config.{name}: may not be set: {why}",
+        )
+        for name, why in sorted(found.items())
     ]
 
 
