@@ -9,6 +9,7 @@ import pytest
 from contract.definitions import ROOT, definition, version
 from contract.driver import Api, until
 from contract.golden import same
+from redis_operator.api.crd import crds
 
 TEXT = {"type": "string"}
 SHORT = {"type": "string", "maxLength": 64}
@@ -119,3 +120,16 @@ def test_a_change_to_a_dear_rule_is_refused(api: Api, group: str) -> None:
         until("the change is refused", changed)
     finally:
         api.request("DELETE", path)
+
+
+@pytest.mark.parametrize("name", sorted(crds()))
+def test_our_own_definitions_are_accepted(api: Api, group: str, name: str) -> None:
+    """Under another group, so that it does not matter whether they are installed."""
+    ours = crds()[name]
+    plural = ours["spec"]["names"]["plural"]
+    body = ours | {
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": ours["spec"] | {"group": group},
+    }
+    reply = api.request("POST", ROOT, body, dryRun="All")
+    assert reply.status == 201, reply.text
