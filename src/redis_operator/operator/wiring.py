@@ -127,14 +127,7 @@ def add_databases(
         world=world,
         client=manager.client,
         links=links,
-        observer=Observer(
-            world,
-            links,
-            absences=Absences(manager.client, clock),
-            resizing=Resizing(manager.client),
-            timeout=settings.probe_timeout,
-            clock=clock,
-        ),
+        observer=_observer(manager.client, settings, world, links, clock),
         children=children,
         passwords=passwords,
         rotations=Rotations(
@@ -165,6 +158,19 @@ def add_databases(
     manager.metrics.registry.register(DatabaseCollector(world.all_redises))
     manager.add(controller)
     return controller
+
+
+def _observer(
+    client: Client, settings: Settings, world: World, links: Links, clock: Callable[[], float]
+) -> Observer:
+    return Observer(
+        world,
+        links,
+        absences=Absences(client, clock),
+        resizing=Resizing(client),
+        timeout=settings.probe_timeout,
+        clock=clock,
+    )
 
 
 def _reporter(manager: Manager, applier: Applier) -> Reporter:
