@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt tools/get-uv
 	if [ ! -x $(PYTHON) ]; then "$$uv" venv --quiet --python 3.11 .venv || "$$uv" venv --quiet .venv; fi && \
 	"$$uv" pip sync --quiet --compile-bytecode --python $(PYTHON) --require-hashes requirements/dev.txt && \
 	"$$uv" pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation -e . && \
-	$(PYTHON) -m compileall -q src && \
+	$(PYTHON) -m compileall -q src dev && \
 	touch $(STAMP)
 
 setup: $(STAMP) ## build .venv (gets uv itself when it is missing)
@@ -38,11 +38,11 @@ test: $(STAMP) ## run the tests on this machine alone (SEED=... repeats a run)
 check: $(STAMP) format lint types layers test ## what CI does: format, lint, types, layers, tests
 
 format: $(STAMP)
-	@.venv/bin/ruff format --check --quiet src tests bench examples tools || \
-	  { echo "run: .venv/bin/ruff format src tests bench examples tools"; exit 1; }
+	@.venv/bin/ruff format --check --quiet src dev tests bench examples tools || \
+	  { echo "run: .venv/bin/ruff format src dev tests bench examples tools"; exit 1; }
 
 lint: $(STAMP)
-	.venv/bin/ruff check --quiet src tests bench examples tools
+	.venv/bin/ruff check --quiet src dev tests bench examples tools
 
 types: $(STAMP)
 	.venv/bin/mypy

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from bench.pods import pod
-from redis_operator.kube import verbs
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import KubeError, NotFound
-from redis_operator.kube.objects import CONFIG_MAPS, NAMESPACES, PODS
+from kubecontroller.client import verbs
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.objects import CONFIG_MAPS, NAMESPACES, PODS
 
 __all__ = ["Load", "namespace"]
 

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench.missing import Missing
+from redis_operator.cli.application import Seeds
 from redis_operator.operator.effects import Effect
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
@@ -27,8 +28,7 @@ from redis_operator.planning.plan import plan
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Credentials
 from redis_operator.redis.errors import RedisError
-from redis_operator.testing.application import Seeds
-from redis_operator.testing.servers import EngineBinary, Server, find_engines
+from redis_testing.servers import EngineBinary, Server, find_engines
 
 __all__ = ["Database", "engine", "seeds_of", "wait_ok"]
 

@@ -23,4 +23,4 @@ def _open(*arguments: Any, **more: Any) -> Any:
 
 if __name__ == "__main__":
     sqlite3.connect = _open
-    runpy.run_module("redis_operator.local.apiserver", run_name="__main__", alter_sys=True)
+    runpy.run_module("kubelocal.apiserver", run_name="__main__", alter_sys=True)

@@ -10,7 +10,7 @@ import hiredis
 from redis_operator.redis import commands
 from redis_operator.redis.resp import encode_all
 from redis_operator.redis.slots import key_slot
-from redis_operator.testing.servers import Server
+from redis_testing.servers import Server
 
 __all__ = ["fill", "keys_of"]
 

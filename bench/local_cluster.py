@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from bench.bytecode import compiled
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.http import HttpTransport
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.http import HttpTransport
 
 __all__ = ["LocalCluster", "local_cluster"]
 

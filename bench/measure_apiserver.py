@@ -25,10 +25,10 @@ from bench.api_load import Load, namespace
 from bench.bytecode import compiled
 from bench.rows import Row, at_most, no_worse, stated
 from bench.turns import RUNS, in_turns
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.request import Request
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.request import Request
 
 SECONDS = 400 / 5 * RUNS
 _CALLS = 200
@@ -191,7 +191,7 @@ async def _start(
 ) -> tuple[subprocess.Popen[str], Path, float]:
     """Start an embedded server; return it, its kubeconfig, and when it first answered."""
     config = folder / f"{name}.kubeconfig"
-    module = "bench.durable_apiserver" if durable else "redis_operator.local.apiserver"
+    module = "bench.durable_apiserver" if durable else "kubelocal.apiserver"
     command = [sys.executable, "-m", module]
     begun = time.perf_counter()
     process = subprocess.Popen(  # noqa: ASYNC220 - returns at once

@@ -20,7 +20,7 @@ from redis_operator.planning.advice import Switchover
 from redis_operator.planning.observed import Role, Seen
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
-from redis_operator.testing.servers import EngineBinary, Servers
+from redis_testing.servers import EngineBinary, Servers
 
 SECONDS = 900 / 5 * RUNS
 _NODE_TIMEOUT = 5000

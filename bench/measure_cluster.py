@@ -15,10 +15,10 @@ from bench.peers import redis_cli
 from bench.rows import Row, at_most, better_if_less, stated
 from bench.turns import RUNS, in_turns
 from bench.writer import Writer
+from kubelocal.loopback import free_host
 from redis_operator.planning.observed import Role
 from redis_operator.redis.connection import Address
-from redis_operator.testing.loopback import free_host
-from redis_operator.testing.servers import EngineBinary, Server, Servers
+from redis_testing.servers import EngineBinary, Server, Servers
 
 _NODE_TIMEOUT = 5000
 _OLD_ENOUGH = 2.2  # a younger server is writable at once, which no pod of a real cluster is

@@ -16,7 +16,7 @@ from bench.local_cluster import LocalCluster, local_cluster
 from bench.measure_operator import REDISES, database, wait_ready
 from bench.rows import Row, at_most, stated
 from bench.turns import RUNS
-from redis_operator.kube.client import Client
+from kubecontroller.client.api import Client
 
 _FEW, _MORE = (int(n) for n in os.environ.get("BENCH_DATABASES", "10,100").split(","))
 _SAMPLES, _SAMPLE_SECONDS = RUNS, 60.0  # a clock tick is 10 ms: less would measure the clock

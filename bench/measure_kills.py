@@ -16,11 +16,11 @@ from bench.local_cluster import LocalCluster, local_cluster
 from bench.measure_operator import REDISES, connection_seeds, database, wait_ready
 from bench.rows import Row, at_most, stated
 from bench.writer import Writer
+from redis_operator.cli.application import Seeds
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.replies import InfoReplication
-from redis_operator.testing.application import Seeds
 
 _KILLS = int(os.environ.get("BENCH_KILLS", "100"))
 _HEALED_SECONDS = 60.0

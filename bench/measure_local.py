@@ -10,11 +10,11 @@ from typing import Any
 from bench.api_load import namespace
 from bench.local_cluster import LocalCluster, local_cluster
 from bench.rows import Row, at_most, better_if_less, stated
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.objects import PODS, Pod
-from redis_operator.kube.watch import Change
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.objects import PODS, Pod
+from kubecontroller.client.watch import Change
 
 _SINGLE = 10
 _IMAGE = "valkey:9.1"  # comes with local mode; only its name is used: the pods sleep

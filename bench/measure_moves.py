@@ -23,7 +23,7 @@ from bench.writer import Writer
 from redis_operator.redis import commands
 from redis_operator.redis.slots import SlotSet
 from redis_operator.redis.versions import Ability, can
-from redis_operator.testing.servers import EngineBinary, Server, Servers
+from redis_testing.servers import EngineBinary, Server, Servers
 
 SECONDS = 1500 / 5 * RUNS
 _KEYS = int(os.environ.get("BENCH_KEYS", "1000000"))

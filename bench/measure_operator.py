@@ -19,15 +19,15 @@ from bench.real_cluster import named_kubeconfig, real_cluster, served_version
 from bench.rows import Row, at_most, stated
 from bench.turns import RUNS
 from bench.writer import Writer
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PODS, SECRETS
-from redis_operator.kube.patches import MergePatch
-from redis_operator.kube.request import Request
-from redis_operator.kube.scheme import Kind
-from redis_operator.kube.watch import Change
-from redis_operator.testing.application import Seeds
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PODS, SECRETS
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.request import Request
+from kubecontroller.client.scheme import Kind
+from kubecontroller.client.watch import Change
+from redis_operator.cli.application import Seeds
 
 __all__ = ["REDISES", "connection_seeds", "database", "run", "wait_ready"]
 

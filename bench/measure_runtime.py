@@ -17,7 +17,7 @@ from bench.missing import Missing
 from bench.programs import python, report
 from bench.rows import Row, at_least, at_most, better_if_less, stated
 from bench.turns import RUNS, in_turns
-from redis_operator.runtime.workqueue import WorkQueue
+from kubecontroller.runtime.workqueue import WorkQueue
 
 SECONDS = 700 / 5 * RUNS
 _PODS = 10_000

@@ -18,21 +18,21 @@ from typing import Any
 import msgspec
 
 from bench.rows import Row, at_most
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import AlreadyExists
-from redis_operator.kube.lines import LineJoiner
-from redis_operator.kube.meta import Manifest, ObjectMeta
-from redis_operator.kube.objects import NAMESPACES, PODS, Pod
-from redis_operator.local.apiserver.apply import apply
-from redis_operator.local.apiserver.builtin import default
-from redis_operator.local.apiserver.builtin_schemas import schema_of
-from redis_operator.local.apiserver.inprocess import InProcessTransport
-from redis_operator.local.apiserver.server import ApiServer
-from redis_operator.local.apiserver.store import Store
-from redis_operator.local.node.agent import NodeAgent
-from redis_operator.local.node.nodes import NodeSpec
-from redis_operator.runtime.informer import Informer
-from redis_operator.testing.loopback import free_subnet, held_number
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import AlreadyExists
+from kubecontroller.client.lines import LineJoiner
+from kubecontroller.client.meta import Manifest, ObjectMeta
+from kubecontroller.client.objects import NAMESPACES, PODS, Pod
+from kubecontroller.runtime.informer import Informer
+from kubelocal.apiserver.apply import apply
+from kubelocal.apiserver.builtin import default
+from kubelocal.apiserver.builtin_schemas import schema_of
+from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.server import ApiServer
+from kubelocal.apiserver.store import Store
+from kubelocal.loopback import free_subnet, held_number
+from kubelocal.node.agent import NodeAgent
+from kubelocal.node.nodes import NodeSpec
 
 _RUNS = 5
 _EVENTS = 5000

@@ -9,11 +9,11 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS
 from redis_operator.api.crd import crds
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.objects import CUSTOM_RESOURCE_DEFINITIONS
 
 __all__ = ["named_kubeconfig", "real_cluster", "served_version"]
 

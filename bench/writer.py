@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from redis_operator.testing.application import Application, Report, Seeds
+from redis_operator.cli.application import Application, Report, Seeds
 
 __all__ = ["Writer"]
 

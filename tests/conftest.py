@@ -13,7 +13,7 @@ import pytest
 from hypothesis import core, settings
 
 import leftovers
-from redis_operator.testing.servers import find_engines
+from redis_testing.servers import find_engines
 
 # A busy machine is no reason to fail. The examples are those of the run's seed, new in each run;
 # nothing is remembered from run to run, so that the same seed gives the same examples.

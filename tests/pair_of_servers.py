@@ -15,7 +15,7 @@ from redis_operator.redis.mover import move_slots
 from redis_operator.redis.moving import Method, Move, Progress, Side
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, key_slot
-from redis_operator.testing.servers import EngineBinary, Server, Servers
+from redis_testing.servers import EngineBinary, Server, Servers
 
 __all__ = ["KEYS", "Pair", "eventually", "fill", "pair", "run", "speak"]
 

@@ -20,16 +20,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from redis_operator.testing.seeds import derive, run_seed
-from redis_operator.testing.simulation.catalog import SCENARIOS
-from redis_operator.testing.simulation.crashes import (
+from kubecontroller.testing.seeds import derive, run_seed
+from redis_testing.simulation.catalog import SCENARIOS
+from redis_testing.simulation.crashes import (
     Blow,
     piece,
     reference,
     strike_at_each,
     tear_points,
 )
-from redis_operator.testing.simulation.histories import play_struck, play_trial, play_trouble
+from redis_testing.simulation.histories import play_struck, play_trial, play_trouble
 
 __all__ = ["main", "pieces", "work"]
 

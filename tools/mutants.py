@@ -1,13 +1,13 @@
 """Change the program in small ways and see which changes no test notices: `make mutants`.
 
-Usage: python -m tools.mutants [path below src/redis_operator ...]
+Usage: python -m tools.mutants [path below src or src/redis_operator ...]
 Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes; all
 unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given), SEED (of the
 sample; printed), MUTANTS_TEST_SECONDS (how long the tests of one change may take, 40).
 
 1. Two copies of the repository are made in a temporary folder, and run by a user of their own
-   where we are root: a changed program can delete or signal nothing that is not its own. `local`,
-   which removes folders and ends processes for a living, is never changed.
+   where we are root: a changed program can delete or signal nothing that is not its own.
+   `kubelocal`, which removes folders and ends processes for a living, is never changed.
 2. The tests run once as they are, and what they call is recorded (`record_calls`); the record is
    kept in `build` for as long as neither program nor tests change.
 3. For each change the tests that call the changed function run, the quickest first, until one
@@ -36,23 +36,27 @@ from tools.mutations import Mutation, mutations, names
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_PACKAGE = Path("src/redis_operator")
+_SOURCE = Path("src")
+_PRODUCT = "redis_operator"
 _CHANGED = (
-    *("planning", "operator", "runtime", "manifests/scripts.py", "redis/config.py"),
+    *("planning", "operator", "kubecontroller/runtime", "manifests/scripts.py", "redis/config.py"),
     *("redis/mover.py", "redis/moving.py", "redis/carrying.py", "redis/atomic.py"),
     *("redis/manual.py", "redis/rescue.py", "redis/tally.py", "redis/weights.py"),
 )
 _TESTS = {
-    "planning": ("tests/planning", "tests/sim"),
-    "operator": ("tests/operator", "tests/sim"),
-    "runtime": ("tests/runtime",),
-    "manifests": ("tests/manifests",),
-    "redis": ("tests/redis",),
+    "redis_operator/planning": ("tests/planning", "tests/sim"),
+    "redis_operator/operator": ("tests/operator", "tests/sim"),
+    "kubecontroller/runtime": ("tests/kubecontroller/runtime",),
+    "redis_operator/manifests": ("tests/manifests",),
+    "redis_operator/redis": ("tests/redis",),
 }
-_STRICT = ("operator", "planning/election.py", "planning/situation.py", "planning/invariants.py")
-_RULES = "planning/rules"
+_STRICT = (
+    "redis_operator/operator",
+    *(f"redis_operator/planning/{name}.py" for name in ("election", "situation", "invariants")),
+)
+_RULES = "redis_operator/planning/rules"
 _AIM, _STRICT_AIM = 90, 95
-_COPIED = ("src", "tests", "tools", "docs", "config", "examples", "bench", "requirements")
+_COPIED = ("src", "dev", "tests", "tools", "docs", "config", "examples", "bench", "requirements")
 _SINGLE = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "LICENSE")
 _QUICK = "not campaign and not contract and not e2e"
 _USER = 61_000  # and upwards, one for each copy; nobody else's
@@ -134,7 +138,7 @@ def _make_copy(base: Path, number: int) -> Copy:
         **kept,
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
-        "PYTHONPATH": str(folder / "src"),
+        "PYTHONPATH": f"{folder / 'src'}:{folder / 'dev'}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "SEED": "1",  # the same trials for every change
     }
@@ -148,7 +152,7 @@ def _make_copy(base: Path, number: int) -> Copy:
 
 def _fingerprint(tests: tuple[str, ...]) -> str:
     digest = hashlib.sha256(" ".join(tests).encode())
-    for folder in ("src", *tests):
+    for folder in ("src", "dev", *tests):
         for path in sorted((_ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
@@ -217,7 +221,7 @@ def _try(copy: Copy, path: str, mutation: Mutation, calls: Calls, result: Result
         result.outcome = "not called"
         return
     begun = time.monotonic()
-    changed = copy.folder / _PACKAGE / path
+    changed = copy.folder / _SOURCE / path
     original = changed.read_bytes()
     try:
         changed.write_bytes(mutation.apply(original))
@@ -244,13 +248,15 @@ def _noticed_by(code: int, printed: str) -> str:
 
 
 def _chosen(paths: list[str]) -> list[str]:
-    """The files to be changed, below the package."""
+    """The files to be changed, below `src`."""
     found = []
     for path in paths or _CHANGED:
-        place = _ROOT / _PACKAGE / path.removeprefix(f"{_PACKAGE}/")
+        named = path.removeprefix(f"{_SOURCE}/")
+        places = [_ROOT / _SOURCE / named, _ROOT / _SOURCE / _PRODUCT / named]
+        place = next((place for place in places if place.exists()), places[0])
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-        found += [str(f.relative_to(_ROOT / _PACKAGE)) for f in files if f.exists()]
-    kept = [path for path in found if not path.startswith("local/")]
+        found += [str(f.relative_to(_ROOT / _SOURCE)) for f in files if f.exists()]
+    kept = [path for path in found if not path.startswith("kubelocal/")]
     if not kept:
         raise SystemExit(f"there is nothing to change in {', '.join(paths)}")
     return kept
@@ -258,16 +264,20 @@ def _chosen(paths: list[str]) -> list[str]:
 
 def _tests_for(files: list[str]) -> tuple[str, ...]:
     given = os.environ.get("MUTANTS_TESTS", "").split()
-    packages = {path.partition("/")[0] for path in files}
+    packages = {_package(path) for path in files}
     chosen = given or [t for package in packages for t in _TESTS.get(package, ("tests",))]
     return tuple(sorted(set(chosen)))
+
+
+def _package(path: str) -> str:
+    return "/".join(path.split("/")[:2])
 
 
 def _draw(files: list[str], sample: int, seed: int) -> list[tuple[str, Mutation, Result]]:
     equivalent = (_ROOT / "docs" / "mutants.md").read_text() if _has_list() else ""
     drawn = []
     for path in files:
-        found = mutations((_ROOT / _PACKAGE / path).read_bytes())
+        found = mutations((_ROOT / _SOURCE / path).read_bytes())
         for mutation, name in zip(found, names(found), strict=True):
             result = Result(path, mutation.line, mutation.kind, f"{path}: {name}")
             if f"`{result.name}`" in equivalent:
@@ -341,7 +351,7 @@ def _group(path: str) -> tuple[str, int]:
     if path.startswith(_RULES):
         return "planning rules", _STRICT_AIM
     strict = next((name for name in _STRICT if path.startswith(name)), None)
-    return (strict, _STRICT_AIM) if strict else (path.partition("/")[0], _AIM)
+    return (strict, _STRICT_AIM) if strict else (_package(path), _AIM)
 
 
 def table(results: list[Result]) -> str:

@@ -2,7 +2,7 @@
 
 Only calls are traced, not lines: that is quick, and finds too many tests rather than too few.
 Writes JSON to the file that RECORD_CALLS_TO names: {test: {"seconds": s, "calls": [...]}} for tests
-that passed; a call is `path:line` with the path below the package and the function's first line.
+that passed; a call is `path:line` with the path below `src` and the function's first line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-_PACKAGE = str(Path("src/redis_operator").resolve()) + os.sep
+_SOURCE = str(Path("src").resolve()) + os.sep
 _known: dict[CodeType, str] = {}
 _calls: set[str] = set()
 _tests: dict[str, dict[str, Any]] = {}
@@ -29,8 +29,8 @@ def _trace(frame: FrameType, _event: str, _argument: object) -> None:
     name = _known.get(code)
     if name is None:
         path = code.co_filename
-        inside = path.startswith(_PACKAGE) and not code.co_name.startswith("<")
-        name = f"{path.removeprefix(_PACKAGE)}:{code.co_firstlineno}" if inside else ""
+        inside = path.startswith(_SOURCE) and not code.co_name.startswith("<")
+        name = f"{path.removeprefix(_SOURCE)}:{code.co_firstlineno}" if inside else ""
         _known[code] = name
     if name:
         _calls.add(name)

@@ -11,16 +11,16 @@ import json
 import time
 
 from bench.clients.effort import arguments, go
-from redis_operator.kube.access import Access
-from redis_operator.kube.client import Client
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.interning import Interner
-from redis_operator.kube.meta import Key, key_of
-from redis_operator.kube.objects import PODS, Pod
-from redis_operator.runtime.changes import Added, Change
-from redis_operator.runtime.controller import Controller, Watch
-from redis_operator.runtime.informer import Informer
-from redis_operator.runtime.outcomes import Done, Outcome
+from kubecontroller.client.access import Access
+from kubecontroller.client.api import Client
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.interning import Interner
+from kubecontroller.client.meta import Key, key_of
+from kubecontroller.client.objects import PODS, Pod
+from kubecontroller.runtime.changes import Added, Change
+from kubecontroller.runtime.controller import Controller, Watch
+from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime.outcomes import Done, Outcome
 
 
 async def main() -> None:

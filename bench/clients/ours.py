@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from bench.clients.effort import Effort, arguments, go
-from redis_operator.kube.access import Access
-from redis_operator.kube.client import Client
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.interning import Interner
-from redis_operator.kube.objects import PODS, Pod
-from redis_operator.runtime.changes import Change, Deleted
-from redis_operator.runtime.informer import Informer
-from redis_operator.runtime.store import by_label
+from kubecontroller.client.access import Access
+from kubecontroller.client.api import Client
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.interning import Interner
+from kubecontroller.client.objects import PODS, Pod
+from kubecontroller.runtime.changes import Change, Deleted
+from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime.store import by_label
 
 
 async def main() -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import field
 
-from redis_operator.kube.config import load
-from redis_operator.kube.meta import Key, Projected
-from redis_operator.kube.objects import CONFIG_MAPS
-from redis_operator.kube.scheme import Kind
-from redis_operator.runtime import Applier, Controller, Done, Manager, Outcome, Watch, run_process
-from redis_operator.runtime.logs import set_up
-from redis_operator.runtime.owners import owned
-from redis_operator.runtime.triggers import owner
+from kubecontroller.client.config import load
+from kubecontroller.client.meta import Key, Projected
+from kubecontroller.client.objects import CONFIG_MAPS
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime import Applier, Controller, Done, Manager, Outcome, Watch, run_process
+from kubecontroller.runtime.logs import set_up
+from kubecontroller.runtime.owners import owned
+from kubecontroller.runtime.triggers import owner
 
 
 class Website(Projected, frozen=True):

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubelocal.apiserver.rules import compile_rules, evaluate
 from redis_operator.api import metadata, redis, status, version
 from redis_operator.api.crd import crds, redis_crd
 from redis_operator.api.describe import FIELDS, PLAIN_TEXT
-from redis_operator.local.apiserver.rules import compile_rules, evaluate
 
 ROOT = Path(__file__).parents[2]
 FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -9,7 +9,7 @@ import pytest
 from bench.pods import BASE_VERSION, pod, pod_json
 
 import bench
-from redis_operator.kube.objects import PODS
+from kubecontroller.client.objects import PODS
 
 MEASUREMENTS = sorted(
     module.name

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kubelocal import instance as instances
+from kubelocal import supervisor
+from kubelocal.instance import Instance, Settings
 from redis_operator.cli import logs
 from redis_operator.cli.app import app
-from redis_operator.local import instance as instances
-from redis_operator.local import supervisor
-from redis_operator.local.instance import Instance, Settings
 
 FIRST = "2026-01-01T00:00:01.000Z INFO    first\n"
 SECOND = "2026-01-01T00:00:02.000Z ERROR   second\nTraceback\n  of second\n"

@@ -63,7 +63,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     folder = tmp_path_factory.mktemp("apiserver")
     path, log = folder / "kubeconfig", folder / "log"
-    program = [sys.executable, "-m", "redis_operator.local.apiserver"]
+    program = [sys.executable, "-m", "kubelocal.apiserver"]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*program, "--data", str(folder / "data"), "--kubeconfig", str(path)],

@@ -1,7 +1,7 @@
 """The runtime on a server: caches, read-your-writes, applies, election, events, certificates.
 
-What these parts promise is shown in `tests/runtime` with a scripted server; here it is that a real
-API server behaves as they assume.
+What these parts promise is shown in `tests/kubecontroller/runtime` with a scripted server; here
+it is that a real API server behaves as they assume.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any
 import pytest
 
 from contract.driver import Space
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.errors import ApiError, Conflict, NotFound
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import CONFIG_MAPS
-from redis_operator.kube.patches import MergePatch
-from redis_operator.kube.scheme import Kind
-from redis_operator.runtime import Again, Applier, Controller, Done, Informer, Watch
-from redis_operator.runtime.applier import claim_fields
-from redis_operator.runtime.certkeeper import CertificateKeeper, webhook_target
-from redis_operator.runtime.consistency import Consistency
-from redis_operator.runtime.election import FencedTransport, NotLeader
-from redis_operator.runtime.events import EVENTS, Recorder, Regarding
-from redis_operator.runtime.expectations import Expectations
-from redis_operator.runtime.finalizers import add_finalizer, remove_finalizer
-from redis_operator.runtime.lease import LEASES, Elector, Fence, LeaseSettings
-from redis_operator.runtime.owners import adopt, owned
-from redis_operator.runtime.watch_states import Replaced, Unlisted
-from redis_operator.testing.faults import FaultyTransport, Nth, StreamFault
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.errors import ApiError, Conflict, NotFound
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import CONFIG_MAPS
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime import Again, Applier, Controller, Done, Informer, Watch
+from kubecontroller.runtime.applier import claim_fields
+from kubecontroller.runtime.certkeeper import CertificateKeeper, webhook_target
+from kubecontroller.runtime.consistency import Consistency
+from kubecontroller.runtime.election import FencedTransport, NotLeader
+from kubecontroller.runtime.events import EVENTS, Recorder, Regarding
+from kubecontroller.runtime.expectations import Expectations
+from kubecontroller.runtime.finalizers import add_finalizer, remove_finalizer
+from kubecontroller.runtime.lease import LEASES, Elector, Fence, LeaseSettings
+from kubecontroller.runtime.owners import adopt, owned
+from kubecontroller.runtime.watch_states import Replaced, Unlisted
+from kubecontroller.testing.faults import FaultyTransport, Nth, StreamFault
 
 PLAIN = CONFIG_MAPS.plain()
 HOOKS: Kind[Manifest] = Kind(

@@ -19,8 +19,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "website"
 PROGRAM = """
 import runpy, sys
 from functools import partial
-from redis_operator.runtime import LeaseSettings, default_identity, run_process
-from redis_operator.runtime.logs import set_up
+from kubecontroller.runtime import LeaseSettings, default_identity, run_process
+from kubecontroller.runtime.logs import set_up
 
 set_up()
 main = runpy.run_path(sys.argv[1])["main"]

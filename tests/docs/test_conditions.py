@@ -10,18 +10,18 @@ from pathlib import Path
 from redis_operator.planning.rules import RULES
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "redis_operator"
+SOURCE = ROOT / "src"
 TOLD_BY = (
-    "planning/announcements.py",
-    "planning/conditions.py",
-    "planning/inventory.py",
-    "planning/status.py",
-    "planning/ailments.py",
-    "operator/passwords.py",
-    "operator/reconcile.py",
-    "operator/rotation.py",
-    "operator/report.py",
-    "runtime/manager.py",
+    "redis_operator/planning/announcements.py",
+    "redis_operator/planning/conditions.py",
+    "redis_operator/planning/inventory.py",
+    "redis_operator/planning/status.py",
+    "redis_operator/planning/ailments.py",
+    "redis_operator/operator/passwords.py",
+    "redis_operator/operator/reconcile.py",
+    "redis_operator/operator/rotation.py",
+    "redis_operator/operator/report.py",
+    "kubecontroller/runtime/manager.py",
 )
 # Calls that carry a reason, and which of their arguments it is.
 CARRIERS = {"Ailment": 0, "_refuse": 2, "warning": 1}

@@ -94,7 +94,7 @@ def test_every_line_says_whether_real_servers_show_it_and_if_not_why() -> None:
 def _parameters(path: str) -> str:
     """Return how a file runs its tests on several kinds of servers, if it does."""
     text = (ROOT / path).read_text()
-    starts = "mark.servers" in text or "redis_operator.testing.servers" in text
+    starts = "mark.servers" in text or "redis_testing.servers" in text
     return "mark.servers" if starts else ""
 
 

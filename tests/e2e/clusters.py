@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from redis_operator.api.crd import crds
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 
 __all__ = ["PATIENCE", "Cluster", "Clusters", "LocalCluster", "RealCluster", "cpu_seconds", "until"]
 

@@ -9,18 +9,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from e2e.clusters import PATIENCE, Cluster, LocalCluster, RealCluster, cpu_seconds, until
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import AlreadyExists, NotFound
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Pod
-from redis_operator.kube.patches import MergePatch
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import AlreadyExists, NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Pod
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.scheme import Kind
+from redis_operator.cli.application import Application, Seeds
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.replies import ClusterNode
-from redis_operator.testing.application import Application, Seeds
 
 REDISES: Kind[Manifest] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.objects import PODS, SECRETS
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import PODS, SECRETS
+from kubecontroller.client.patches import MergePatch
 
 pytestmark = [pytest.mark.e2e, pytest.mark.campaign, pytest.mark.timeout(7200)]
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 import hiredis
 import pytest
 
+from kubelocal.loopback import free_host
 from redis_operator.api.redis import Durability, Mode, Persistence, RedisSpec
 from redis_operator.manifests.config import config_file, config_file_name
 from redis_operator.manifests.facts import Passwords
@@ -24,8 +25,7 @@ from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Connection, Credentials, connect
 from redis_operator.redis.errors import LinkError, LoadingError, RedisError
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
-from redis_operator.testing.loopback import free_host
-from redis_operator.testing.servers import EngineBinary
+from redis_testing.servers import EngineBinary
 
 PASSWORDS = Passwords("app-pw", "operator-pw", "replication-pw", "exporter-pw", "admin-pw")
 OPERATOR = Credentials("operator", "operator-pw")

@@ -13,7 +13,7 @@ from manifests.pods import Pod, ask, pods, printed, until, write
 from redis_operator.api.redis import Persistence
 from redis_operator.redis import commands
 from redis_operator.redis.slots import ALL_SLOTS
-from redis_operator.testing.servers import EngineBinary
+from redis_testing.servers import EngineBinary
 
 AOF, RDB, BOTH, NONE = Persistence.AOF, Persistence.RDB, Persistence.BOTH, Persistence.NONE
 KEYS = 100

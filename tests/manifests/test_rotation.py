@@ -20,7 +20,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.slots import ALL_SLOTS
-from redis_operator.testing.servers import EngineBinary
+from redis_testing.servers import EngineBinary
 
 
 class Operator:

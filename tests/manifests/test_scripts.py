@@ -24,7 +24,7 @@ from redis_operator.manifests.scripts import BOOT
 from redis_operator.redis import commands
 from redis_operator.redis.replies import PrimaryRole
 from redis_operator.redis.slots import ALL_SLOTS
-from redis_operator.testing.servers import EngineBinary
+from redis_testing.servers import EngineBinary
 
 
 async def test_a_server_starts_with_its_users_and_its_address(

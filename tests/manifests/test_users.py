@@ -19,7 +19,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.mover import move_slots
 from redis_operator.redis.moving import Move, Side
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
-from redis_operator.testing.servers import EngineBinary
+from redis_testing.servers import EngineBinary
 
 # What applications do, what changes topology, users or the server, and what is between.
 WORK = (

@@ -19,7 +19,7 @@ from redis_operator.planning.actions import LabelPod, LabelRole
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.observed import Observed, Pod, Workload
 from redis_operator.planning.plan import plan
-from redis_operator.testing.servers import Server
+from redis_testing.servers import Server
 
 
 async def _nothing(action: Any, facts: Any) -> None:

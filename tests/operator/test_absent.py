@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.objects import EVENTS, PODS
-from redis_operator.kube.request import Request, Response
-from redis_operator.local.apiserver.calls import User
-from redis_operator.local.apiserver.inprocess import InProcessTransport
-from redis_operator.local.apiserver.server import ADMIN, ApiServer
-from redis_operator.local.apiserver.store import Store
+from kubecontroller.client.api import Client
+from kubecontroller.client.objects import EVENTS, PODS
+from kubecontroller.client.request import Request, Response
+from kubelocal.apiserver.calls import User
+from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.server import ADMIN, ApiServer
+from kubelocal.apiserver.store import Store
 from redis_operator.manifests.names import SHARD_LABEL, common_labels
 from redis_operator.operator.absent import Absences
 from redis_operator.planning.observed import Workload

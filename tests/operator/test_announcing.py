@@ -11,9 +11,9 @@ import pytest
 
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION
-from redis_operator.testing.simulation.process import Effect
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from redis_testing.simulation.process import Effect
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import Simulation, database, simulate
 
 Act = Callable[[Simulation], Awaitable[None]]
 

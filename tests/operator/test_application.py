@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 import hiredis
 import pytest
 
+from redis_operator.cli.application import Application, Seeds
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.parsing import as_integer
 from redis_operator.redis.slots import ALL_SLOTS, key_slot
-from redis_operator.testing.application import Application, Seeds
-from redis_operator.testing.servers import Server, Servers, find_engines
+from redis_testing.servers import Server, Servers, find_engines
 
 
 class Stub:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import combinations
 
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from redis_testing.simulation.system import Simulation, database, simulate
 
 
 def test_a_blocked_bus_port_is_named_and_no_storm_of_introductions_follows() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.patches import JsonPatch, MergePatch
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.patches import JsonPatch, MergePatch
 from redis_operator.operator.world import CHILD_KINDS, REDIS_VERSIONS, REDISES
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.system import (
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import (
     DATABASE,
     NAMESPACE,
     Simulation,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from redis_operator.planning.actions import Failover
 from redis_operator.planning.observed import Observed
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
-from redis_operator.testing.servers import EngineBinary, Server, Servers, find_engines
+from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from redis_operator.kube.client import Propagation
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS
+from kubecontroller.client.api import Propagation
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS
 from redis_operator.manifests.names import IDENTITY_ANNOTATION
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.world import REDISES
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.system import (
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import (
     DATABASE,
     NAMESPACE,
     Simulation,

@@ -44,8 +44,8 @@ from redis_operator.planning.actions import (
 from redis_operator.planning.observed import NodeId, Pod, Role
 from redis_operator.planning.preconditions import Facts, precondition
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.cluster import verbs
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster import verbs
+from redis_testing.cluster.database import SimulatedDatabase
 
 Move = Callable[[], object]
 Row = Callable[[SimulatedDatabase], tuple[Action, Move]]

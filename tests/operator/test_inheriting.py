@@ -14,7 +14,7 @@ from redis_operator.planning.actions import InheritSlots, at
 from redis_operator.planning.observed import Observed, Seen
 from redis_operator.redis import commands
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.servers import EngineBinary, Servers, find_engines
+from redis_testing.servers import EngineBinary, Servers, find_engines
 
 pytestmark = pytest.mark.servers
 

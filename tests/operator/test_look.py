@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from redis_operator.kube.objects import PODS
+from kubecontroller.client.objects import PODS
 from redis_operator.operator.look import pod_seen
 from redis_operator.planning.observed import Pod
 

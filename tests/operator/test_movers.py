@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from redis_operator.kube.meta import Key
+from kubecontroller.client.meta import Key
+from kubecontroller.testing.loop import run
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.planning.actions import At, RescueKeys
 from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.redis.moving import Progress
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.loop import run
 
 KEY: Key = ("default", "db")
 HERE, THERE = NodeId("a" * 40), NodeId("b" * 40)

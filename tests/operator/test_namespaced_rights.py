@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 import yaml
 
-from redis_operator.api.crd import crds
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import Forbidden, NotFound
-from redis_operator.kube.objects import (
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import Forbidden, NotFound
+from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     NODES,
     STATEFUL_SETS,
 )
-from redis_operator.kube.scheme import Kind
-from redis_operator.local.apiserver.calls import User
-from redis_operator.local.apiserver.inprocess import InProcessTransport
-from redis_operator.local.apiserver.server import ApiServer
-from redis_operator.local.apiserver.store import Store
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.manager import Manager
+from kubelocal.apiserver.calls import User
+from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.server import ApiServer
+from kubelocal.apiserver.store import Store
+from redis_operator.api.crd import crds
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases
 from redis_operator.operator.world import REDISES
-from redis_operator.runtime.manager import Manager
 
 CONFIG = Path(__file__).parents[2] / "config" / "rbac"
 RBAC = "rbac.authorization.k8s.io"

@@ -11,7 +11,7 @@ from redis_operator.operator.probe import Question, probe
 from redis_operator.planning.observed import NotCounted, NotWeighed, Pod, Seen
 from redis_operator.redis import commands
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
-from redis_operator.testing.servers import EngineBinary, Server, Servers, find_engines
+from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
 NEWEST = find_engines()[-1:]

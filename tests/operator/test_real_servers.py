@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from redis_operator.cli.application import Application, Seeds
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.servers import Servers as Acting
@@ -16,8 +17,7 @@ from redis_operator.planning.observed import Role
 from redis_operator.redis import commands
 from redis_operator.redis.errors import LinkError
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
-from redis_operator.testing.application import Application, Seeds
-from redis_operator.testing.servers import EngineBinary, Servers, find_engines
+from redis_testing.servers import EngineBinary, Servers, find_engines
 
 pytestmark = pytest.mark.servers
 ENGINES = find_engines()

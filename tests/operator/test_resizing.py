@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.request import Request, Response
+from kubecontroller.client.api import Client
+from kubecontroller.client.request import Request, Response
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.objects import ClusterObjects
 from redis_operator.operator.resizing import Resizing

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.patches import MergePatch
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.record import RECORD_KEY, read_record, record
 from redis_operator.operator.passwords import advanced, newest, wished
@@ -19,10 +19,10 @@ from redis_operator.operator.world import CHILD_KINDS
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.errors import LinkError, RedisError
-from redis_operator.testing.simulation.crashes import reference, strike_at_each
-from redis_operator.testing.simulation.process import Strike
-from redis_operator.testing.simulation.scenarios import Scenario, formed, mine
-from redis_operator.testing.simulation.system import (
+from redis_testing.simulation.crashes import reference, strike_at_each
+from redis_testing.simulation.process import Strike
+from redis_testing.simulation.scenarios import Scenario, formed, mine
+from redis_testing.simulation.system import (
     NAMESPACE,
     Simulation,
     database,

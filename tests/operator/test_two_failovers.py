@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from redis_operator.cli.application import Application, Seeds
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.servers import Servers as Actions
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
@@ -14,8 +15,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import ReplyError
-from redis_operator.testing.application import Application, Seeds
-from redis_operator.testing.servers import EngineBinary, Servers, find_engines
+from redis_testing.servers import EngineBinary, Servers, find_engines
 
 pytestmark = pytest.mark.servers
 

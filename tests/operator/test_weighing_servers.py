@@ -11,7 +11,7 @@ from redis_operator.operator.probe import Question, probe
 from redis_operator.planning.observed import NotWeighed, Seen, Weighed
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import key_slot
-from redis_operator.testing.servers import EngineBinary, Servers, find_engines
+from redis_testing.servers import EngineBinary, Servers, find_engines
 
 pytestmark = pytest.mark.servers
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kubecontroller.runtime.changes import Added, Updated
 from redis_operator.operator.wiring import by_others
-from redis_operator.runtime.changes import Added, Updated
 
 
 def _database(version: str, **more: Any) -> dict[str, Any]:

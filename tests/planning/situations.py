@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from redis_operator.planning.advice import Wanted
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
-from redis_operator.testing.cluster import SimulatedCluster
-from redis_operator.testing.cluster.breakages import fill
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster import SimulatedCluster
+from redis_testing.cluster.breakages import fill
+from redis_testing.cluster.database import SimulatedDatabase
 
 WANTED = Wanted(
     name="db",

@@ -21,7 +21,7 @@ from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 MIB = 2**20
 NOW = 1_000_000.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planning.trials import broken, drawn, wanted
-from redis_operator.testing.cluster.breakages import BREAKAGES, Breakage
-from redis_operator.testing.cluster.trial import Trial
+from redis_testing.cluster.breakages import BREAKAGES, Breakage
+from redis_testing.cluster.trial import Trial
 
 
 @pytest.mark.parametrize("part", range(3))

@@ -15,7 +15,7 @@ from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, even_shares, key_slot
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 IN_MEMORY = replace(WANTED, persistent=False, volatile=True)
 CACHE = replace(IN_MEMORY, start_empty=True)

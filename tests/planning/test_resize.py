@@ -9,7 +9,7 @@ from redis_operator.planning.actions import ConfigSet, DeletePod, ResizePod
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 GIB = 2**30
 OLD = (("limits.memory", "1Gi"), ("requests.memory", "1Gi"))

@@ -24,8 +24,8 @@ from redis_operator.planning.advice import Phase, Plan, Switchover
 from redis_operator.planning.observed import Election, Moving, NodeId
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.cluster.database import SimulatedDatabase
-from redis_operator.testing.simulation.process import Effect
+from redis_testing.cluster.database import SimulatedDatabase
+from redis_testing.simulation.process import Effect
 
 
 def after_counting(database: SimulatedDatabase) -> Plan:

@@ -21,9 +21,9 @@ from redis_operator.planning.advice import Phase, Plan
 from redis_operator.planning.invariants import breaches
 from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares, key_slot
-from redis_operator.testing.cluster import SimulatedCluster, verbs
-from redis_operator.testing.cluster.breakages import fill
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster import SimulatedCluster, verbs
+from redis_testing.cluster.breakages import fill
+from redis_testing.cluster.database import SimulatedDatabase
 
 # Creating
 

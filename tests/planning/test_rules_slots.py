@@ -22,8 +22,8 @@ from redis_operator.planning.counting import Census
 from redis_operator.planning.observed import Observed, Role, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, even_shares, key_slot
-from redis_operator.testing.cluster import Record, verbs
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster import Record, verbs
+from redis_testing.cluster.database import SimulatedDatabase
 
 # Slots
 

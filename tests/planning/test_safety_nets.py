@@ -20,7 +20,7 @@ from redis_operator.planning.observed import Observed, PodPhase
 from redis_operator.planning.plan import plan
 from redis_operator.planning.repeats import Attempt, after_attempt
 from redis_operator.planning.status import status
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 rows = import_module("redis_operator.planning.plan")
 LATER = 1e6

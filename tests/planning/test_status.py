@@ -18,7 +18,7 @@ from redis_operator.planning.context import Context
 from redis_operator.planning.plan import plan
 from redis_operator.planning.status import refused, status
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 
 def told(database: SimulatedDatabase, previous: RedisStatus | None = None) -> RedisStatus:

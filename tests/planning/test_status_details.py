@@ -17,7 +17,7 @@ from redis_operator.planning.announcements import announcements
 from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Evidence, Node, Observed, Seen, Unreachable, Volume
 from redis_operator.planning.status import status
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 from .test_status_at_rest import WANTED as AT_REST
 from .test_status_at_rest import whole

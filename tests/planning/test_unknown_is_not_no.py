@@ -15,7 +15,7 @@ from redis_operator.planning.observed import Election, Observed, Volume
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
-from redis_operator.testing.cluster.database import SimulatedDatabase
+from redis_testing.cluster.database import SimulatedDatabase
 
 
 def _ready(database: SimulatedDatabase, observed: Observed, unseen: str = "") -> tuple[str, str]:

@@ -10,12 +10,12 @@ from random import Random
 
 from msgspec.structs import replace
 
+from kubecontroller.testing.seeds import derive
 from redis_operator.planning.advice import Wanted
 from redis_operator.redis.slots import ALL_SLOTS
-from redis_operator.testing.cluster.breakages import draw_breakages, files_are_broken
-from redis_operator.testing.cluster.changes import CHANGES
-from redis_operator.testing.cluster.trial import Trial
-from redis_operator.testing.seeds import derive
+from redis_testing.cluster.breakages import draw_breakages, files_are_broken
+from redis_testing.cluster.changes import CHANGES
+from redis_testing.cluster.trial import Trial
 
 Draw = Callable[[int], Trial]
 

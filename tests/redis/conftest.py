@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from redis_operator.testing.servers import EngineBinary, find_engines
+from redis_testing.servers import EngineBinary, find_engines
 
 
 @pytest.fixture(params=find_engines(), ids=lambda b: b.name)

@@ -23,7 +23,7 @@ from redis_operator.redis.directives import DANGEROUS, MANAGED, MEASURED, WORDS_
 from redis_operator.redis.errors import ReplyError
 from redis_operator.redis.values import value_problem
 from redis_operator.redis.versions import Version
-from redis_operator.testing.servers import EngineBinary, Servers
+from redis_testing.servers import EngineBinary, Servers
 
 R70, V91 = Version("redis", 7, 0, 15), Version("valkey", 9, 1, 2)
 names = st.from_regex(r"[a-z][a-z0-9_-]{0,30}", fullmatch=True)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from kubelocal.loopback import free_host
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address, Credentials, connect
@@ -29,8 +30,7 @@ from redis_operator.redis.errors import (
     reply_error,
 )
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.loopback import free_host
-from redis_operator.testing.servers import EngineBinary, Servers
+from redis_testing.servers import EngineBinary, Servers
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -13,7 +13,7 @@ from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.moving import Method, Pace
 from redis_operator.redis.slots import SlotSet
-from redis_operator.testing.servers import EngineBinary, Server
+from redis_testing.servers import EngineBinary, Server
 
 pytestmark = pytest.mark.servers
 HALF = SlotSet.span(8192, 8191 + 128)

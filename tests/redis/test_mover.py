@@ -21,7 +21,7 @@ from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SlotSet, key_slot
 from redis_operator.redis.versions import Ability, Version, can
-from redis_operator.testing.servers import EngineBinary, Servers
+from redis_testing.servers import EngineBinary, Servers
 
 pytestmark = pytest.mark.servers
 GENTLE = Pace(slots=16, keys=10, bytes=2000, microseconds=200)

@@ -10,7 +10,7 @@ from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from redis_operator.redis.tally import count_keys
-from redis_operator.testing.servers import EngineBinary
+from redis_testing.servers import EngineBinary
 
 pytestmark = pytest.mark.servers
 SOME = SlotSet.span(8192, 9999)

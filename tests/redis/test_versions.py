@@ -16,7 +16,7 @@ from redis_operator.redis.versions import (
     support_limitation,
     upgrade_limitation,
 )
-from redis_operator.testing.servers import EngineBinary, Servers
+from redis_testing.servers import EngineBinary, Servers
 
 R60, R62, R70, R72 = (Version("redis", *n) for n in ((6, 0), (6, 2), (7, 0), (7, 2)))
 R74, R80, R86 = (Version("redis", *n) for n in ((7, 4), (8, 0), (8, 6)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_operator.testing.servers import find_engines
+from redis_testing.servers import find_engines
 from sim import fleet as f
 
 SIMULATED = (("redis", "6.2.14"), ("valkey", "9.1.2"))

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import hiredis
 
+from kubelocal.loopback import free_host
 from redis_operator.redis import commands, tally
 from redis_operator.redis.connection import Address
 from redis_operator.redis.errors import ReplyError, reply_error
@@ -16,10 +17,9 @@ from redis_operator.redis.replies import ClusterNode
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SLOTS, SlotSet, even_shares, key_slot
 from redis_operator.redis.versions import Version, parse_version
-from redis_operator.testing.cluster import SimulatedCluster
-from redis_operator.testing.cluster.wire import answer
-from redis_operator.testing.loopback import free_host
-from redis_operator.testing.servers import EngineBinary, Servers
+from redis_testing.cluster import SimulatedCluster
+from redis_testing.cluster.wire import answer
+from redis_testing.servers import EngineBinary, Servers
 
 NODE_TIMEOUT = 0.8
 TALLY = tally._SCRIPT

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
 HISTORY = """
 import hashlib, sys
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.soak import soak
-from redis_operator.testing.simulation.system import database, simulate
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.soak import soak
+from redis_testing.simulation.system import database, simulate
 
 async def run(simulation):
     told = await soak(simulation, seconds=float(sys.argv[1]), pause=6.0)

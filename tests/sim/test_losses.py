@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from redis_operator.kube.patches import MergePatch
-from redis_operator.local.controllers.caches import BUILT_IN_KINDS
+from kubecontroller.client.patches import MergePatch
+from kubelocal.controllers.caches import BUILT_IN_KINDS
 from redis_operator.manifests.names import DATABASE_LABEL, SHARD_LABEL
 from redis_operator.planning.advice import ACCEPT_LOSS
-from redis_operator.testing.simulation.scenarios import formed, primary
-from redis_operator.testing.simulation.system import (
+from redis_testing.simulation.scenarios import formed, primary
+from redis_testing.simulation.system import (
     DATABASE,
     NAMESPACE,
     Manifest,

@@ -12,8 +12,8 @@ from functools import cache
 
 import pytest
 
-from redis_operator.testing.simulation.catalog import SCENARIOS
-from redis_operator.testing.simulation.crashes import (
+from redis_testing.simulation.catalog import SCENARIOS
+from redis_testing.simulation.crashes import (
     Blow,
     Reference,
     reference,
@@ -21,7 +21,7 @@ from redis_operator.testing.simulation.crashes import (
     strike_at_each,
     tear_points,
 )
-from redis_operator.testing.simulation.process import Strike
+from redis_testing.simulation.process import Strike
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from redis_operator.testing.simulation.process import Effect, Strike
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from redis_testing.simulation.process import Effect, Strike
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.errors import ConnectionFailed
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.request import Request, Response
-from redis_operator.kube.transport import Transport
-from redis_operator.testing.simulation.scenarios import formed, primary
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from kubecontroller.client.errors import ConnectionFailed
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.request import Request, Response
+from kubecontroller.client.transport import Transport
+from redis_testing.simulation.scenarios import formed, primary
+from redis_testing.simulation.system import Simulation, database, simulate
 
 _POISONED = 20
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from redis_operator.local.controllers.caches import BUILT_IN_KINDS
-from redis_operator.testing.simulation.scenarios import formed, mine
-from redis_operator.testing.simulation.system import NAMESPACE, Simulation, database, simulate
+from kubelocal.controllers.caches import BUILT_IN_KINDS
+from redis_testing.simulation.scenarios import formed, mine
+from redis_testing.simulation.system import NAMESPACE, Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(300)
 REWRITE_SECONDS = 40.0

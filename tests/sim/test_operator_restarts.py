@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from redis_operator.kube.meta import Manifest
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from kubecontroller.client.meta import Manifest
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 

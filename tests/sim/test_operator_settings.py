@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from redis_operator.kube.meta import Manifest
-from redis_operator.testing.simulation.scenarios import formed, mine
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from kubecontroller.client.meta import Manifest
+from redis_testing.simulation.scenarios import formed, mine
+from redis_testing.simulation.system import Simulation, database, simulate
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from redis_operator.kube.errors import StreamStalled
-from redis_operator.kube.request import Request
-from redis_operator.kube.transport import Transport
-from redis_operator.testing.simulation.scenarios import formed, primary
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from kubecontroller.client.errors import StreamStalled
+from kubecontroller.client.request import Request
+from kubecontroller.client.transport import Transport
+from redis_testing.simulation.scenarios import formed, primary
+from redis_testing.simulation.system import Simulation, database, simulate
 
 
 class SilentPods:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 
-from redis_operator.kube.errors import ConnectionFailed
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.patches import MergePatch
-from redis_operator.kube.request import Request, Response
-from redis_operator.kube.transport import Transport
+from kubecontroller.client.errors import ConnectionFailed
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.request import Request, Response
+from kubecontroller.client.transport import Transport
 from redis_operator.operator.world import CHILD_KINDS, REDISES
-from redis_operator.testing.simulation.scenarios import primary
-from redis_operator.testing.simulation.system import (
+from redis_testing.simulation.scenarios import primary
+from redis_testing.simulation.system import (
     DATABASE,
     NAMESPACE,
     Simulation,

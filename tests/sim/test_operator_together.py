@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.request import Request
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.request import Request
+from kubecontroller.testing.faults import FaultyTransport, NoFaults, Seeded, StreamFault
 from redis_operator.operator.world import CHILD_KINDS, REDISES
-from redis_operator.testing.cluster import verbs
-from redis_operator.testing.faults import FaultyTransport, NoFaults, Seeded, StreamFault
-from redis_operator.testing.simulation.catalog import SCENARIOS
-from redis_operator.testing.simulation.crashes import reference
-from redis_operator.testing.simulation.histories import stumbling
-from redis_operator.testing.simulation.scenarios import formed, play
-from redis_operator.testing.simulation.summary import summary
-from redis_operator.testing.simulation.system import (
+from redis_testing.cluster import verbs
+from redis_testing.simulation.catalog import SCENARIOS
+from redis_testing.simulation.crashes import reference
+from redis_testing.simulation.histories import stumbling
+from redis_testing.simulation.scenarios import formed, play
+from redis_testing.simulation.summary import summary
+from redis_testing.simulation.system import (
     DATABASE,
     NAMESPACE,
     Simulation,

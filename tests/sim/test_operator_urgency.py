@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from redis_operator.runtime.workqueue import WorkQueue
-from redis_operator.testing.simulation.scenarios import formed, primary
-from redis_operator.testing.simulation.system import Simulation, database, simulate
+from kubecontroller.runtime.workqueue import WorkQueue
+from redis_testing.simulation.scenarios import formed, primary
+from redis_testing.simulation.system import Simulation, database, simulate
 
 
 def test_a_database_at_rest_is_not_urgent_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

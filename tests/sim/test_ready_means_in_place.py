@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from redis_operator.testing.faults import FaultyTransport, Seeded, StreamFault
-from redis_operator.testing.simulation.scenarios import formed
-from redis_operator.testing.simulation.system import Manifest, Simulation, database, simulate
+from kubecontroller.testing.faults import FaultyTransport, Seeded, StreamFault
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import Manifest, Simulation, database, simulate
 
 
 def _ready_at(found: Manifest) -> int:

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from redis_operator.testing.seeds import derive, run_seed
-from redis_operator.testing.simulation.catalog import SCENARIOS
-from redis_operator.testing.simulation.changes import ENGINES as MOVERS
-from redis_operator.testing.simulation.histories import play_struck, play_trial, play_trouble
-from redis_operator.testing.simulation.scenarios import Scenario
+from kubecontroller.testing.seeds import derive, run_seed
+from redis_testing.simulation.catalog import SCENARIOS
+from redis_testing.simulation.changes import ENGINES as MOVERS
+from redis_testing.simulation.histories import play_struck, play_trial, play_trouble
+from redis_testing.simulation.scenarios import Scenario
 
 pytestmark = [pytest.mark.timeout(900)]  # by the clock of a busy machine
 
@@ -79,7 +79,7 @@ def test_a_minute_of_trouble_ends_well(number: int) -> None:
 
 def test_the_seed_of_a_run_is_given_to_its_children_and_decides_all_others() -> None:
     program = (
-        "from redis_operator.testing.seeds import derive, run_seed;"
+        "from kubecontroller.testing.seeds import derive, run_seed;"
         "print(run_seed(), derive('a'), derive('a', 1), derive('b'))"
     )
 

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import click
 
+from kubelocal import instance as instances
+from kubelocal import supervisor
+from kubelocal.instance import Instance, InstanceError, Settings
 from redis_operator import __version__
-from redis_operator.local import instance as instances
-from redis_operator.local import supervisor
-from redis_operator.local.instance import Instance, InstanceError, Settings
 
 __all__ = ["app"]
 
@@ -190,7 +190,7 @@ def down(*, name: str, purge: bool) -> None:
 
 def _end_leftovers(instance: Instance) -> None:
     """End pods that outlived their control plane, as after a kill -9."""
-    from redis_operator.local.control_plane import end_leftovers  # noqa: PLC0415
+    from kubelocal.control_plane import end_leftovers  # noqa: PLC0415
 
     end_leftovers(instance)
 
@@ -291,7 +291,7 @@ def node_start(*, node_name: str, name: str) -> None:
 
 
 def _power(name: str, node_name: str, state: str) -> None:
-    from redis_operator.local.power import PowerError, set_power  # noqa: PLC0415
+    from kubelocal.power import PowerError, set_power  # noqa: PLC0415
 
     instance, _ = _existing(name)
     try:

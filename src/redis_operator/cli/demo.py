@@ -20,18 +20,18 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PODS, SECRETS
-from redis_operator.kube.patches import MergePatch
-from redis_operator.kube.scheme import Kind
-from redis_operator.local import instance as instances
-from redis_operator.local.instance import Instance
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PODS, SECRETS
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.scheme import Kind
+from kubelocal import instance as instances
+from kubelocal.instance import Instance
+from redis_operator.cli.application import Application, Report, Seeds
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
-from redis_operator.testing.application import Application, Report, Seeds
 
 __all__ = ["run_demo"]
 

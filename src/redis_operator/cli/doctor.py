@@ -13,12 +13,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kubelocal.node.cgroups import find_cgroups, remove_groups
+from kubelocal.node.images import Images
+from kubelocal.node.modes import ModeReport, choose_mode
+from kubelocal.node.processes import Processes, version_line
+from kubelocal.node.users import describe_users
 from redis_operator.cli.kubectl import find_kubectl
-from redis_operator.local.node.cgroups import find_cgroups, remove_groups
-from redis_operator.local.node.images import Images
-from redis_operator.local.node.modes import ModeReport, choose_mode
-from redis_operator.local.node.processes import Processes, version_line
-from redis_operator.local.node.users import describe_users
 
 __all__ = ["Finding", "examine"]
 

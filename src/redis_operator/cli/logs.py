@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from redis_operator.local.instance import Instance
+from kubelocal.instance import Instance
 
 __all__ = ["components", "follow", "recent"]
 

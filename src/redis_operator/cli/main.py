@@ -14,11 +14,11 @@ def main() -> None:
 
         sys.exit(run_operator(sys.argv[2:]))
     if sys.argv[1:3] == ["control-plane", "--name"]:
-        from redis_operator.local.control_plane import main as run_control_plane  # noqa: PLC0415
+        from kubelocal.control_plane import main as run_control_plane  # noqa: PLC0415
 
         sys.exit(run_control_plane(sys.argv[3]))
     if sys.argv[1:3] == ["supervise", "--name"]:
-        from redis_operator.local.supervisor import main as run_supervisor  # noqa: PLC0415
+        from kubelocal.supervisor import main as run_supervisor  # noqa: PLC0415
 
         sys.exit(run_supervisor(sys.argv[3]))
     try:

@@ -13,11 +13,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.cluster import Event
-from redis_operator.kube.errors import KubeError, NotFound
-from redis_operator.kube.meta import Key
-from redis_operator.kube.objects import EVENTS, PODS, Pod
+from kubecontroller.client.api import Client
+from kubecontroller.client.cluster import Event
+from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.meta import Key
+from kubecontroller.client.objects import EVENTS, PODS, Pod
 from redis_operator.manifests import names
 from redis_operator.operator.look import lacking_labels
 from redis_operator.planning.observed import Unlabelled, Workload

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kubecontroller.client.api import Client, Propagation
+from kubecontroller.client.errors import ApiError, Conflict, Invalid, NotFound
+from kubecontroller.client.meta import Key, Manifest, key_of
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.applier import Applier
 from redis_operator.api.redis import Persistence, Redis
 from redis_operator.api.status import Endpoints
 from redis_operator.api.version import RedisVersionSpec
-from redis_operator.kube.client import Client, Propagation
-from redis_operator.kube.errors import ApiError, Conflict, Invalid, NotFound
-from redis_operator.kube.meta import Key, Manifest, key_of
-from redis_operator.kube.scheme import Kind
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
 from redis_operator.manifests.config import proposed
@@ -27,7 +28,6 @@ from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.operator.ownership import limitation
 from redis_operator.operator.world import CHILD_KINDS, World
 from redis_operator.redis.versions import Version, parse_version
-from redis_operator.runtime.applier import Applier
 
 __all__ = ["ChildError", "Children"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from redis_operator.kube.client import Client, Propagation
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from kubecontroller.client.api import Client, Propagation
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from kubecontroller.runtime.finalizers import add_finalizer, remove_finalizer
+from kubecontroller.runtime.outcomes import Done, Outcome
 from redis_operator.manifests.names import DATABASE_LABEL, IDENTITY_ANNOTATION
 from redis_operator.operator.world import REDISES
-from redis_operator.runtime.finalizers import add_finalizer, remove_finalizer
-from redis_operator.runtime.outcomes import Done, Outcome
 
 __all__ = ["FINALIZER", "Ending", "is_protected"]
 

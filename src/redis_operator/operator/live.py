@@ -6,9 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import KubeError, NotFound
-from redis_operator.kube.objects import PODS
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.objects import PODS
 from redis_operator.operator.errors import Refused
 
 __all__ = ["ApiPods", "LivePod", "LivePods"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from redis_operator.api.quantity import parse_quantity
-from redis_operator.kube.objects import (
+from kubecontroller.client.objects import (
     Node,
     PersistentVolumeClaim,
     Pod,
     StatefulSet,
     StorageClass,
 )
-from redis_operator.kube.workloads import ContainerStatus, PodSpec, Terminated
+from kubecontroller.client.workloads import ContainerStatus, PodSpec, Terminated
+from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests import names
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.planning import observed as seen

@@ -10,13 +10,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from redis_operator.kube.errors import KubeError
+from kubecontroller.client.errors import KubeError
+from kubecontroller.runtime.controller import CachesNotSynced
+from kubecontroller.runtime.election import LeadershipLost
+from kubecontroller.runtime.logs import set_up
+from kubecontroller.runtime.server import CannotServe
 from redis_operator.operator.settings import Settings, read_settings
 from redis_operator.operator.wiring import make_manager
-from redis_operator.runtime.controller import CachesNotSynced
-from redis_operator.runtime.election import LeadershipLost
-from redis_operator.runtime.logs import set_up
-from redis_operator.runtime.server import CannotServe
 
 __all__ = ["main"]
 

@@ -15,8 +15,8 @@ from prometheus_client import Counter as CounterMetric
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kubecontroller.client.meta import Manifest
 from redis_operator.api.status import Phase
-from redis_operator.kube.meta import Manifest
 
 __all__ = ["DatabaseCollector", "actions_counter", "losses_counter"]
 

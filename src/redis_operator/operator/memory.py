@@ -13,10 +13,10 @@ from datetime import datetime
 
 import msgspec
 
+from kubecontroller.client.meta import Key, Manifest
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus
 from redis_operator.api.version import RedisVersion, RedisVersionSpec
-from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told

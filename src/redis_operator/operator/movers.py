@@ -15,8 +15,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from kubecontroller.client.meta import Key
+from kubecontroller.runtime.logs import fields
 from redis_operator.api.status import Progress as ToldProgress
-from redis_operator.kube.meta import Key
 from redis_operator.operator.effects import Effect, Effects
 from redis_operator.operator.errors import ActionError, Refused
 from redis_operator.operator.servers import PORT, Servers, version_of
@@ -31,7 +32,6 @@ from redis_operator.redis.moving import Method, Move, Progress, Side, choose_met
 from redis_operator.redis.rescue import rescue_keys
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_operator.redis.versions import Ability, can
-from redis_operator.runtime.logs import fields
 
 __all__ = ["DatabaseMovers", "SlotMovers"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Pod
-from redis_operator.kube.patches import JsonPatch, MergePatch, StrategicPatch
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import ApiError, Conflict, Invalid, KubeError, NotFound
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Pod
+from kubecontroller.client.patches import JsonPatch, MergePatch, StrategicPatch
+from kubecontroller.client.scheme import Kind
 from redis_operator.manifests import names
 from redis_operator.manifests.names import DATABASE_LABEL, ROLE_LABEL
 from redis_operator.operator.effects import Effect, Effects, require

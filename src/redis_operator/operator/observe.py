@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from redis_operator.kube.meta import Key
-from redis_operator.kube.objects import Pod
+from kubecontroller.client.meta import Key
+from kubecontroller.client.objects import Pod
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.look import (

@@ -8,8 +8,8 @@ refused by name and left alone. K-28
 
 from __future__ import annotations
 
+from kubecontroller.client.meta import ObjectMeta
 from redis_operator.api.redis import Redis
-from redis_operator.kube.meta import ObjectMeta
 from redis_operator.manifests.names import DATABASE_LABEL
 
 __all__ = ["limitation"]

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.meta import Key
+from kubecontroller.client.objects import SECRETS, Secret
 from redis_operator.api.redis import Redis
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import KubeError, NotFound
-from redis_operator.kube.meta import Key
-from redis_operator.kube.objects import SECRETS, Secret
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.secrets import PASSWORD_KEY

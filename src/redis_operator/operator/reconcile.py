@@ -16,12 +16,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kubecontroller.client.errors import Forbidden, KubeError
+from kubecontroller.client.meta import Key, Manifest
+from kubecontroller.runtime.logs import fields
+from kubecontroller.runtime.outcomes import Again, Done, Retry
+from kubecontroller.runtime.outcomes import Outcome as Result
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import config_problems, load, load_status
 from redis_operator.api.version import RedisVersionSpec, exporter_problems, find_version
-from redis_operator.kube.errors import Forbidden, KubeError
-from redis_operator.kube.meta import Key, Manifest
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.users import OPERATOR, REPLICATION
@@ -56,9 +59,6 @@ from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import refused, status
 from redis_operator.redis.connection import Credentials
 from redis_operator.redis.versions import parse_version
-from redis_operator.runtime.logs import fields
-from redis_operator.runtime.outcomes import Again, Done, Retry
-from redis_operator.runtime.outcomes import Outcome as Result
 
 __all__ = ["Reconciler"]
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from prometheus_client import Counter
 
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import Forbidden, NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.events import Recorder, Regarding
 from redis_operator.api.status import RedisStatus
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import Forbidden, NotFound
-from redis_operator.kube.meta import Manifest
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.announcements import announcements
-from redis_operator.runtime.applier import Applier
-from redis_operator.runtime.events import Recorder, Regarding
 
 __all__ = ["Reporter"]
 

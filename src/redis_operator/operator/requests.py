@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.errors import Conflict, Invalid, NotFound
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.patches import JsonPatch
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import Conflict, Invalid, NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.patches import JsonPatch
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.advice import ACCEPT_LOSS, Wanted

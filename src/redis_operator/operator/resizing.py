@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.discovery import parse_plain
-from redis_operator.kube.errors import KubeError
-from redis_operator.kube.request import Request
+from kubecontroller.client.api import Client
+from kubecontroller.client.discovery import parse_plain
+from kubecontroller.client.errors import KubeError
+from kubecontroller.client.request import Request
 from redis_operator.planning.observed import Pod, Workload
 
 __all__ = ["Resizing"]

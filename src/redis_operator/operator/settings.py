@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from kubecontroller.runtime.logs import Format
 from redis_operator import __version__
-from redis_operator.runtime.logs import Format
 
 __all__ = ["Settings", "read_settings"]
 

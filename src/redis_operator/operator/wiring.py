@@ -6,10 +6,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from redis_operator.kube.client import Client
-from redis_operator.kube.config import load
-from redis_operator.kube.http import HttpTransport
-from redis_operator.kube.meta import Key
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.meta import Key
+from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
+from kubecontroller.runtime.consistency import Consistency
+from kubecontroller.runtime.controller import URGENT_PRIORITY, Controller, Watch
+from kubecontroller.runtime.lease import LeaseSettings, default_identity
+from kubecontroller.runtime.manager import Manager
+from kubecontroller.runtime.metrics import Metrics
+from kubecontroller.runtime.server import HealthServer
+from kubecontroller.runtime.triggers import (
+    Predicate,
+    annotations_changed,
+    any_of,
+    generation_changed,
+    itself,
+    labels_changed,
+    lifetime_changed,
+    not_,
+    version_changed,
+)
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.children import Children
@@ -29,25 +48,6 @@ from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.world import World
 from redis_operator.planning.actions import Action
-from redis_operator.runtime.applier import Applier
-from redis_operator.runtime.changes import Added, Change, Deleted, Updated
-from redis_operator.runtime.consistency import Consistency
-from redis_operator.runtime.controller import URGENT_PRIORITY, Controller, Watch
-from redis_operator.runtime.lease import LeaseSettings, default_identity
-from redis_operator.runtime.manager import Manager
-from redis_operator.runtime.metrics import Metrics
-from redis_operator.runtime.server import HealthServer
-from redis_operator.runtime.triggers import (
-    Predicate,
-    annotations_changed,
-    any_of,
-    generation_changed,
-    itself,
-    labels_changed,
-    lifetime_changed,
-    not_,
-    version_changed,
-)
 
 __all__ = ["add_databases", "by_others", "make_manager"]
 

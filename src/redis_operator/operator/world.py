@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from redis_operator.kube.cluster import MetadataOnly
-from redis_operator.kube.meta import Key, Manifest, is_at_least
-from redis_operator.kube.objects import (
+from kubecontroller.client.cluster import MetadataOnly
+from kubecontroller.client.meta import Key, Manifest, is_at_least
+from kubecontroller.client.objects import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -29,10 +29,10 @@ from redis_operator.kube.objects import (
     StatefulSet,
     StorageClass,
 )
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime.manager import Manager
 from redis_operator.manifests.names import DATABASE_LABEL
-from redis_operator.runtime.informer import Informer
-from redis_operator.runtime.manager import Manager
 
 __all__ = ["CHILD_KINDS", "REDISES", "REDIS_VERSIONS", "World"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import PATIENCE, until
-from redis_operator.kube.objects import Pod
+from kubecontroller.client.objects import Pod
 from redis_operator.redis.slots import key_slot
 
 pytestmark = pytest.mark.e2e

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.errors import Invalid
+from kubecontroller.client.errors import Invalid
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS
 
 pytestmark = pytest.mark.e2e
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.objects import (
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import (
     CONFIG_MAPS,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -14,7 +14,7 @@ from redis_operator.kube.objects import (
     SERVICES,
     STATEFUL_SETS,
 )
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
 

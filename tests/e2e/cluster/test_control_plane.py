@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.errors import KubeError
+from kubecontroller.client.errors import KubeError
 
 pytestmark = pytest.mark.e2e
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import REDISES, until
-from redis_operator.kube.objects import PODS
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.objects import PODS
+from kubecontroller.client.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
 

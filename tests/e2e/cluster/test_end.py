@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from e2e.harness import REDISES, cpu_seconds, until
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, SERVICES
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, SERVICES
+from kubecontroller.client.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.objects import CONFIG_MAPS, PODS, SERVICES, STATEFUL_SETS
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import CONFIG_MAPS, PODS, SERVICES, STATEFUL_SETS
+from kubecontroller.client.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import REDISES, until
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.objects import SECRETS, SERVICES
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import SECRETS, SERVICES
 
 pytestmark = pytest.mark.e2e
 

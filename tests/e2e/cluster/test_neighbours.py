@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from e2e.harness import cpu_seconds
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.objects import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from kubecontroller.client.scheme import Kind
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.objects import CONFIG_MAPS, STATEFUL_SETS
+from kubecontroller.client.objects import CONFIG_MAPS, STATEFUL_SETS
 
 pytestmark = pytest.mark.e2e
 

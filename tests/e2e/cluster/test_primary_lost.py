@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.testing.application import Report
+from redis_operator.cli.application import Report
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.scheme import Kind
 
 pytestmark = pytest.mark.e2e
 

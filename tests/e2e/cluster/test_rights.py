@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from e2e.harness import until
-from redis_operator.kube.objects import EVENTS
-from redis_operator.kube.patches import MergePatch
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.objects import EVENTS
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.scheme import Kind
 from redis_operator.redis import commands
 from redis_operator.redis.replies import PrimaryRole
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.objects import SECRETS
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.objects import SECRETS
+from kubecontroller.client.patches import MergePatch
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.errors import ReplyError

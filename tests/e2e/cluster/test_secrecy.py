@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from redis_operator.kube.objects import SECRETS
+from kubecontroller.client.objects import SECRETS
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.objects import SERVICES
-from redis_operator.kube.patches import MergePatch
+from kubecontroller.client.objects import SERVICES
+from kubecontroller.client.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
 

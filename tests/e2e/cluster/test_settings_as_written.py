@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import REDISES, until
-from redis_operator.kube.errors import Invalid, NotFound
+from kubecontroller.client.errors import Invalid, NotFound
 from redis_operator.redis.command import Command
 from redis_operator.redis.parsing import as_text
 

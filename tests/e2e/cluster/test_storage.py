@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.errors import Invalid
-from redis_operator.kube.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS, STORAGE_CLASSES
+from kubecontroller.client.errors import Invalid
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS, STORAGE_CLASSES
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import until
-from redis_operator.kube.objects import NODES
+from kubecontroller.client.objects import NODES
 from redis_operator.redis import commands
 
 pytestmark = pytest.mark.e2e

@@ -1,0 +1,188 @@
+"""What one simulated server holds: its book of nodes, its keys, its place in replication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from redis_operator.redis.slots import SlotSet
+from redis_operator.redis.versions import Ability, Version, can, parse_version
+
+if TYPE_CHECKING:
+    from .disk import Image
+    from .migrations import Job
+
+__all__ = ["DEFAULTS", "Handshake", "Record", "Server", "SlotKeys"]
+
+SlotKeys = dict[int, dict[str, str]]
+Late = tuple[int, str, str, float | None, bool]
+"""A RESTORE that waits for a frozen process: slot, key, value, end, whether to replace."""
+
+DEFAULTS = {
+    "cluster-node-timeout": "5000",
+    "repl-diskless-sync-delay": "0",
+    "cluster-allow-replica-migration": "no",
+    "cluster-require-full-coverage": "no",
+    "maxmemory": "0",
+    "maxmemory-policy": "noeviction",
+    "appendonly": "no",
+}
+
+
+@dataclass(slots=True)
+class Record:
+    """A line in a server's book: what it believes of a node, itself included."""
+
+    id: str
+    ip: str
+    replica_of: str | None = None
+    epoch: int = 0
+    slots: int = 0  # one bit per slot
+    pfail: bool = False
+    fail: bool = False
+    noaddr: bool = False
+    connected: bool = True
+    ping_since: float | None = None  # when the oldest unanswered ping was sent
+    failed_at: float = 0.0
+    pinged_at: float = -1e9
+    heard_at: float = -1e9  # when something last came from it, on whichever link
+    unheard_since: float | None = None  # it answers us and never asks: it does not know us
+    reports: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether the node is a primary in this book."""
+        return self.replica_of is None
+
+    @property
+    def votes(self) -> bool:
+        """Whether it is a primary with slots."""
+        return self.replica_of is None and self.slots != 0
+
+
+@dataclass(slots=True)
+class Handshake:
+    """A node that was met by address and has not told its name yet."""
+
+    fake_id: str
+    started: float
+    meet: bool
+
+
+@dataclass
+class Server:
+    """A process with its files. `alive` is the process; the rest but the links survives on disk."""
+
+    name: str
+    id: str
+    ip: str
+    database: str = ""  # servers of one database share credentials
+    persistent: bool = True
+    guarded: bool = True  # boots without the identity of a primary when its data is gone
+    engine: str = "valkey"
+    version: str = "9.1.2"
+    alive: bool = True
+    stopped: bool = False  # alive but frozen: neither answers nor refuses
+    woken_at: float = -1e9  # when that was last over
+    table: dict[str, Record] = field(default_factory=dict)
+    current_epoch: int = 0
+    last_vote_epoch: int = 0
+    voted_about: dict[str, float] = field(default_factory=dict)
+    handshakes: dict[str, Handshake] = field(default_factory=dict)
+    banned: dict[str, float] = field(default_factory=dict)
+    importing: dict[int, str] = field(default_factory=dict)
+    migrating: dict[int, str] = field(default_factory=dict)
+    jobs: list[Job] = field(default_factory=list)  # atomic migrations, newest first; in memory
+    scripts: dict[str, str] = field(default_factory=dict)  # by digest; in memory
+    asking: bool = False  # the last command was ASKING
+    late: list[Late] = field(default_factory=list)
+    keys: SlotKeys = field(default_factory=dict)
+    expires: dict[str, float] = field(default_factory=dict)  # when keys with a TTL end
+    image: Image | None = None  # what the disk has
+    disk_full: bool = False
+    replication_id: str = ""
+    replication_id2: str = ""
+    offset: int = 0
+    full_syncs: int = 0  # that it gave
+    partial_syncs: int = 0
+    link_up: bool = False
+    link_down_since: float = 0.0
+    synced: bool = False  # has had a link to the primary it follows now
+    sync_done_at: float | None = None  # a full sync is under way until then
+    election_at: float | None = None
+    election_again_at: float = -1e9  # no new try to be elected before that
+    failover_until: float | None = None  # a planned failover is under way
+    pull_at: float = 0.0  # when what its primary has reaches it next
+    elected_at: float = -1e9
+    paused_until: float = 0.0
+    loading_until: float = 0.0
+    started_at: float = 0.0
+    fail_since: float = 0.0  # when it last saw too few voters, or started
+    serves: bool = False  # `cluster_state` was ok and nothing has ended that
+    config: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+    used_memory: int = 1 << 20
+    spellings: dict[tuple[str, str], str] = field(default_factory=dict)  # of values it is given
+    rewriting_until: float = 0.0  # writes its first append-only file
+    calm: bool = False  # while pings go round: for all it knows everybody is well
+
+    def __post_init__(self) -> None:
+        self.table.setdefault(self.id, Record(id=self.id, ip=self.ip))
+
+    @property
+    def me(self) -> Record:
+        """Its own line."""
+        return self.table[self.id]
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it takes writes."""
+        return self.me.replica_of is None
+
+    def can(self, ability: Ability) -> bool:
+        """Whether its engine and version have the ability."""
+        version = parse_version(self.engine, self.version)
+        return can(version or Version(self.engine, 0), ability)
+
+    @property
+    def persistence(self) -> str:
+        """How it keeps its data: `none`, `rdb` or `aof`, which is meant where nothing is set."""
+        if not self.persistent:
+            return "none"
+        return "rdb" if self.config["appendonly"] == "no" and self.config.get("save") else "aof"
+
+    @property
+    def node_timeout(self) -> float:
+        """In seconds."""
+        return int(self.config["cluster-node-timeout"]) / 1000
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots it owns by its own book."""
+        return SlotSet.from_bits(self.me.slots)
+
+    @property
+    def key_count(self) -> int:
+        """DBSIZE."""
+        return sum(len(keys) for keys in self.keys.values())
+
+    def answers(self, now: float) -> bool:
+        """Whether it takes part in anything at all."""
+        return self.alive and not self.stopped and now >= self.loading_until
+
+    @property
+    def sees_all_well(self) -> bool:
+        """Whether it doubts nobody in its book, and has heard of no doubts."""
+        return not any(r.pfail or r.fail or r.noaddr or r.reports for r in self.table.values())
+
+    def others(self) -> list[Record]:
+        """Everybody else in its book."""
+        return [record for record in self.table.values() if record.id != self.id]
+
+    def primary_record(self) -> Record | None:
+        """The line of the primary it follows."""
+        primary = self.me.replica_of
+        return self.table.get(primary) if primary is not None else None
+
+    def copy_keys(self) -> SlotKeys:
+        """A copy of the data, as a full sync or a disk makes it."""
+        return {slot: dict(keys) for slot, keys in self.keys.items() if keys}

@@ -1,0 +1,319 @@
+"""The simulated servers' front door: commands as they are sent, replies as they come back.
+
+`answer` takes the arguments of one command and gives what a real server would put on the wire, so
+that the parsers and the typed commands of `redis` are used unchanged on the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from redis_operator.redis.command import Command, check_allowed, interpret
+from redis_operator.redis.errors import (
+    DeadlineError,
+    MalformedReplyError,
+    RefusedError,
+    ReplyError,
+    reply_error,
+)
+from redis_operator.redis.resp import Argument, Reply
+from redis_operator.redis.slots import key_slot
+from redis_operator.redis.versions import Ability
+
+from . import disk, scripts, verbs
+from .cluster_commands import CLUSTER, NEEDED, PORT, Handler
+from .state import Server
+from .verbs import RefusalError
+from .world import SimulatedCluster
+
+__all__ = ["SimulatedLink", "answer"]
+
+T = TypeVar("T")
+_OK: Reply = b"OK"
+
+
+class SimulatedLink:
+    """A connection to whatever listens at an address; the `Link` of the simulation."""
+
+    def __init__(self, world: SimulatedCluster, ip: str) -> None:
+        self._world = world
+        self.ip = ip
+
+    async def run(self, command: Command[T], *, timeout: float) -> T:
+        """Run one command; raise what went wrong."""
+        del timeout
+        check_allowed(command)
+        return interpret(command, answer(self._world, self._server(), command.arguments))
+
+    async def run_all(
+        self, commands: Sequence[Command[T]], *, timeout: float
+    ) -> list[T | ReplyError | MalformedReplyError]:
+        """Run commands in one go; answers and refusals in order."""
+        answers: list[T | ReplyError | MalformedReplyError] = []
+        for command in commands:
+            try:
+                value: T = await self.run(command, timeout=timeout)
+                answers.append(value)
+            except (ReplyError, MalformedReplyError) as error:
+                answers.append(error)
+        return answers
+
+    def _server(self) -> Server:
+        server = self._world.at(self.ip)
+        if server is None:
+            raise RefusedError("connection refused", address=self.ip)
+        if server.stopped:
+            raise DeadlineError("no answer in time", address=self.ip)
+        return server
+
+
+def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument]) -> Reply:
+    """What the server says to one command; refusals are error values, as parsers see them."""
+    words = [w if type(w) is str else _text(w) for w in arguments]
+    name = words[0].upper()
+    if world.now < server.loading_until and name not in ("INFO", "PING"):
+        return reply_error("LOADING the dataset is being read into memory")
+    second = words[1].upper() if len(words) > 1 else ""
+    needed = NEEDED.get(name) or NEEDED.get(f"{name} {second}")
+    if needed is not None and not server.can(needed):
+        return reply_error(f"ERR unknown command or subcommand '{name} {second}'")
+    if name == "CLUSTER":
+        handler, rest = CLUSTER.get(second), words[2:]
+    else:
+        handler, rest = _PLAIN.get(name), words[1:]
+    if handler is None:
+        return reply_error(f"ERR unknown command '{' '.join(words[:2])}'")
+    try:
+        return handler(world, server, rest)
+    except RefusalError as refusal:
+        return reply_error(str(refusal))
+    finally:
+        server.asking = name == "ASKING"
+
+
+def _text(argument: Argument) -> str:
+    return argument.decode() if isinstance(argument, bytes) else str(argument)
+
+
+def _ping(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world, server, words
+    return b"PONG"
+
+
+def _dbsize(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world, words
+    return server.key_count
+
+
+def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del words
+    fields: dict[str, object] = {
+        "redis_version": server.version,
+        **(
+            {"valkey_version": server.version, "server_name": "valkey"}
+            if server.engine == "valkey"
+            else {}
+        ),
+        "redis_mode": "cluster",
+        "run_id": server.replication_id,
+        "uptime_in_seconds": int(world.now - server.started_at),
+        "loading": int(world.now < server.loading_until),
+        "used_memory": server.used_memory,
+        "maxmemory": server.config["maxmemory"],
+        "role": "master" if server.is_primary else "slave",
+        "master_replid": server.replication_id,
+        "master_replid2": server.replication_id2 or "0" * 40,
+        "master_repl_offset": server.offset,
+        "cluster_enabled": 1,
+        "aof_enabled": int(server.config["appendonly"] == "yes"),
+        "aof_rewrite_in_progress": int(world.now < server.rewriting_until),
+        "sync_full": server.full_syncs,
+        "sync_partial_ok": server.partial_syncs,
+    }
+    if not server.is_primary:
+        record = server.primary_record()
+        fields |= {
+            "master_host": record.ip if record is not None else "",
+            "master_port": PORT,
+            "master_link_status": "up" if server.link_up else "down",
+            "master_sync_in_progress": int(server.sync_done_at is not None),
+            "slave_repl_offset": server.offset,
+        }
+        if not server.link_up:
+            down = int(world.now - server.link_down_since) if server.synced else -1
+            fields["master_link_down_since_seconds"] = down
+    if server.key_count:
+        fields["db0"] = f"keys={server.key_count},expires=0,avg_ttl=0"
+    return "\r\n".join(f"{name}:{value}" for name, value in fields.items()).encode()
+
+
+def _role(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del words
+    if server.is_primary:
+        copies: list[Reply] = [
+            [s.ip.encode(), str(PORT).encode(), str(s.offset).encode()]
+            for s in world.servers.values()
+            if s.me.replica_of == server.id and s.link_up and s.alive
+        ]
+        return [b"master", server.offset, copies]
+    record = server.primary_record()
+    state = b"connected" if server.link_up else b"connect"
+    host = record.ip.encode() if record is not None else b""
+    return [b"slave", host, PORT, state, server.offset]
+
+
+def _config(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    if words[0].upper() == "GET":
+        found = [n for n in words[1:] if n in server.config]
+        return [part for n in found for part in (n.encode(), server.config[n].encode())]
+    if len(words) > 3 and not server.can(Ability.MULTI_CONFIG_SET):
+        raise RefusalError("ERR Unknown subcommand or wrong number of arguments for 'SET'.")
+    before = server.config["appendonly"]
+    verbs.config_set(server, dict(zip(words[1::2], words[2::2], strict=True)))
+    if before == "no" and server.config["appendonly"] == "yes":
+        server.rewriting_until = world.now + world.rewrite_seconds
+        server.persistent = True
+    return _OK
+
+
+def _client(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    if words[0].upper() == "PAUSE":
+        server.paused_until = world.now + int(words[1]) / 1000
+    elif words[0].upper() == "UNPAUSE":
+        server.paused_until = 0.0
+    return _OK
+
+
+def _wait(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del words
+    world.advance(0.1)
+    copies = [s for s in world.servers.values() if s.me.replica_of == server.id]
+    return sum(1 for s in copies if s.link_up and s.offset >= server.offset)
+
+
+def _held(world: SimulatedCluster, server: Server, key: str) -> dict[str, str]:
+    """The keys of a key's slot, where a client may touch them here; else where it is sent."""
+    slot = key_slot(key)
+    held = server.keys.setdefault(slot, {})
+    if server.expires.get(key, world.now + 1) <= world.now:
+        del server.expires[key]
+        held.pop(key, None)
+    if server.is_primary and server.me.slots >> slot & 1:
+        peer = server.table.get(server.migrating.get(slot, ""))
+        if peer is not None and key not in held:
+            raise RefusalError(f"ASK {slot} {peer.ip}:{PORT}")
+        return held
+    if server.is_primary and server.asking and slot in server.importing:
+        return held
+    owner = next((r for r in server.table.values() if r.slots >> slot & 1), None)
+    if owner is None:
+        raise RefusalError("CLUSTERDOWN Hash slot not served")
+    raise RefusalError(f"MOVED {slot} {owner.ip}:{PORT}")
+
+
+def _set(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    key, value = words[:2]
+    held = _held(world, server, key)
+    if world.now < server.paused_until:
+        raise RefusalError("TRYAGAIN writes are paused")
+    held[key] = value
+    server.expires.pop(key, None)
+    if len(words) > 3 and words[2].upper() == "PX":
+        server.expires[key] = world.now + int(words[3]) / 1000
+    server.offset += len(key) + len(value)
+    return _OK
+
+
+def _get(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    value = _held(world, server, words[0]).get(words[0])
+    return value.encode() if value is not None else None
+
+
+def _pttl(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    if words[0] not in _held(world, server, words[0]):
+        return -2
+    end = server.expires.get(words[0])
+    return -1 if end is None else round((end - world.now) * 1000)
+
+
+def _asking(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world, server, words
+    return _OK
+
+
+def _unlink(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    gone = _held(world, server, words[0]).pop(words[0], None) is not None
+    server.expires.pop(words[0], None)
+    server.offset += gone
+    return int(gone)
+
+
+def _memory(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    value = _held(world, server, words[1]).get(words[1])
+    return 56 + len(words[1]) + len(value) if value is not None else None
+
+
+def _save(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del words
+    disk.save(world, server)
+    return _OK
+
+
+def _script(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world
+    return scripts.load(server, words[1]).encode()
+
+
+def _eval(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    return scripts.run(world, server, [scripts.load(server, words[0]), *words[1:]])
+
+
+def _evalsha(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    return scripts.run(world, server, words)
+
+
+def _evalsha_ro(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    del world
+    return scripts.run_read_only(server, words)
+
+
+def _migrate(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    options = [word.upper() for word in words[5:]]
+    keys = words[5 + options.index("KEYS") + 1 :] if "KEYS" in options else [words[2]]
+    head = options[: options.index("KEYS")] if "KEYS" in options else options
+    at = head.index("AUTH2") + 6 if "AUTH2" in head else 0
+    reply = verbs.migrate(
+        world,
+        server,
+        words[0],
+        keys,
+        replace="REPLACE" in head,
+        copy="COPY" in head,
+        login=(words[at], words[at + 1]) if at else ("", ""),
+    )
+    return reply.encode()
+
+
+_PLAIN: dict[str, Handler] = {
+    "PING": _ping,
+    "DBSIZE": _dbsize,
+    "INFO": _info,
+    "ROLE": _role,
+    "CONFIG": _config,
+    "CLIENT": _client,
+    "WAIT": _wait,
+    "SET": _set,
+    "GET": _get,
+    "MIGRATE": _migrate,
+    "SAVE": _save,
+    "SCRIPT": _script,
+    "EVAL": _eval,
+    "EVALSHA": _evalsha,
+    "EVALSHA_RO": _evalsha_ro,
+    "MEMORY": _memory,
+    "PTTL": _pttl,
+    "ASKING": _asking,
+    "DUMP": _get,
+    "UNLINK": _unlink,
+}

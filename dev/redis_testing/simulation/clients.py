@@ -1,0 +1,197 @@
+"""Clients of a simulated database: they write as cluster clients do, and remember every answer.
+
+The ledger is the promise: what was acknowledged must be found again, unless its only copies died
+with a server that was killed before a replica had it, or was told to a server that had slept while
+another took its place: real ones acknowledge a few writes too before they hear of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+
+from redis_operator.redis.slots import key_slot
+
+from ..cluster.state import Server
+from ..cluster.world import SimulatedCluster
+
+__all__ = ["Ledger", "Writer"]
+
+_REDIRECTIONS = 5
+_WAKING_SECONDS = 1.0
+
+
+@dataclass
+class Ledger:
+    """What clients of one database were promised: for each key the last acknowledged number."""
+
+    world: SimulatedCluster
+    database: str
+    promised: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+    excused: int = 0
+    is_void: bool = False
+
+    def acknowledged(self, key: str, number: int) -> None:
+        """Note an answer."""
+        if not self.is_void:
+            self.promised[key] = number
+
+    def void(self) -> None:
+        """Promise nothing any more: the data is to be deleted."""
+        self.promised.clear()
+        self.is_void = True
+
+    def excuse(self, killed: Server) -> None:
+        """Before a server is killed: what no other living copy has yet is not promised any more."""
+        if not killed.alive or not killed.is_primary:
+            return
+        others = [
+            s
+            for s in self.world.servers.values()
+            if s is not killed and s.database == self.database and s.alive
+        ]
+        for slot, held in killed.keys.items():
+            for key, value in held.items():
+                if key not in self.promised:
+                    continue
+                safe = max((_number(o.keys.get(slot, {}).get(key)) for o in others), default=-1)
+                if safe < self.promised[key] == _number(value):
+                    self._lower(key, safe)
+
+    def _lower(self, key: str, number: int) -> None:
+        self.excused += 1
+        if number < 0:
+            del self.promised[key]
+        else:
+            self.promised[key] = number
+
+    def gone(self) -> list[str]:
+        """Return keys whose promised value is on no server and no disk at all."""
+        best = self._best()
+        return sorted(k for k, number in self.promised.items() if best.get(k, -1) < number)
+
+    def _best(self) -> dict[str, int]:
+        """The newest number of each key on any server or disk."""
+        best: dict[str, int] = {}
+        for server in self.world.servers.values():
+            if server.database != self.database or not (server.alive or server.persistent):
+                continue
+            for held in server.keys.values():
+                for key, value in held.items():
+                    best[key] = max(best.get(key, -1), _number(value))
+        return best
+
+    def lower_lost(self) -> None:
+        """After a disk lost something: promise what is left, wherever it is."""
+        best = self._best()
+        for key in self.gone():
+            self._lower(key, best.get(key, -1))
+
+    def hidden(self) -> list[str]:
+        """Return keys that a client reads older than promised, or not at all.
+
+        It asks any server, by lot, and goes where it is sent.
+        """
+        random = Random(len(self.promised))
+        return sorted(
+            key
+            for key, number in self.promised.items()
+            if _number(self._read(random, key)) < number
+        )
+
+    def _read(self, random: Random, key: str) -> str | None:
+        living = living_servers(self.world, self.database)
+        if not living:
+            return None
+        found = find_owner(self.world, random.choice(living), key)
+        return found.keys.get(key_slot(key), {}).get(key) if found is not None else None
+
+
+def living_servers(world: SimulatedCluster, database: str) -> list[Server]:
+    """Return the servers of a database that answer."""
+    return [s for s in world.servers.values() if s.database == database and s.answers(world.now)]
+
+
+def find_owner(world: SimulatedCluster, server: Server, key: str) -> Server | None:
+    """Follow MOVED and ASK from any server to the one that serves a key, as clients do."""
+    slot, asking = key_slot(key), False
+    for _ in range(_REDIRECTIONS):
+        if not server.answers(world.now) or not world.state_ok(server):
+            return None
+        owns = server.is_primary and bool(server.me.slots >> slot & 1)
+        imports = server.is_primary and asking and slot in server.importing
+        if owns and slot in server.migrating and key not in server.keys.get(slot, {}):
+            line = server.table.get(server.migrating[slot])
+            asking = True
+        elif owns or imports:
+            return server
+        else:
+            line = next((r for r in server.table.values() if r.slots >> slot & 1), None)
+            asking = False
+        found = world.at(line.ip) if line is not None and not line.noaddr else None
+        if found is None:
+            return None
+        server = found
+    return None
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value is not None else -1
+
+
+class Writer:
+    """Writes numbers to keys, one after another, following redirections."""
+
+    def __init__(
+        self, ledger: Ledger, *, seed: int, keys: int = 60, interval: float = 0.05
+    ) -> None:
+        self._ledger = ledger
+        self._world = ledger.world
+        self._random = Random(seed)
+        self._keys = keys
+        self._interval = interval
+        self._number = 0
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            self.write(f"k{self._random.randrange(self._keys)}")
+            await asyncio.sleep(self._interval)
+
+    def fill(self) -> None:
+        """Write every key once."""
+        for number in range(self._keys):
+            self.write(f"k{number}")
+
+    def write(self, key: str) -> bool:
+        """Write the next number to a key; tell whether it was acknowledged."""
+        self._number += 1
+        servers = living_servers(self._world, self._ledger.database)
+        owner = find_owner(self._world, self._random.choice(servers), key) if servers else None
+        if owner is not None and self._store(owner, key_slot(key), key, str(self._number)):
+            self._ledger.acknowledged(key, self._number)
+            return True
+        self._ledger.refused += 1
+        return False
+
+    def _store(self, server: Server, slot: int, key: str, value: str) -> bool:
+        if self._world.now < server.paused_until:
+            return False
+        server.keys.setdefault(slot, {})[key] = value
+        server.offset += len(key) + len(value)
+        if self._was_replaced(server, slot):
+            self._ledger.excused += 1
+            return False
+        return True
+
+    def _was_replaced(self, server: Server, slot: int) -> bool:
+        """Tell whether a server that just woke up has not heard yet who leads in its place."""
+        if self._world.now - server.woken_at > _WAKING_SECONDS:
+            return False
+        return any(
+            other.is_primary and other.me.slots >> slot & 1 and other.me.epoch > server.me.epoch
+            for other in self._world.servers.values()
+            if other.alive and other.database == server.database
+        )

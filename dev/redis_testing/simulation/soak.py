@@ -1,0 +1,144 @@
+"""Long histories: random kills, deletions, freezes and changes of the spec, one seed a history.
+
+Clients write all the while. At the end everything is let be, and the database must become what was
+asked for last, with every promise kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from kubecontroller.client.errors import NotFound
+from redis_operator.manifests.pod import RESTARTED_ANNOTATION
+
+from ..cluster.weather import draw_weather
+from .scenarios import Scenario, until_over
+from .system import DATABASE, Simulation
+
+__all__ = ["soak"]
+
+_POLICIES = ("allkeys-lru", "volatile-ttl", "noeviction")
+Event = Callable[[Simulation, Random], Awaitable[str]]
+
+
+def _living(simulation: Simulation) -> list[str]:
+    servers = simulation.world.servers.values()
+    return sorted(s.name for s in servers if s.database == DATABASE and s.alive and not s.stopped)
+
+
+async def _kill(simulation: Simulation, random: Random) -> str:
+    living = _living(simulation)
+    if not living:
+        return "nobody to kill"
+    name = random.choice(living)
+    simulation.kill(name)
+    return f"{name} killed"
+
+
+async def _delete(simulation: Simulation, random: Random) -> str:
+    living = _living(simulation)
+    if not living:
+        return "nobody to delete"
+    name = random.choice(living)
+    try:
+        await simulation.delete_pod(name)
+    except NotFound:
+        return f"{name} is gone already"
+    return f"pod {name} deleted"
+
+
+async def _freeze(simulation: Simulation, random: Random) -> str:
+    living = _living(simulation)
+    if not living:
+        return "nobody to freeze"
+    name, seconds = random.choice(living), random.choice([1.0, 4.0, 12.0])
+    simulation.freeze(name)
+    asyncio.get_running_loop().call_later(seconds, simulation.thaw, name)
+    return f"{name} frozen for {seconds:g} s"
+
+
+async def _power_off(simulation: Simulation, random: Random) -> str:
+    living = _living(simulation)
+    if not living:
+        return "nothing to power off"
+    name = random.choice(living)
+    simulation.power_off(name)
+    return f"the machine of {name} lost power"
+
+
+async def _cut_off(simulation: Simulation, random: Random) -> str:
+    """The operator cannot reach a server for a while; everybody else can. CL-13"""
+    living = _living(simulation)
+    if not living:
+        return "nothing to cut off"
+    name, seconds = random.choice(living), random.choice([2.0, 8.0, 20.0])
+    simulation.cut_off(name)
+    asyncio.get_running_loop().call_later(seconds, simulation.reach_again)
+    return f"{name} not reached by the operator for {seconds:g} s"
+
+
+async def _end_operator(simulation: Simulation, random: Random) -> str:
+    del random
+    for process in simulation.processes:
+        process.die()
+    return "operator killed"
+
+
+async def _shards(simulation: Simulation, random: Random) -> str:
+    shards = random.choice([3, 3, 4, 5])
+    await simulation.change(shards=shards)
+    return f"shards: {shards}"
+
+
+async def _replicas(simulation: Simulation, random: Random) -> str:
+    replicas = random.choice([1, 1, 2])
+    await simulation.change(replicas=replicas)
+    return f"replicas: {replicas}"
+
+
+async def _setting(simulation: Simulation, random: Random) -> str:
+    policy = random.choice(_POLICIES)
+    await simulation.change(config={"maxmemory-policy": policy})
+    return f"maxmemory-policy: {policy}"
+
+
+async def _restart(simulation: Simulation, random: Random) -> str:
+    del random
+    await simulation.annotate(**{RESTARTED_ANNOTATION: simulation.now().isoformat()})
+    return "restart asked for"
+
+
+_EVENTS: tuple[Event, ...] = (
+    *(_kill, _kill, _power_off, _delete, _delete, _freeze, _cut_off, _end_operator, _end_operator),
+    *(_shards, _replicas, _setting, _restart),
+)
+
+
+async def soak(simulation: Simulation, *, seconds: float, pause: float = 30.0) -> list[str]:
+    """Live through so many seconds of trouble, then calm down; return what happened."""
+    random, loop = Random(simulation.seed), asyncio.get_running_loop()
+    history: list[str] = []
+    simulation.history = history
+    simulation.world.weather = draw_weather(random)
+    simulation.world.slow_disks = random.random() < 0.3
+    simulation.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
+    history.append(f"{simulation.world.weather}, slow disks: {simulation.world.slow_disks}")
+    simulation.start_operator()
+    writing = simulation.write_on()
+    end = loop.time() + seconds
+    while loop.time() < end:
+        await asyncio.sleep(random.uniform(0.5, 2 * pause))
+        told = await random.choice(_EVENTS)(simulation, random)
+        history.append(f"{loop.time():.1f} {told}")
+        simulation.check()
+    await until_over(simulation, Scenario("calm again", _nothing, within=900.0))
+    writing.cancel()
+    await asyncio.sleep(1.0)
+    simulation.check_end()
+    return history
+
+
+async def _nothing(simulation: Simulation) -> None:
+    del simulation

@@ -1,0 +1,130 @@
+"""The end state of a simulation, without what may differ from run to run.
+
+Two runs that did the same have equal summaries: ids, addresses, passwords, times and which pod of a
+shard leads are left out; what is there, who owns what, who follows whom and what was told is in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubecontroller.client.meta import Manifest
+from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, ROLE_LABEL, place_of
+from redis_operator.operator.world import CHILD_KINDS
+
+from .system import DATABASE, NAMESPACE, Simulation
+
+__all__ = ["is_gone", "mislabelled", "summary"]
+
+_PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
+_MORE = ("pods", "persistentvolumeclaims")
+_DRAWN = ("masterauth", "primaryauth")  # passwords are drawn anew in each run
+
+
+def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, Any]:
+    """Return what a simulation came to; equal runs are equal here."""
+    return {
+        "objects": _objects(simulation),
+        "shards": _shards(simulation, exact=exact_slots),
+        "servers": _servers(simulation),
+        "labels": mislabelled(simulation),
+        "status": _status(simulation, exact=exact_slots),
+    }
+
+
+def _all(simulation: Simulation, resource: str) -> list[Manifest]:
+    entries = simulation.server.core.store.collection(resource).entries.values()
+    found = [msgspec.json.decode(e.body) for e in entries if e.namespace == NAMESPACE]
+    return [f for f in found if (f["metadata"].get("labels") or {}).get(DATABASE_LABEL) == DATABASE]
+
+
+def _objects(simulation: Simulation) -> list[str]:
+    """Every object by kind and name, those of ours with the hash of the intent."""
+    found = []
+    for resource in (*_PLURALS, *_MORE):
+        for obj in _all(simulation, resource):
+            meta = obj["metadata"]
+            intent = (meta.get("annotations") or {}).get(INTENT_ANNOTATION, "")
+            shown = "" if resource == "secrets" else intent
+            leaving = " leaving" if "deletionTimestamp" in meta else ""
+            found.append(f"{resource} {meta['name']} {shown}{leaving}")
+    return sorted(found)
+
+
+def _shards(simulation: Simulation, *, exact: bool) -> dict[str, Any]:
+    world = simulation.world
+    found: dict[str, Any] = {}
+    mine = [s for s in world.servers.values() if s.database == DATABASE and s.alive]
+    ids = {s.id: s for s in mine}
+    for server in mine:
+        if not server.is_primary:
+            continue
+        place = place_of(DATABASE, server.name)
+        followers = [s for s in mine if s.me.replica_of == server.id]
+        shards = {p.shard for f in followers if (p := place_of(DATABASE, f.name)) is not None}
+        found[f"shard {place.shard if place else '?'}"] = {
+            "slots": str(server.slots) if exact else len(server.slots),
+            "replicas": len(followers),
+            "linked": sum(f.link_up for f in followers),
+            "of shards": sorted(shards),
+        }
+    found["strays"] = sorted(
+        s.name for s in mine if s.me.replica_of is not None and s.me.replica_of not in ids
+    )
+    return found
+
+
+def _servers(simulation: Simulation) -> list[Any]:
+    """What each living server believes, as far as it should be the same for all."""
+    world = simulation.world
+    mine = [s for s in world.servers.values() if s.database == DATABASE and s.alive]
+    return sorted(
+        [
+            s.name,
+            len(s.table),
+            sum(r.fail or r.pfail or r.noaddr for r in s.table.values()),
+            len(s.importing) + len(s.migrating),
+            world.state_ok(s),
+            s.version,
+            sorted(item for item in s.config.items() if item[0] not in _DRAWN),
+        ]
+        for s in mine
+    )
+
+
+def mislabelled(simulation: Simulation) -> list[str]:
+    """Return pods whose role label is not what their server is."""
+    wrong = []
+    for pod in _all(simulation, "pods"):
+        server = simulation.world.servers.get(pod["metadata"]["name"])
+        if server is None:
+            continue
+        told = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL)
+        if told != ("primary" if server.is_primary else "replica"):
+            wrong.append(f"{server.name} is labelled {told}")
+    return wrong
+
+
+def is_gone(simulation: Simulation) -> bool:
+    """Tell whether the database and all that belongs to it are gone, but for kept volumes."""
+    redises = simulation.server.core.store.collection("redis.redisoperator.dev").entries
+    if f"{NAMESPACE}/{DATABASE}" in redises:
+        return False
+    return not any(_all(simulation, resource) for resource in (*_PLURALS, "pods"))
+
+
+def _status(simulation: Simulation, *, exact: bool) -> dict[str, Any]:
+    entries = simulation.server.core.store.collection("redis.redisoperator.dev").entries
+    entry = entries.get(f"{NAMESPACE}/{DATABASE}")
+    if entry is None:
+        return {}
+    status = msgspec.json.decode(entry.body).get("status") or {}
+    shards = [
+        {"slots": s["slots"] if exact else "", "replicas": len(s.get("replicas") or ())}
+        for s in status.get("shards") or ()
+    ]
+    kept = {k: status.get(k) for k in ("phase", "ready", "slots", "shardCount", "plan", "version")}
+    conditions = sorted((c["type"], c["status"], c["reason"]) for c in status["conditions"])
+    return {**kept, "shards": shards, "conditions": conditions}

@@ -1,0 +1,175 @@
+"""Kinds and the types they are read as.
+
+A `Kind[T]` says how a kind is addressed and what its objects become. A `Scheme` is the registry
+that knows them by group, version and kind; a kind it does not know is read as a plain value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+
+from kubecontroller.client.meta import Key, Manifest, Ref
+
+__all__ = ["GroupVersionKind", "Kind", "Scheme", "split_api_version"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+GroupVersionKind: TypeAlias = tuple[str, str, str]
+
+
+class Kind(Struct, Generic[T_co], frozen=True):
+    """How a kind is addressed, and the type its objects are decoded into.
+
+    `model` is a projected Struct, or `dict` for plain values. The type parameter follows it, so
+    that what may only be done with whole objects asks for a `Kind[Manifest]`.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    model: type[T_co]
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of objects of this kind."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Group, version and kind."""
+        return (self.group, self.version, self.kind)
+
+    @property
+    def list_kind(self) -> str:
+        """The `kind` of lists of these objects."""
+        return f"{self.kind}List"
+
+    @property
+    def resource(self) -> str:
+        """The resource's full name, as people write it: `statefulsets.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def plain(self) -> Kind[Manifest]:
+        """Return the same kind read as whole plain values, which may be written back."""
+        return Kind(
+            group=self.group,
+            version=self.version,
+            kind=self.kind,
+            plural=self.plural,
+            namespaced=self.namespaced,
+            model=dict,
+        )
+
+    def ref(self, key: Key) -> Ref:
+        """Return the name of one object of this kind, for messages."""
+        return Ref(kind=self.kind, namespace=key[0], name=key[1])
+
+
+Convert: TypeAlias = Callable[[Manifest], Manifest]
+Default: TypeAlias = Callable[[Manifest], None]
+
+
+class Scheme:
+    """A registry of kinds, with their defaults and the conversions between their versions.
+
+    Versions of one kind are converted through a hub: each other version (a spoke) knows only how
+    to become the hub and to come from it, so that n versions need 2n functions and not n².
+    """
+
+    def __init__(self, *kinds: Kind[Any]) -> None:
+        self._kinds: dict[GroupVersionKind, Kind[Any]] = {}
+        self._defaults: dict[GroupVersionKind, Default] = {}
+        self._hubs: dict[tuple[str, str], str] = {}
+        self._spokes: dict[GroupVersionKind, tuple[Convert, Convert]] = {}
+        for kind in kinds:
+            self.add(kind)
+
+    def __iter__(self) -> Iterator[Kind[Any]]:
+        return iter(self._kinds.values())
+
+    def __contains__(self, gvk: object) -> bool:
+        return gvk in self._kinds
+
+    def add(self, kind: Kind[Any], *, default: Default | None = None) -> None:
+        """Register a kind, and what fills in its absent fields; the same twice is fine."""
+        known = self._kinds.get(kind.gvk)
+        if known is not None and known != kind:
+            raise ValueError(
+                f"{kind.api_version} {kind.kind} is registered as another type already"
+            )
+        self._kinds[kind.gvk] = kind
+        if default is not None:
+            self._defaults[kind.gvk] = default
+
+    def find(self, group: str, version: str, kind: str) -> Kind[Any] | None:
+        """Return the registered kind, if there is one."""
+        return self._kinds.get((group, version, kind))
+
+    def find_by_plural(self, group: str, version: str, plural: str) -> Kind[Any] | None:
+        """Return the registered kind served under that plural, if there is one."""
+        for kind in self._kinds.values():
+            if (kind.group, kind.version, kind.plural) == (group, version, plural):
+                return kind
+        return None
+
+    def decode(self, body: bytes) -> object:
+        """Decode one object by the kind written in it; unknown kinds become plain values."""
+        head = msgspec.json.decode(body, type=_Head)
+        group, version = split_api_version(head.api_version)
+        known = self.find(group, version, head.kind)
+        model = cast("type[object]", known.model if known else dict)
+        return msgspec.json.decode(body, type=model)
+
+    def fill_defaults(self, manifest: Manifest) -> None:
+        """Fill in absent fields of an object in place, by its kind's registered function."""
+        default = self._defaults.get(_gvk_of(manifest))
+        if default is not None:
+            default(manifest)
+
+    def add_hub(self, group: str, kind: str, version: str) -> None:
+        """Name the version of a kind that all the others are converted through."""
+        self._hubs[(group, kind)] = version
+
+    def add_spoke(self, gvk: GroupVersionKind, *, to_hub: Convert, from_hub: Convert) -> None:
+        """Register how another version becomes the hub and comes from it."""
+        group, version, kind = gvk
+        if self._hubs.get((group, kind)) in {None, version}:
+            raise ValueError(f"name a hub version for {kind}, other than {version}, first")
+        self._spokes[gvk] = (to_hub, from_hub)
+
+    def convert(self, manifest: Manifest, version: str) -> Manifest:
+        """Return the object in another version of its kind; the one given is left as it is."""
+        group, current, kind = _gvk_of(manifest)
+        if current == version:
+            return manifest
+        hub = self._hubs.get((group, kind))
+        for wanted in (current, version):
+            if wanted != hub and (group, wanted, kind) not in self._spokes:
+                raise ValueError(f"{kind} of {group} has no conversion for version {wanted!r}")
+        if current != hub:
+            manifest = self._spokes[(group, current, kind)][0](manifest)
+        if version != hub:
+            manifest = self._spokes[(group, version, kind)][1](manifest)
+        return {**manifest, "apiVersion": f"{group}/{version}" if group else version}
+
+
+class _Head(Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """Return group and version; the core group is the empty string."""
+    group, slash, version = api_version.partition("/")
+    return (group, version) if slash else ("", group)
+
+
+def _gvk_of(manifest: Manifest) -> GroupVersionKind:
+    group, version = split_api_version(manifest.get("apiVersion", ""))
+    return (group, version, manifest.get("kind", ""))

@@ -1,0 +1,41 @@
+"""The port through which requests reach an API server.
+
+Three verbs are all that the client needs, so that HTTP, an API server in the same process, and a
+fault layer in front of either can stand in for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from kubecontroller.client.request import Request, Response
+
+__all__ = ["Transport"]
+
+
+class Transport(Protocol):
+    """Something that carries requests to an API server."""
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """Send one request and return the whole answer, whatever its status.
+
+        Errors: trouble below HTTP raises `ConnectionFailed` (or a subclass), after `timeout`
+        seconds too.
+        """
+        ...
+
+    def stream(
+        self, request: Request, *, idle: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream and yield its raw pieces, of any size, until the server ends it.
+
+        Errors: a status other than 200 raises the typed error for it on entry; `idle` seconds
+        without a byte raise `StreamStalled`. Leaving the context always frees the connection.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free every connection; the transport cannot be used afterwards."""
+        ...

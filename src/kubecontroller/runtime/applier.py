@@ -1,0 +1,177 @@
+"""Server-side apply that sends nothing when nothing changed.
+
+The intent is stamped with its own hash. What was applied is remembered by key: each process applies
+each object once, which repairs whatever was edited while none ran (an apply that changes nothing
+is not a write), and from then on only when something changed. `client.apply` holds the pure parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.apply import Applied, applied, apply_reason, stamped
+from kubecontroller.client.meta import HasMetadata, Key, Manifest, key_of, meta_of
+from kubecontroller.client.patches import JsonPatch
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.consistency import Consistency
+
+__all__ = ["Applier", "claim_fields"]
+
+T = TypeVar("T")
+
+_STATUS_SUFFIX: Final = "-status"
+_CLIENT_SIDE: Final = frozenset({"kubectl-client-side-apply", "before-first-apply"})
+
+
+class Applier:
+    """Applies intents under one field manager, and statuses under another.
+
+    `annotation` carries the stamp. Give `consistency` to have every write noted for read-your-own-
+    writes.
+    """
+
+    def __init__(
+        self, client: Client, *, annotation: str, consistency: Consistency | None = None
+    ) -> None:
+        self._client = client
+        self._annotation = annotation
+        self._consistency = consistency
+        self._applied: dict[tuple[str, Key], Applied] = {}
+
+    async def apply(
+        self,
+        kind: Kind[T],
+        intent: Mapping[str, Any],
+        *,
+        observed: HasMetadata | Mapping[str, Any] | None,
+        owner: HasMetadata | Mapping[str, Any] | None = None,
+        force: bool = True,
+        resource_version: str = "",
+    ) -> T | None:
+        """Send the whole intent if it has to be sent; the object as applied, or nothing.
+
+        `observed` is the object as the cache has it. All fields of the intent are ours, by force
+        unless told otherwise; fields left out are removed unless others own them too.
+
+        Errors: `Conflict` where the object has another version than the one given, or, without
+        force, where another manager owns one of the fields.
+        """
+        wanted = stamped(intent, self._annotation)
+        key = key_of(wanted)
+        place = (kind.resource, key)
+        meta = meta_of(observed) if observed is not None else None
+        if apply_reason(wanted, meta, self._annotation, self._applied.get(place)) is None:
+            return None
+        result = await self._client.apply(
+            kind, wanted, force=force, resource_version=resource_version
+        )
+        written = meta_of(result)  # type: ignore[arg-type]  # an object of the API
+        self._applied[place] = applied(written, self._annotation)
+        self._note(kind, owner, written.resource_version)
+        return result
+
+    async def apply_status(
+        self,
+        kind: Kind[T],
+        key: Key,
+        status: Mapping[str, Any],
+        *,
+        observed: Mapping[str, Any] | None,
+    ) -> T | None:
+        """Send a status if it differs from the one observed; the object as applied, or nothing.
+
+        The status has a manager of its own: an apply of the object by the other manager would
+        otherwise count the status among the fields it no longer wants.
+        """
+        if observed is not None and _as_sent(observed) == _as_sent(status):
+            return None
+        body = {"metadata": {"namespace": key[0], "name": key[1]}, "status": dict(status)}
+        result = await self._client.apply(
+            kind,
+            body,
+            subresource="status",
+            manager=f"{self._client.field_manager}{_STATUS_SUFFIX}",
+        )
+        written = meta_of(result)  # type: ignore[arg-type]  # as above
+        if self._consistency is not None:
+            self._consistency.wrote(
+                key, uid=written.uid, resource=kind.resource, version=written.resource_version
+            )
+        return result
+
+    def forget(self, kind: Kind[Any], key: Key) -> None:
+        """Forget an object that is gone."""
+        self._applied.pop((kind.resource, key), None)
+
+    def _note(self, kind: Kind[Any], owner: Any, version: str) -> None:
+        if self._consistency is None or owner is None:
+            return
+        meta = meta_of(owner)
+        self._consistency.wrote(meta.key, uid=meta.uid, resource=kind.resource, version=version)
+
+
+def _as_sent(status: Mapping[str, Any]) -> Any:
+    """Return a status as the server keeps it: a tuple and a list are the same there."""
+    return msgspec.json.decode(msgspec.json.encode(status))
+
+
+def claim_fields(live: Manifest, manager: str) -> JsonPatch | None:
+    """Return the patch that makes an apply manager own what client-side applies owned, once.
+
+    Without it, a field that an old `kubectl apply` set and the intent no longer has would stay
+    for ever: two managers own it and only one lets go. Nothing if there is nothing to take over.
+    """
+    meta = live.get("metadata") or {}
+    entries = list(meta.get("managedFields") or ())
+    changed: list[Manifest] = []
+    for entry in entries:
+        is_old = entry.get("operation") == "Update" and (
+            entry.get("manager") in _CLIENT_SIDE or entry.get("manager") == manager
+        )
+        if is_old and not entry.get("subresource"):
+            changed.append({**entry, "manager": manager, "operation": "Apply"})
+        else:
+            changed.append(entry)
+    if changed == entries:
+        return None
+    merged = _merge_entries(changed, manager)
+    return JsonPatch(
+        [
+            {
+                "op": "test",
+                "path": "/metadata/resourceVersion",
+                "value": meta.get("resourceVersion", ""),
+            },
+            {"op": "replace", "path": "/metadata/managedFields", "value": merged},
+        ]
+    )
+
+
+def _merge_entries(entries: list[Manifest], manager: str) -> list[Manifest]:
+    """Join the entries of one manager's applies: a manager has one per version."""
+    result: list[Manifest] = []
+    ours: dict[str, Manifest] = {}
+    for entry in entries:
+        is_ours = entry.get("manager") == manager and entry.get("operation") == "Apply"
+        if not is_ours or entry.get("subresource"):
+            result.append(entry)
+            continue
+        version = entry.get("apiVersion", "")
+        if version in ours:
+            joined = _union(ours[version].get("fieldsV1") or {}, entry.get("fieldsV1") or {})
+            ours[version]["fieldsV1"] = joined
+        else:
+            ours[version] = dict(entry)
+            result.append(ours[version])
+    return result
+
+
+def _union(one: Manifest, other: Manifest) -> Manifest:
+    result = dict(one)
+    for name, value in other.items():
+        result[name] = _union(result[name], value) if name in result else value
+    return result

@@ -1,0 +1,102 @@
+"""Finalizers: work that must be done before an object may go.
+
+The order that never leaves anything behind: add the finalizer *by itself* before creating what
+has to be cleaned up; when the object is being deleted, clean up first and remove the finalizer
+last. Both are JSON patches that test what they assume, so that a finalizer somebody else changed
+meanwhile is never lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import Conflict, Invalid, NotFound
+from kubecontroller.client.meta import HasMetadata, Key, ObjectMeta, meta_of
+from kubecontroller.client.patches import JsonPatch
+from kubecontroller.client.scheme import Kind
+
+__all__ = ["add_finalizer", "has_finalizer", "remove_finalizer"]
+
+_TRIES = 3
+
+
+def has_finalizer(obj: HasMetadata | Mapping[str, Any], name: str) -> bool:
+    """Whether an object waits for this finalizer."""
+    return name in (meta_of(obj).finalizers or ())
+
+
+async def add_finalizer(
+    client: Client, kind: Kind[Any], obj: HasMetadata | Mapping[str, Any], name: str
+) -> bool:
+    """Add a finalizer, unless it is there or the object is being deleted; whether it was added.
+
+    Errors: `Conflict` or `Invalid` when the object changed meanwhile: look again, decide again.
+    `NotFound` when it is gone: there is nothing to protect, and creating for it must not go on.
+    """
+    meta = meta_of(obj)
+    if meta.is_deleting or name in (meta.finalizers or ()):
+        return False
+    operations: list[dict[str, Any]] = [_same_version(meta)]
+    if meta.finalizers:
+        operations.append({"op": "add", "path": "/metadata/finalizers/-", "value": name})
+    else:
+        operations.append({"op": "add", "path": "/metadata/finalizers", "value": [name]})
+    await client.patch(kind, meta.key, JsonPatch(operations))
+    return True
+
+
+async def remove_finalizer(
+    client: Client, kind: Kind[Any], obj: HasMetadata | Mapping[str, Any], name: str
+) -> bool:
+    """Remove a finalizer; whether it was us. An object that is gone is no error.
+
+    When the object changed meanwhile it is read again; it must still be the same one, by uid.
+
+    Errors: `Conflict` when it keeps changing; `Invalid` when it is refused as it stands.
+    """
+    meta = meta_of(obj)
+    for _ in range(_TRIES):
+        if name not in (meta.finalizers or ()):
+            return False
+        try:
+            await client.patch(kind, meta.key, JsonPatch(_removal(meta, name)))
+        except NotFound:
+            return False
+        except (Conflict, Invalid) as refusal:
+            fresh = await _fresh(client, kind, meta.key)
+            if fresh is None or fresh.uid != meta.uid:
+                return False
+            if isinstance(refusal, Invalid) and fresh.resource_version == meta.resource_version:
+                raise  # it did not change: somebody does not want it removed
+            meta = fresh
+        else:
+            return True
+    raise Conflict(
+        f"the finalizer {name} could not be removed: the object keeps changing",
+        status=409,
+        reason="Conflict",
+        ref=str(kind.ref(meta.key)),
+    )
+
+
+def _removal(meta: ObjectMeta, name: str) -> list[dict[str, Any]]:
+    present = list(meta.finalizers or ())
+    place = present.index(name)
+    return [
+        _same_version(meta),
+        {"op": "test", "path": f"/metadata/finalizers/{place}", "value": name},
+        {"op": "remove", "path": f"/metadata/finalizers/{place}"},
+    ]
+
+
+def _same_version(meta: ObjectMeta) -> dict[str, Any]:
+    return {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+
+
+async def _fresh(client: Client, kind: Kind[Any], key: Key) -> ObjectMeta | None:
+    try:
+        return meta_of(await client.get(kind, key))
+    except NotFound:
+        return None

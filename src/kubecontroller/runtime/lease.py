@@ -1,0 +1,295 @@
+"""Who leads, by a Lease: the protocol, on any event loop.
+
+Guarantees: at most one holder that honours the protocol acts at a time, as long as clocks *run* at
+about the same speed. Expiry is judged by our own monotonic clock since we last saw the record
+change; remote timestamps are never compared, so clocks may disagree about the time of day.
+Caveat: a lease alone does not fence a writer that is stopped and continues later. That is what
+`Fence` and `FencedTransport` are for; see `election`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import Conflict, KubeError, NotFound
+from kubecontroller.client.meta import Key, Manifest
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.logs import fields
+
+__all__ = ["Elector", "Fence", "LeaseSettings", "default_identity"]
+
+_log = logging.getLogger(__name__)
+_JITTER = 1.2
+
+LEASES: Kind[Manifest] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
+
+
+def default_identity() -> str:
+    """Return a name for this process that no other process has: its host and a random part."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaseSettings(Struct, frozen=True):
+    """Which lease, as whom, and how fast; seconds.
+
+    A holder that could not renew for `renew_deadline` stops; others wait for `duration` after the
+    last sign of life. The difference is the time a holder has to notice. One request gets at most
+    half of the renew deadline, so that one that hangs leaves time for another.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    release_on_exit: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_deadline:
+            raise ValueError(
+                f"lease duration {self.duration:g} s must be longer than the renew deadline "
+                f"{self.renew_deadline:g} s: a holder has to stop before others take over"
+            )
+        if not self.renew_deadline > self.retry_period * _JITTER:
+            raise ValueError(
+                f"renew deadline {self.renew_deadline:g} s must be longer than {_JITTER} retry "
+                f"periods of {self.retry_period:g} s: one failed attempt must not lose the lease"
+            )
+        if self.duration < 1:
+            raise ValueError("a lease lasts at least one second")
+        if not self.identity:
+            raise ValueError("a holder needs an identity: use default_identity()")
+
+    @property
+    def request_timeout(self) -> float:
+        """How long one request may take, connecting included; seconds."""
+        return min(self.renew_deadline / 2, self.retry_period * 2)
+
+
+def _since_boot() -> float:
+    """Return a clock that goes on while the machine sleeps, where the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+class Fence:
+    """Whether we lead right now, to be asked before each write, from any thread.
+
+    It falls by itself when the lease was not renewed for the renew deadline, even if the renewing
+    thread is dead. Its clock goes on while the machine is suspended: a process that wakes up an
+    hour later knows it before its first write. A virtual machine that is paused by its host may
+    not notice; nothing inside it can.
+    """
+
+    def __init__(self, clock: Callable[[], float] = _since_boot) -> None:
+        self._clock = clock
+        self._until = float("-inf")
+
+    @property
+    def left(self) -> float:
+        """How many seconds remain until it falls, unless the lease is renewed; negative after."""
+        return self._until - self._clock()
+
+    def now(self) -> float:
+        """Return the instant on the clock that this fence is judged by."""
+        return self._clock()
+
+    @property
+    def until(self) -> float:
+        """The instant it falls at, unless the lease is renewed before."""
+        return self._until
+
+    def extend(self, until: float) -> None:
+        """Lead until that instant."""
+        self._until = until
+
+    def drop(self) -> None:
+        """Lead no longer."""
+        self._until = float("-inf")
+
+    def is_leader(self) -> bool:
+        """Whether a write may be sent now."""
+        return self._clock() < self._until
+
+
+class Elector:
+    """Takes the lease when it is free, and renews it as long as it can."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: LeaseSettings,
+        fence: Fence,
+        *,
+        random: Callable[[], float],
+        on_new_leader: Callable[[str], None] | None = None,
+        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._fence = fence
+        self._random = random
+        self._on_new_leader = on_new_leader
+        self._wall_clock = wall_clock
+        self._observed: Manifest | None = None  # the lease as last seen
+        self._observed_at = float("-inf")
+        self._reported = ""
+
+    @property
+    def holder(self) -> str:
+        """Who was last seen to hold the lease; empty if nobody."""
+        spec = (self._observed or {}).get("spec") or {}
+        return spec.get("holderIdentity") or ""
+
+    async def acquire(self) -> None:
+        """Return when we lead; tries again every retry period, jittered."""
+        while True:
+            if await self._attempt():
+                _log.info("became leader", extra=fields(identity=self._settings.identity))
+                return
+            await asyncio.sleep(self._settings.retry_period * (1.0 + _JITTER * self._random()))
+
+    async def hold(self) -> None:
+        """Renew the lease; return when it was lost, or could not be renewed in time."""
+        settings = self._settings
+        while self._fence.is_leader():
+            await asyncio.sleep(settings.retry_period)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._fence.left):
+                    while not await self._attempt():
+                        if self.holder not in {"", settings.identity}:
+                            break  # somebody else leads: no use in waiting for the deadline
+                        await asyncio.sleep(settings.retry_period)
+        self._fence.drop()
+        _log.error("leadership lost", extra=fields(identity=settings.identity, holder=self.holder))
+
+    async def release(self) -> None:
+        """Give the lease back, so that another can take it at once. Call it after work stopped."""
+        self._fence.drop()
+        for _ in range(3):
+            lease = self._observed
+            if lease is None or self.holder != self._settings.identity:
+                return
+            try:
+                await self._write(lease, holder="", duration=1)
+            except Conflict:
+                await self._look()
+            except KubeError as error:
+                _log.warning("the lease could not be released", extra=fields(error=error))
+                return
+            else:
+                _log.info("released lease", extra=fields(identity=self._settings.identity))
+                return
+
+    # One attempt
+
+    async def _attempt(self) -> bool:
+        """Take or renew the lease; whether we hold it afterwards."""
+        begun = self._fence.now()
+        try:
+            held = await self._renew_fast(begun) or await self._take_or_renew(begun)
+        except KubeError as error:
+            _log.warning("lease attempt failed", extra=fields(error=error))
+            held = False
+        except Exception as error:  # nothing may end the renewing: the next attempt may succeed
+            _log.exception("lease attempt failed", extra=fields(cause=repr(error)))
+            held = False
+        if held:
+            self._fence.extend(begun + self._settings.renew_deadline)
+        elif self.holder != self._settings.identity:
+            self._fence.drop()
+        self._report()
+        return held
+
+    async def _renew_fast(self, now: float) -> bool:
+        """Renew with what we last saw, without reading first."""
+        lease = self._observed
+        if lease is None or self.holder != self._settings.identity or not self._is_valid(now):
+            return False
+        try:
+            await self._write(lease, holder=self._settings.identity)
+        except KubeError:
+            return False  # the slow way finds out what is wrong
+        return True
+
+    async def _take_or_renew(self, now: float) -> bool:
+        try:
+            await self._look()
+        except NotFound:
+            await self._create()
+            return True
+        assert self._observed is not None
+        if self.holder not in {"", self._settings.identity} and self._is_valid(now):
+            return False
+        await self._write(self._observed, holder=self._settings.identity)
+        return True
+
+    async def _look(self) -> None:
+        lease = await self._client.get(LEASES, self._key, timeout=self._settings.request_timeout)
+        self._see(lease)
+
+    def _see(self, lease: Manifest) -> None:
+        before = (self._observed or {}).get("spec")
+        if self._observed is None or before != lease.get("spec"):
+            self._observed_at = self._fence.now()
+        self._observed = lease
+
+    def _is_valid(self, now: float) -> bool:
+        spec = (self._observed or {}).get("spec") or {}
+        return self._observed_at + float(spec.get("leaseDurationSeconds") or 0) > now
+
+    async def _create(self) -> None:
+        lease = {
+            "metadata": {"namespace": self._settings.namespace, "name": self._settings.name},
+            "spec": self._spec({}, self._settings.identity, self._whole_duration()),
+        }
+        self._see(await self._client.create(LEASES, lease, timeout=self._settings.request_timeout))
+
+    async def _write(self, lease: Manifest, *, holder: str, duration: int | None = None) -> None:
+        spec = self._spec(lease.get("spec") or {}, holder, duration or self._whole_duration())
+        self._see(
+            await self._client.replace(
+                LEASES, {**lease, "spec": spec}, timeout=self._settings.request_timeout
+            )
+        )
+
+    def _spec(self, before: dict[str, Any], holder: str, duration: int) -> dict[str, Any]:
+        now = self._wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        changed = holder != (before.get("holderIdentity") or "")
+        transitions = int(before.get("leaseTransitions") or 0)
+        taken = changed and bool(holder)
+        return {
+            **before,
+            "holderIdentity": holder,
+            "leaseDurationSeconds": duration,
+            "renewTime": now,
+            "acquireTime": now if changed else before.get("acquireTime") or now,
+            "leaseTransitions": transitions + 1 if taken and before else transitions,
+        }
+
+    def _whole_duration(self) -> int:
+        return math.ceil(self._settings.duration)
+
+    @property
+    def _key(self) -> Key:
+        return (self._settings.namespace, self._settings.name)
+
+    def _report(self) -> None:
+        if self.holder and self.holder != self._reported:
+            self._reported = self.holder
+            if self._on_new_leader is not None:
+                self._on_new_leader(self.holder)

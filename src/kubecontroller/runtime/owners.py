@@ -1,0 +1,122 @@
+"""Owners: whose an object is, so that it is found again and collected with its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import HasMetadata, Manifest, ObjectMeta, controller_of, meta_of
+from kubecontroller.client.patches import JsonPatch
+from kubecontroller.client.scheme import Kind
+
+__all__ = ["adopt", "adoption_limitation", "owned", "owner_reference", "ownership_limitation"]
+
+
+def owner_reference(
+    kind: Kind[Any], owner: HasMetadata | Mapping[str, Any], *, controller: bool = True
+) -> Manifest:
+    """Return the reference that makes an object the owner's; one owner controls, others may own."""
+    meta = meta_of(owner)
+    if not meta.uid:
+        raise ValueError(f"{kind.ref(meta.key)} has no uid: only an object read back can own")
+    reference: Manifest = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+    }
+    if controller:
+        reference |= {"controller": True, "blockOwnerDeletion": True}
+    return reference
+
+
+def ownership_limitation(
+    kind: Kind[Any], owner: HasMetadata | Mapping[str, Any], child: Mapping[str, Any]
+) -> str | None:
+    """Return why the owner cannot own the child, or nothing.
+
+    Owners live in the child's namespace or in none; a child has one controller.
+    """
+    meta, child_meta = meta_of(owner), meta_of(child)
+    if kind.namespaced and meta.namespace != child_meta.namespace:
+        place = child_meta.namespace or "no namespace"
+        return f"the owner is in {meta.namespace}, the child in {place}: owners cannot reach across"
+    holder = controller_of(child_meta)
+    if holder is not None and holder.uid != meta.uid:
+        return f"it is controlled by {holder.kind} {holder.name} already"
+    return None
+
+
+def owned(
+    kind: Kind[Any], owner: HasMetadata | Mapping[str, Any], child: Mapping[str, Any]
+) -> Manifest:
+    """Return the child with the owner as its controller.
+
+    Errors: `ValueError` with the limitation when it cannot be.
+    """
+    limitation = ownership_limitation(kind, owner, child)
+    if limitation is not None:
+        raise ValueError(f"{meta_of(child).name}: {limitation}")
+    metadata = dict(child.get("metadata") or {})
+    uid = meta_of(owner).uid
+    others = [r for r in metadata.get("ownerReferences") or () if r.get("uid") != uid]
+    metadata["ownerReferences"] = [*others, owner_reference(kind, owner)]
+    return {**child, "metadata": metadata}
+
+
+def adoption_limitation(
+    owner: ObjectMeta, live: ObjectMeta | None, orphan: ObjectMeta
+) -> str | None:
+    """Return why an orphan must not be adopted, or nothing.
+
+    `live` is the owner read from the API just now: a cache may hold an owner that was deleted and
+    created again, and adopting for the old one would have the child collected.
+    """
+    if live is None:
+        return "the owner is gone"
+    if live.uid != owner.uid:
+        return "the owner is another object of the same name by now"
+    if live.is_deleting:
+        return "the owner is being deleted"
+    if orphan.is_deleting:
+        return "it is being deleted"
+    if controller_of(orphan) is not None:
+        return "it has a controller"
+    return None
+
+
+async def adopt(
+    client: Client,
+    kind: Kind[Any],
+    owner: HasMetadata | Mapping[str, Any],
+    child_kind: Kind[Any],
+    orphan: HasMetadata | Mapping[str, Any],
+) -> str | None:
+    """Make an orphan the owner's after looking at the owner live; why not, or nothing if done.
+
+    Errors: `Conflict` or `Invalid` when the orphan changed meanwhile.
+    """
+    meta, orphan_meta = meta_of(owner), meta_of(orphan)
+    try:
+        live = meta_of(await client.get(kind, meta.key))
+    except NotFound:
+        live = None
+    limitation = adoption_limitation(meta, live, orphan_meta)
+    if limitation is not None:
+        return limitation
+    reference = owner_reference(kind, owner)
+    add = (
+        {"op": "add", "path": "/metadata/ownerReferences/-", "value": reference}
+        if orphan_meta.owner_references
+        else {"op": "add", "path": "/metadata/ownerReferences", "value": [reference]}
+    )
+    same = {"op": "test", "path": "/metadata/uid", "value": orphan_meta.uid}
+    version = {
+        "op": "test",
+        "path": "/metadata/resourceVersion",
+        "value": orphan_meta.resource_version,
+    }
+    await client.patch(child_kind, orphan_meta.key, JsonPatch([same, version, add]))
+    return None

@@ -1,0 +1,236 @@
+"""The states of a watcher, what it learns, and where it goes after an error. Pure.
+
+`watcher` draws the machine and runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeAlias, TypeVar, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kubecontroller.client.decode import Unreadable
+from kubecontroller.client.errors import (
+    ApiError,
+    ConnectionFailed,
+    Gone,
+    KubeError,
+    ServerError,
+    StreamStalled,
+    TooManyRequests,
+)
+from kubecontroller.client.meta import Key
+
+__all__ = [
+    "Applied",
+    "Aside",
+    "Event",
+    "Listed",
+    "Listing",
+    "Progress",
+    "Removed",
+    "Replaced",
+    "State",
+    "Streaming",
+    "Trouble",
+    "Unlisted",
+    "Waiting",
+    "Watching",
+    "after_error",
+    "is_unavailable_version",
+    "is_very_short",
+]
+
+T = TypeVar("T")
+
+SHORTEST_WATCH = 1.0
+
+
+# What was learnt
+
+
+class Replaced(Struct, Generic[T], frozen=True):
+    """These are all objects there are, as of a version; some of them may not be readable."""
+
+    objects: tuple[T, ...]
+    version: str
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class Applied(Struct, Generic[T], frozen=True):
+    """One object came or changed."""
+
+    obj: T
+
+
+class Removed(Struct, Generic[T], frozen=True):
+    """One object went, or left the selector; `obj` is its last state."""
+
+    obj: T
+
+
+class Aside(Struct, frozen=True):
+    """One object came, changed or went (`gone`), and what it is now cannot be read."""
+
+    what: Unreadable
+    gone: bool = False
+
+
+class Progress(Struct, frozen=True):
+    """Everything up to this version has been told."""
+
+    version: str
+
+
+class Trouble(Struct, frozen=True):
+    """Something failed and is tried again after a wait; the cache may be old meanwhile."""
+
+    error: KubeError
+    wait: float
+
+
+Event: TypeAlias = Replaced[T] | Applied[T] | Removed[T] | Aside | Progress | Trouble
+
+
+# Where the machine is
+
+
+class Unlisted(Struct, frozen=True):
+    """Nothing usable is known: the whole collection has to be read.
+
+    `last` is the newest version ever seen, `quorum` asks for the newest state there is, and
+    `plain` forbids the watch-list for this round.
+    """
+
+    last: str = ""
+    quorum: bool = False
+    plain: bool = False
+
+    @property
+    def version(self) -> str:
+        """The version to list at."""
+        if self.quorum:
+            return ""
+        return self.last or "0"
+
+
+class Listing(Struct, frozen=True):
+    """Between two pages of a list."""
+
+    of: Unlisted
+    continue_: str = ""
+    limit: int = 0
+    items: tuple[object, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+class Streaming(Struct, frozen=True):
+    """A watch-list is open; `items` are collected aside until its initial events end."""
+
+    last: str = ""
+    items: dict[Key, object] = {}
+    quorum: bool = False
+
+
+class Listed(Struct, frozen=True):
+    """All objects are known as of a version; no stream is open."""
+
+    version: str
+    internal_errors_since: float | None = None
+
+
+class Watching(Struct, frozen=True):
+    """A stream is open. `settled` once versions of its events may be trusted to come back to."""
+
+    version: str
+    opened: float = 0.0
+    events: int = 0
+    settled: bool = True
+    internal_errors_since: float | None = None
+
+
+class Waiting(Struct, frozen=True):
+    """After trouble, before trying again."""
+
+    seconds: float
+    then: State
+
+
+State: TypeAlias = Unlisted | Listing | Streaming | Listed | Watching | Waiting
+
+
+def after_error(
+    state: Unlisted | Listing | Streaming | Listed | Watching,
+    error: KubeError,
+    *,
+    now: float,
+    internal_error_window: float = 0.0,
+) -> tuple[State, bool]:
+    """Return where to go after an error, and whether to wait first. Pure.
+
+    - Listing at a version that is too old or too new: once more at once, by quorum.
+    - A page token that expired: the whole list in one piece, at once.
+    - A watch-list that the server cannot serve, or that broke off: a plain list, at once. One
+      that was refused for now (429, 5xx, no connection): wait, and ask for the same again.
+    - A watch that could not be opened, or was told to slow down: wait, and open it again; what is
+      known is still good, and a list would only add to the load.
+    - A version that is too old: list again, at once if the watch had lived for a second.
+    - A stream that broke off or fell silent: open it again at the last version.
+    - Anything else: wait, and list again.
+    """
+    match state:
+        case Unlisted() | Listing():
+            return _after_list_error(state, error)
+        case Streaming():
+            return Unlisted(last=state.last, plain=True, quorum=state.quorum), False
+        case Listed() | Watching():
+            return _after_watch_error(state, error, now, internal_error_window)
+        case _:
+            assert_never(state)
+
+
+def _after_list_error(state: Unlisted | Listing, error: KubeError) -> tuple[State, bool]:
+    of = state.of if isinstance(state, Listing) else state
+    if isinstance(error, Gone) and isinstance(state, Listing) and state.continue_:
+        return Listing(of=of, limit=0), False
+    if is_unavailable_version(error) and not of.quorum:
+        return replace(of, quorum=True), False
+    # The next round may ask the same server, which may by then have caught up.
+    return Unlisted(last=of.last, quorum=of.quorum), True
+
+
+def _after_watch_error(
+    state: Listed | Watching, error: KubeError, now: float, window: float
+) -> tuple[State, bool]:
+    again = Listed(state.version)
+    if isinstance(error, Gone):
+        # Only a watch that lived may list again at once: a server that answers every watch with
+        # 410 would otherwise be listed without end.
+        lived = isinstance(state, Watching) and now - state.opened >= SHORTEST_WATCH
+        return Unlisted(last=state.version), not lived
+    if isinstance(error, TooManyRequests):
+        return again, True
+    if isinstance(error, ConnectionFailed | StreamStalled):
+        lived = isinstance(state, Watching) and not is_very_short(state, now)
+        return again, not lived
+    if isinstance(error, ServerError) and window > 0:
+        since = state.internal_errors_since
+        if since is None or now - since < window:
+            return Listed(state.version, internal_errors_since=since or now), True
+    return Unlisted(last=state.version), True
+
+
+def is_unavailable_version(error: KubeError) -> bool:
+    """Whether a server does not have the version asked for: too old, or not reached yet."""
+    if isinstance(error, Gone):
+        return True
+    if not isinstance(error, ApiError):
+        return False
+    too_large = any(cause.reason == "ResourceVersionTooLarge" for cause in error.causes)
+    return too_large or "Too large resource version" in error.message
+
+
+def is_very_short(state: Watching, now: float) -> bool:
+    """Whether a watch ended so early that opening it again at once would be a hot loop."""
+    return state.events == 0 and now - state.opened < SHORTEST_WATCH

@@ -1,0 +1,386 @@
+"""The API server as one object without sockets: a request goes in, an answer comes out.
+
+`handle` is a generator. It yields an effect when it needs the world outside (an admission
+webhook), is sent the outcome, and returns the answer: a whole response, an open watch, or a
+conversation with a pod. It reads the clock and draws chance only from what it was given, so the
+same server runs behind HTTP and in simulated time.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kubecontroller.client.request import APPLY_PATCH, Request, Response
+
+from .admission import Admission
+from .allocation import Addresses
+from .bodies import refusal
+from .calls import Answer, Call, Steps, User
+from .core import Core
+from .crds import Definitions
+from .discovery import VERSION, Discovery
+from .entries import encode
+from .lifecycle import Namespaces
+from .metadata import Bits, timestamp
+from .openapi import OpenApi
+from .rbac import Attributes, Authorizer, ensure_roles
+from .reading import Reader
+from .removing import Remover
+from .resources import Resource
+from .reviews import REVIEWS, Reviews
+from .status import StatusError, forbidden, internal, method_not_allowed
+from .store import Store
+from .subresources import Subresources
+from .table import Tables
+from .tokens import Tokens
+from .writing import Writer
+
+__all__ = ["ADMIN", "ApiServer", "Settings"]
+
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+_log = logging.getLogger(__name__)
+_OLD_WATCH = "watch-of-one"
+_CHANCE = random.Random()  # for names and uids; nothing here is a secret
+_Routed = tuple[Resource, str, str, str]
+
+
+class Settings(Struct, frozen=True):
+    """What an installation chooses."""
+
+    service_network: str = "127.96.0.0/16"
+    root_ca: str = ""
+    host: str = "127.0.0.1:6443"
+
+
+class ApiServer:
+    """A Kubernetes API server's behaviour over a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], datetime],
+        bits: Bits = _CHANCE.getrandbits,
+        settings: Settings | None = None,
+        token_key: bytes = b"only for a server without a network",
+    ) -> None:
+        self.settings = settings or Settings()
+        self._answered: Counter[tuple[str, str, int]] = Counter()
+        self.core = Core(store, clock=clock, bits=bits)
+        self._definitions = Definitions(self.core)
+        self._namespaces = Namespaces(self.core, root_ca=self.settings.root_ca)
+        addresses = Addresses(self.core, self.settings.service_network)
+        self._discovery = Discovery(self.core.registry)
+        self._openapi = OpenApi(self.core.registry, self._discovery)
+        reader = Reader(store, self.core.registry, self.core.index, Tables(clock))
+        self.reader = reader
+        self._authorizer = Authorizer(self.core)
+        admission = Admission(self.core, self._authorizer)
+        self._writer = Writer(self.core, reader, admission, addresses)
+        self._remover = Remover(self.core, reader, admission)
+        self.tokens = Tokens(self.core, token_key, clock)
+        self._reviews = Reviews(self._authorizer, self.tokens)
+        self._subresources = Subresources(
+            self.core, reader, self._writer, self._remover, self.tokens
+        )
+        self._namespaces.ensure()
+        ensure_roles(self.core)
+        store.settle()
+
+    def handle(self, request: Request, user: User = ADMIN, *, lag: int = 0) -> Steps[Answer]:
+        """Answer one request; refusals are answers too."""
+        routed = self._route(request.path)
+        try:
+            answer = yield from self._dispatch(request, routed, user, lag)
+        except StatusError as error:
+            answer = refusal(error)
+        code = answer.status if isinstance(answer, Response) else 200
+        # counted only under what exists, so that labels stay few
+        self._answered[request.method, routed[0].key if routed else "", code] += 1
+        return answer
+
+    def failed(self, error: Exception, request: str) -> Response:
+        """Log a failure that is a bug of ours, or of the disk, and return its answer: a 500."""
+        _log.error("%s failed inside the API server", request, exc_info=error)
+        return refusal(internal(f"{type(error).__name__}: {error}"))
+
+    def _dispatch(
+        self, request: Request, routed: _Routed | None, user: User, lag: int
+    ) -> Steps[Answer]:
+        headers = {name.lower(): value for name, value in request.headers}
+        user = self._impersonated(user, request)
+        if routed is None and "/watch/" in request.path:
+            request = _without_watch(request)
+            routed = self._route(request.path)
+        if routed is None:
+            self._authorize_path(user, request)
+            return self._plain(request, headers) or self._unrouted(request.path)
+        resource, namespace, name, subresource = routed
+        options: dict[str, str] = {}
+        for key, value in request.query:
+            options.setdefault(key, value)
+        call = Call(
+            request=request,
+            user=user,
+            resource=resource,
+            namespace=namespace,
+            name=name,
+            subresource=subresource,
+            options=options,
+            headers=headers,
+            warnings=[],
+        )
+        if resource.custom is not None and resource.custom.warning:
+            call.warnings.append(resource.custom.warning)
+        verb = _verb(call)
+        self._authorize(call, verb)
+        return (yield from self._perform(call, verb, lag))
+
+    def _authorize(self, call: Call, verb: str) -> None:
+        resource = call.resource
+        wanted = Attributes(
+            verb=verb,
+            group=resource.group,
+            resource=resource.plural,
+            subresource=call.subresource,
+            name=call.name,
+            namespace=call.namespace,
+        )
+        if self._authorizer.reason(call.user, wanted) is None:
+            raise not_allowed(call.user, wanted)
+
+    def _exists(self, call: Call) -> bool:
+        return self.core.entry(call.resource.key, call.namespace, call.name) is not None
+
+    def _authorize_creation(self, call: Call) -> None:
+        """Ask for the right to create, where a write to nothing would."""
+        if call.request.method == "PUT" or call.headers.get("content-type", "") == APPLY_PATCH:
+            self._authorize(call, "create")
+
+    def _authorize_path(self, user: User, request: Request) -> None:
+        verb = {"GET": "get", "HEAD": "head", "POST": "post"}.get(request.method, "get")
+        wanted = Attributes(verb=verb, path=request.path)
+        if self._authorizer.reason(user, wanted) is None:
+            why = f'User "{user.name}" cannot {verb} path "{request.path}"'
+            raise StatusError(403, "Forbidden", f"forbidden: {why}", details={})
+
+    def _impersonated(self, user: User, request: Request) -> User:
+        """Return whom the caller acts as, if they may act as the user and as each of the groups."""
+        asked = [(name.lower(), value) for name, value in request.headers]
+        name = next((value for header, value in asked if header == "impersonate-user"), "")
+        groups = [
+            group
+            for header, value in asked
+            if header == "impersonate-group"
+            for group in value.split(",")
+            if group
+        ]
+        if not name and not groups:
+            return user
+        if not name:
+            text = f"requested groups {', '.join(groups)} without impersonating a user"
+            raise internal(text)
+        needed = [Attributes(verb="impersonate", resource="users", name=name)]
+        implied: tuple[str, ...] = ()
+        match name.split(":"):
+            case ["system", "serviceaccount", namespace, account]:
+                needed = [Attributes("impersonate", "", "serviceaccounts", "", account, namespace)]
+                implied = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+        needed += [Attributes(verb="impersonate", resource="groups", name=one) for one in groups]
+        for wanted in needed:
+            if self._authorizer.reason(user, wanted) is None:
+                raise not_allowed(user, wanted)
+        return User(name, (*groups, *implied, "system:authenticated"))
+
+    def _unrouted(self, path: str) -> Response:
+        """Answer a path that names nothing: served groups say so with a Status."""
+        parts = path.strip("/").split("/")
+        is_core = parts[0] == "api"
+        if is_core or (parts[0] == "apis" and parts[1] in self._discovery.groups()):
+            raise _nowhere()
+        return _text(404, "404 page not found\n")
+
+    def _perform(self, call: Call, verb: str, lag: int) -> Steps[Answer]:
+        resource = call.resource
+        if call.subresource and resource.subresource(call.subresource) is None:
+            raise _nowhere()
+        if call.subresource and call.subresource != "status":
+            return (yield from self._subresources.answer(call, verb))
+        if resource.kind in REVIEWS and verb == "create":
+            return self._reviews.answer(call, timestamp(self.core.clock()))
+        if resource.key == "bindings":
+            return self._subresources.pods.bind(call)
+        if verb not in resource.verbs or (call.subresource and verb in {"create", "delete"}):
+            raise method_not_allowed()
+        match verb:
+            case "get":
+                return self.reader.get(call, lag)
+            case "list":
+                return self.reader.page(call, lag)
+            case "watch":
+                return self.reader.watch(call)
+        return (yield from self._write(call, verb))
+
+    def _write(self, call: Call, verb: str) -> Steps[Response]:
+        match verb:
+            case "create":
+                return (yield from self._writer.create(call))
+            case "update" | "patch":
+                if not self._exists(call) and not call.subresource:
+                    self._authorize_creation(call)
+                act = self._writer.update if verb == "update" else self._writer.patch
+                return (yield from act(call))
+            case "delete":
+                return (yield from self._remover.delete(call))
+        return (yield from self._remover.collection(call))
+
+    def _plain(self, request: Request, headers: dict[str, str]) -> Response | None:
+        """Answer the paths that are not about objects."""
+        path = request.path.rstrip("/") or "/"
+        if path in {"/healthz", "/readyz", "/livez"}:
+            is_verbose = any(name == "verbose" for name, _ in request.query)
+            checked = f"[+]ping ok\n[+]store ok\n{path[1:]} check passed\n"
+            return _text(200, checked if is_verbose else "ok")
+        if path == "/version":
+            return _json(VERSION)
+        if path == "/metrics":
+            return _text(200, self._metrics())
+        if path == "/":
+            groups = [
+                place
+                for group in self._discovery.groups()
+                if group
+                for place in (
+                    f"/apis/{group}",
+                    *(f"/apis/{group}/{version}" for version in self._discovery.versions(group)),
+                )
+            ]
+            paths = ["/api", "/api/v1", "/apis", *groups, "/healthz", "/livez", "/metrics"]
+            return _json({"paths": [*paths, "/openapi/v2", "/openapi/v3", "/readyz", "/version"]})
+        if path.startswith("/openapi"):
+            return self._openapi.answer(path) or _text(404, "404 page not found\n")
+        if path.startswith("/api"):
+            if request.method not in {"GET", "HEAD"}:
+                return None
+            return self._discovery.answer(path, headers.get("accept", ""), self.settings.host)
+        return None
+
+    def _metrics(self) -> str:
+        """Return what is counted, as Prometheus reads it."""
+        lines = [
+            "# HELP apiserver_request_total Requests answered, by verb, resource and code.",
+            "# TYPE apiserver_request_total counter",
+        ]
+        for (verb, resource, code), count in sorted(self._answered.items()):
+            labels = f'code="{code}",resource="{resource}",verb="{verb}"'
+            lines.append(f"apiserver_request_total{{{labels}}} {count}")
+        lines += [
+            "# HELP apiserver_storage_objects Objects kept, by resource.",
+            "# TYPE apiserver_storage_objects gauge",
+        ]
+        for home in self.core.store.collections():
+            lines.append(f'apiserver_storage_objects{{resource="{home.name}"}} {len(home.entries)}')
+        lines += [
+            "# HELP apiserver_longrunning_requests Watches that are open, by resource.",
+            "# TYPE apiserver_longrunning_requests gauge",
+        ]
+        for home in self.core.store.collections():
+            labels = f'resource="{home.name}",verb="WATCH"'
+            lines.append(f"apiserver_longrunning_requests{{{labels}}} {len(home.wakers)}")
+        return "\n".join(lines) + "\n"
+
+    def _route(self, path: str) -> _Routed | None:
+        """Return what a path is about: resource, namespace, name and subresource."""
+        parts = path.strip("/").split("/")
+        if "%" in path:
+            parts = [unquote(part) for part in parts]
+        if "" in parts or any("/" in part for part in parts):
+            return None
+        match parts:
+            case ["api", version, *rest]:
+                group = ""
+            case ["apis", group, version, *rest]:
+                pass
+            case _:
+                return None
+        namespace = ""
+        if len(rest) > 2 and rest[0] == "namespaces":
+            found = self.core.registry.find(group, version, rest[2])
+            if found is not None and found.namespaced:
+                namespace, rest = rest[1], rest[2:]
+        if not 1 <= len(rest) <= 3:
+            return None
+        resource = self.core.registry.find(group, version, rest[0])
+        if resource is None:
+            return None
+        if len(rest) > 1 and resource.namespaced and not namespace:
+            return None
+        name, subresource = (*rest[1:], "", "")[:2]
+        return resource, namespace, name, subresource
+
+
+def _without_watch(request: Request) -> Request:
+    """Turn the old way to ask for a watch, by its path, into the usual one."""
+    found = re.fullmatch(r"(/api/[^/]+|/apis/[^/]+/[^/]+)/watch(/.+)", request.path)
+    if found is None:
+        return request
+    more = (("watch", "true"), (_OLD_WATCH, "true"))
+    return replace(request, path=found[1] + found[2], query=(*more, *request.query))
+
+
+def _verb(call: Call) -> str:
+    """Return the verb Kubernetes knows a request by."""
+    match call.request.method:
+        case "GET":
+            if call.subresource:
+                return "get"
+            if call.flag("watch") and (not call.name or call.flag(_OLD_WATCH)):
+                return "watch"
+            return "get" if call.name else "list"
+        case "POST":
+            verb, fits = "create", bool(not call.name or call.subresource)
+        case "PUT":
+            verb, fits = "update", bool(call.name)
+        case "PATCH":
+            verb, fits = "patch", bool(call.name)
+        case "DELETE":
+            verb, fits = "delete" if call.name else "deletecollection", True
+        case _:
+            raise method_not_allowed()
+    if not fits or (call.resource.namespaced and not call.namespace):
+        raise method_not_allowed()
+    return verb
+
+
+def not_allowed(user: User, wanted: Attributes) -> StatusError:
+    """Return the refusal of something a user has no right to."""
+    where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
+    why = (
+        f'User "{user.name}" cannot {wanted.verb} resource "{wanted.target}" in API group'
+        f' "{wanted.group}" {where}'
+    )
+    return forbidden(wanted.group, wanted.resource, wanted.name, why)
+
+
+def _nowhere() -> StatusError:
+    text = "the server could not find the requested resource"
+    return StatusError(404, "NotFound", text, details={})
+
+
+def _text(status: int, text: str) -> Response:
+    headers = {"content-type": "text/plain; charset=utf-8", "cache-control": "no-cache, private"}
+    return Response(status=status, headers=headers, body=text.encode())
+
+
+def _json(value: dict[str, Any]) -> Response:
+    return Response(status=200, headers={"content-type": "application/json"}, body=encode(value))

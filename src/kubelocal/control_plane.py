@@ -1,0 +1,208 @@
+"""One process with everything but the operator: API server, controllers, scheduler, node agent.
+
+Started by the supervisor. Asked to stop, it ends the pods (volumes stay) and checkpoints its state.
+Killed, or ended by an error of its own, it leaves the pods running and the next one adopts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import AlreadyExists
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.changes import Added, Change, Updated
+from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime.logs import HumanFormatter, fields, set_up
+from kubelocal import instance as instances
+from kubelocal.apiserver.certificates import write_private
+from kubelocal.apiserver.daemon import Daemon
+from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.server import Settings as ServerSettings
+from kubelocal.controllers.caches import BUILT_IN_KINDS
+from kubelocal.controllers.loop import ControlLoops
+from kubelocal.controllers.volumes import DEFAULT_CLASS
+from kubelocal.instance import Instance, InstanceError, Settings
+from kubelocal.node.agent import NodeAgent, end_pods
+from kubelocal.node.errors import NodeError
+from kubelocal.node.mounts import Mode
+from kubelocal.node.nodes import NodeSpec
+from kubelocal.power import is_off
+from redis_operator.api.crd import crds
+from redis_operator.manifests.rights import OPERATOR, account
+
+__all__ = ["end_leftovers", "main", "node_specs", "run"]
+
+_LOG = logging.getLogger(__name__)
+_POD_GRACE_SECONDS = 30.0
+_RETRY_SECONDS = 1.0
+_NODES: Kind[Manifest] = BUILT_IN_KINDS["nodes"]
+
+
+def node_specs(settings: Settings) -> Sequence[NodeSpec]:
+    """Return the virtual nodes of an instance, spread over its zones."""
+    return [
+        NodeSpec(
+            name=f"node{number}",
+            address=f"127.{settings.network}.254.{number}",
+            zone=f"zone-{chr(ord('a') + (number - 1) % settings.zones)}",
+        )
+        for number in range(1, settings.nodes + 1)
+    ]
+
+
+def main(name: str) -> int:
+    """Run the control plane of an instance that `up` made; return the exit code."""
+    instance = instances.find(name)
+    settings = instance.settings()
+    if settings is None:
+        sys.stderr.write(f"there is no local cluster called {name!r}\n")
+        return 1
+    try:
+        asyncio.run(run(instance, settings))
+    except InstanceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+async def run(instance: Instance, settings: Settings) -> None:
+    """Run the control plane until SIGTERM or SIGINT."""
+    set_up()
+    _log_apart(instance)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    with instances.hold_network(settings.network):
+        await _serve(instance, settings, stopping)
+
+
+def _log_apart(instance: Instance) -> None:
+    """Let the node agent, which is a part of this process, write a log of its own."""
+    instance.logs.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(instance.log_of("node-agent"))
+    handler.setFormatter(HumanFormatter())
+    agent = logging.getLogger("kubelocal.node")
+    agent.handlers[:] = [handler]
+    agent.propagate = False
+
+
+async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event) -> None:
+    host, port = instances.api_address(settings.network)
+    daemon = Daemon(
+        instance.folder,
+        host=host,
+        port=port,
+        settings=ServerSettings(
+            service_network=instances.service_network(settings.network), host=f"{host}:{port}"
+        ),
+    )
+    agent = _agent(instance, settings, Client(_transport(daemon)))
+    daemon.http.hooks = agent
+    await daemon.start()
+    write_private(instance.kubeconfig, daemon.kubeconfig().encode())
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(agent.run()),
+                group.create_task(_control(daemon, instance)),
+                group.create_task(_obey_power(Client(_transport(daemon)), agent)),
+            ]
+            await agent.wait_ready()
+            instance.ready_file.write_text(f"https://{host}:{port}\n")
+            _LOG.info("serving", extra=fields(url=f"https://{host}:{port}", nodes=settings.nodes))
+            await stopping.wait()
+            instance.ready_file.unlink(missing_ok=True)
+            _LOG.info("stopping: pods are ended, volumes stay")
+            for task in tasks:
+                task.cancel()
+    finally:
+        if stopping.is_set():
+            await agent.shutdown(grace=_POD_GRACE_SECONDS)
+        else:
+            _LOG.error("the control plane failed; its pods go on, and the next one adopts them")
+        await daemon.stop()
+
+
+def _transport(daemon: Daemon) -> InProcessTransport:
+    return InProcessTransport(daemon.server, perform=daemon.webhooks)
+
+
+def _agent(instance: Instance, settings: Settings, client: Client) -> NodeAgent:
+    return NodeAgent(
+        client,
+        data_dir=instance.node_folder,
+        nodes=node_specs(settings),
+        addresses=instances.pod_network(settings.network),
+        mode=Mode(settings.mounts) if settings.mounts else None,
+        images=[Path(folder) for folder in settings.images],
+        instance=instance.name,
+        hidden=[instance.folder, instances.home()],  # keys, state and volumes of all instances
+    )
+
+
+async def _control(daemon: Daemon, instance: Instance) -> None:
+    client = Client(_transport(daemon), field_manager="control-plane")
+    with contextlib.suppress(AlreadyExists):
+        await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
+    for definition in crds().values():
+        await client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
+    await _admit_operator(client)
+    config = daemon.account_kubeconfig(OPERATOR, OPERATOR)
+    write_private(instance.operator_kubeconfig, config.encode())  # it waits for this file
+    await ControlLoops(client).run()
+
+
+async def _admit_operator(client: Client) -> None:
+    """Give the operator an account with the rights that it has on Kubernetes."""
+    for wanted in account():
+        group, _, version = wanted["apiVersion"].rpartition("/")
+        plural = f"{wanted['kind'].lower()}s"
+        namespaced = "namespace" in wanted["metadata"]
+        kind: Kind[Manifest] = Kind(group, version, wanted["kind"], plural, namespaced, dict)
+        await client.apply(kind, wanted)
+
+
+async def _obey_power(client: Client, agent: NodeAgent) -> None:
+    """Switch nodes off and on as their annotation says."""
+    changes: asyncio.Queue[Manifest] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def changed(change: Change[Manifest]) -> None:
+        match change:
+            case Added(node, _) | Updated(_, node):
+                changes.put_nowait(node)
+            case _:
+                pass
+
+    informer = Informer(client, _NODES)
+    informer.subscribe(changed)
+    await agent.wait_ready()
+    following = asyncio.create_task(informer.run())
+    try:
+        while True:
+            node = await changes.get()
+            name = str(node["metadata"]["name"])
+            if not agent.serves(name):
+                continue
+            try:
+                await (agent.stop_node(name) if is_off(node) else agent.start_node(name))
+            except NodeError as error:
+                _LOG.warning("node %s cannot be switched, will retry: %s", name, error)
+                loop.call_later(_RETRY_SECONDS, changes.put_nowait, node)
+    finally:
+        following.cancel()
+
+
+def end_leftovers(instance: Instance) -> None:
+    """End pods that outlived their control plane; harmless when there are none."""
+    if instance.node_folder.exists():
+        asyncio.run(end_pods(instance.node_folder, grace=_POD_GRACE_SECONDS))

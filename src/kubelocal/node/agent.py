@@ -1,0 +1,385 @@
+"""The node agent: it runs the pods that are bound to its virtual nodes.
+
+One agent serves several nodes. Cancelling `run` leaves the pods running, for the next agent to
+adopt; `shutdown` ends them and keeps their volumes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.meta import Key, Manifest
+from kubecontroller.client.objects import CONFIG_MAPS, SECRETS
+from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
+
+from .addresses import AddressPool
+from .cgroups import find_cgroups, remove_groups
+from .cluster import VOLUMES, Cluster
+from .errors import NodeError
+from .events import EventRecorder
+from .hooks import ExecOptions, ExecSession, LogOptions
+from .household import Machine
+from .images import Images
+from .layout import Layout
+from .modes import ModeReport, choose_mode
+from .mounts import Mode
+from .nodes import Heartbeat, NodeSpec
+from .payloads import objects_named
+from .pods import PodRunner
+from .processes import Census, Processes, version_line
+from .requests import open_exec, open_logs
+from .users import describe_users
+
+__all__ = ["NodeAgent", "end_pods"]
+
+_log = logging.getLogger(__name__)
+_RETRY = 1.0
+
+
+class NodeAgent:
+    """Runs pods as processes on one or more virtual nodes.
+
+    `addresses` is the loopback network of the instance; `mode` forces a way to mount; `images` are
+    folders with more programs (`NAME/VERSION/bin`); `pids_limit` holds for each container, where
+    control groups can be written; `hidden` are folders that pods see empty, where they have mount
+    namespaces of their own.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        data_dir: Path,
+        nodes: Sequence[NodeSpec],
+        addresses: str = "127.64.0.0/16",
+        mode: Mode | None = None,
+        images: Iterable[Path] = (),
+        instance: str = "default",
+        pids_limit: int | None = 4096,
+        hidden: Iterable[Path] = (),
+    ) -> None:
+        self._client = client
+        self._layout = Layout(data_dir)
+        self._nodes = {spec.name: spec for spec in nodes}
+        self._network = addresses
+        self._forced_mode = mode
+        self._image_folders = tuple(images)
+        self._instance = instance
+        self._pids_limit = pids_limit
+        self._hidden = tuple(folder.resolve() for folder in hidden)
+        self._processes = Processes(self._layout.keeper)
+        self._cluster = Cluster(client)
+        self._recorder = EventRecorder(client)
+        self._runners: dict[str, PodRunner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._heartbeats: dict[str, asyncio.Task[None]] = {}
+        self._dirty: dict[str, PodRunner] = {}
+        self._wake = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._ready = asyncio.Event()
+        self._closing = False
+        self.report: ModeReport | None = None
+
+    # Life
+
+    async def run(self) -> None:
+        """Serve the nodes until cancelled; pods go on without the agent."""
+        try:
+            await self._open()
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    await self._serve(group)
+                finally:
+                    self._closing = True  # no task may be added to a group that is ending
+        finally:
+            self._group = None
+            self._processes.close()
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        group.create_task(self._cluster.run())
+        group.create_task(self._recorder.run())
+        group.create_task(self._publish_for_ever())
+        await self._cluster.wait_synced()
+        await self._take_over()
+        for name in self._nodes:
+            if not self._layout.is_stopped(name):
+                self._begin_heartbeat(name)
+        self._cluster.on_change("pods", self._on_pod)
+        for kind in (CONFIG_MAPS, SECRETS):
+            self._cluster.on_change(kind.plural, self._on_object)
+        self._cluster.on_change(VOLUMES.plural, self._on_volume)
+        self._ready.set()
+        await asyncio.Event().wait()
+
+    async def wait_ready(self) -> None:
+        """Return once the agent serves its nodes."""
+        await self._ready.wait()
+
+    async def _open(self) -> None:
+        self._layout.prepare()
+        discovering = asyncio.create_task(
+            asyncio.to_thread(Images.discover, self._image_folders, ask=version_line)
+        )
+        try:
+            await self._open_processes()
+            images = await discovering
+        finally:
+            discovering.cancel()
+        assert self.report is not None
+        self._addresses = AddressPool(self._network, state=self._layout.addresses)
+        cgroups = find_cgroups(self._layout.group_name(self._instance))
+        self._layout.remember_groups(cgroups.folders)
+        self._machine = Machine(
+            self._processes,
+            images,
+            self.report.mode,
+            self._layout,
+            self._recorder,
+            cgroups,
+            self._pids_limit,
+            self._hidden,
+        )
+        _log.info("mounts by %s", self.report.describe())
+        _log.info("%s", describe_users(self.report.mode))
+        if cgroups.limitation is not None:
+            _log.info("%s", cgroups.limitation)
+
+    async def _open_processes(self) -> None:
+        await self._processes.open()
+        self.report = await choose_mode(
+            self._processes, self._layout.root, forced=self._forced_mode
+        )
+
+    async def _take_over(self) -> None:
+        """Adopt what an earlier agent left running, and end what no pod wants any more."""
+        census = await self._processes.census()
+        wanted = {pod["metadata"]["uid"] for pod in self._cluster.pods.cache if self._is_ours(pod)}
+        kept: set[str] = set()
+        for folder in self._layout.pods():
+            record = folder.read()
+            identities = {c.identity for c in record.containers.values()} if record else set()
+            if record is not None and record.uid in wanted:
+                kept |= identities
+                if record.address:
+                    self._addresses.adopt([record.address])
+                continue
+            for identity in identities & set(census.running):
+                await self._processes.kill(identity)
+            await asyncio.to_thread(folder.remove)
+        for identity in set(census.running) - kept:
+            await self._processes.kill(identity)
+        await self._processes.forget(sorted(set(census.ended) - kept))
+
+    async def shutdown(self, *, grace: float = 10.0) -> None:
+        """End every process of every pod, and the keeper; the pods stay in the API.
+
+        Call it after `run` was cancelled. Volumes stay; the next agent starts the pods again.
+        """
+        await end_pods(self._layout.root, grace=grace)
+
+    # Pods
+
+    def _is_ours(self, pod: Manifest) -> bool:
+        return pod["spec"].get("nodeName") in self._nodes
+
+    def _on_pod(self, change: Change[Manifest]) -> None:
+        match change:
+            case Added(pod) | Updated(_, pod):
+                if self._is_ours(pod):
+                    self._sync(pod)
+            case Deleted(pod):
+                runner = self._runners.get(pod["metadata"]["uid"])
+                if runner is not None:
+                    runner.vanish()
+
+    def _sync(self, pod: Manifest) -> None:
+        uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
+        runner = self._runners.get(uid)
+        if runner is not None:
+            runner.update(pod)
+        elif not self._closing and not self._layout.is_stopped(node):
+            self._begin(pod)
+
+    def _begin(self, pod: Manifest) -> None:
+        assert self._group is not None
+        uid = pod["metadata"]["uid"]
+        runner = PodRunner(
+            self._machine,
+            self._cluster,
+            self._addresses,
+            pod=pod,
+            node=self._nodes[pod["spec"]["nodeName"]].facts,
+            publish=self._mark,
+        )
+        self._runners[uid] = runner
+        self._tasks[uid] = self._group.create_task(self._run_pod(uid, runner))
+
+    async def _run_pod(self, uid: str, runner: PodRunner) -> None:
+        try:
+            known = runner.folder.read() is not None
+            census = await self._processes.census() if known else Census({}, {})
+            runner.update(runner.pod)
+            await runner.run(census)
+        except Exception:  # one pod's trouble is not the node's
+            _log.exception("pod %s/%s is taken up again", *runner.key)
+            await asyncio.sleep(_RETRY)
+            self._drop(uid)
+            pod = self._cluster.pods.cache.get(runner.key)
+            if pod is not None and pod["metadata"]["uid"] == uid:
+                self._sync(pod)
+            return
+        self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        self._runners.pop(uid, None)
+        self._tasks.pop(uid, None)
+        self._dirty.pop(uid, None)
+
+    def _on_object(self, change: Change[Manifest]) -> None:
+        """A ConfigMap or Secret changed: tell the pods that refer to it."""
+        changed = change.new if isinstance(change, Updated) else change.obj
+        metadata = changed["metadata"]
+        for runner in self._runners.values():
+            if runner.key[0] == metadata["namespace"]:
+                named = objects_named(runner.pod)
+                if metadata["name"] in named.config_maps | named.secrets:
+                    runner.objects_changed()
+
+    def _on_volume(self, change: Change[Manifest]) -> None:
+        """A volume is gone: its data go too, unless they are to be kept."""
+        if not isinstance(change, Deleted) or change.assumed or self._closing:
+            return
+        spec = change.obj["spec"]
+        if spec.get("persistentVolumeReclaimPolicy") == "Delete":
+            folder = self._layout.claim(change.obj["metadata"]["name"])
+            assert self._group is not None
+            self._group.create_task(asyncio.to_thread(_remove_folder, folder))
+
+    # Status
+
+    def _mark(self, runner: PodRunner) -> None:
+        self._dirty[runner.uid] = runner
+        self._wake.set()
+
+    async def _publish_for_ever(self) -> None:
+        """Write the statuses of pods that changed, each at most once at a time."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._dirty:
+                uid = next(iter(self._dirty))
+                runner = self._dirty.pop(uid)
+                try:
+                    await runner.publish()
+                except NotFound:
+                    continue
+                except KubeError as error:
+                    _log.warning("status of pod %s/%s: %s", *runner.key, error)
+                    asyncio.get_running_loop().call_later(_RETRY, self._mark, runner)
+                except Exception:
+                    _log.exception("status of pod %s/%s cannot be told", *runner.key)
+
+    # Nodes
+
+    def _begin_heartbeat(self, name: str) -> None:
+        assert self._group is not None
+        beat = Heartbeat(
+            self._client,
+            self._nodes[name],
+            images=self._machine.images.available(),
+            folder=self._layout.root,
+        )
+        self._heartbeats[name] = self._group.create_task(beat.run())
+
+    def serves(self, name: str) -> bool:
+        """Tell whether a node is one of this agent's."""
+        return name in self._nodes
+
+    async def stop_node(self, name: str) -> None:
+        """Power a node off: its processes die without a goodbye and its heartbeat stops.
+
+        Errors: KeeperError when the keeper cannot be reached; the node stays marked as powered
+        off, and the next call kills what is left.
+        """
+        self._know(name)
+        self._layout.mark_stopped(name, stopped=True)
+        beat = self._heartbeats.pop(name, None)
+        if beat is not None:
+            beat.cancel()
+        for uid, runner in list(self._runners.items()):
+            if runner.pod["spec"].get("nodeName") == name:
+                task = self._tasks[uid]
+                self._drop(uid)
+                task.cancel()
+                await asyncio.wait({task})
+                # By the record, which is written before a start: one may be under way.
+                record = runner.folder.read()
+                for container in record.containers.values() if record else ():
+                    await self._processes.kill(container.identity)
+
+    async def start_node(self, name: str) -> None:
+        """Power a node on again; its pods start anew."""
+        self._know(name)
+        if not self._layout.is_stopped(name):
+            return
+        self._layout.mark_stopped(name, stopped=False)
+        self._begin_heartbeat(name)
+        for pod in self._cluster.pods.cache:
+            if pod["spec"].get("nodeName") == name:
+                self._sync(pod)
+
+    def _know(self, name: str) -> None:
+        if name not in self._nodes:
+            raise NodeError(f"there is no node {name}; there is: {', '.join(sorted(self._nodes))}")
+
+    # Hooks of the API server
+
+    def _find(self, namespace: str, pod: str) -> PodRunner | None:
+        key: Key = (namespace, pod)
+        newest_first = reversed(list(self._runners.values()))
+        return next((runner for runner in newest_first if runner.key == key), None)
+
+    async def logs(self, namespace: str, pod: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """Return the chosen log of a pod's container as chunks."""
+        return open_logs(self._find(namespace, pod), (namespace, pod), options)
+
+    async def exec(self, namespace: str, pod: str, options: ExecOptions) -> ExecSession:
+        """Start a command in a running container."""
+        return await open_exec(self._find(namespace, pod), (namespace, pod), options)
+
+
+async def end_pods(data_dir: Path, *, grace: float = 10.0) -> None:
+    """End every process that an agent of this folder left; harmless when there is none."""
+    layout = Layout(data_dir)
+    processes = Processes(layout.keeper)
+    if processes.has_work():
+        await _end_processes(processes, grace=grace)
+    for folder in layout.groups():
+        await asyncio.to_thread(remove_groups, folder)
+    layout.forget_groups()
+
+
+async def _end_processes(processes: Processes, *, grace: float) -> None:
+    try:
+        await processes.open()
+        processes.begin_quitting()
+        census = await processes.census()
+        ends = [processes.watch(identity) for identity in census.running]
+        for identity in census.running:
+            await processes.signal(identity)
+        if ends:
+            await asyncio.wait(ends, timeout=grace)
+        await processes.quit()
+    finally:
+        processes.close()
+
+
+def _remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

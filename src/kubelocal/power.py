@@ -1,0 +1,49 @@
+"""Power of virtual nodes: an annotation on the Node says off or on; the node agent obeys.
+
+By way of the API any client may cut a node's power: `redis-operator node stop NAME`, a test, or a
+person with `kubectl annotate node NAME local.redisoperator.dev/power=off`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.objects import NODES
+from kubecontroller.client.patches import MergePatch
+
+__all__ = ["ANNOTATION", "PowerError", "is_off", "set_power"]
+
+ANNOTATION = "local.redisoperator.dev/power"
+
+
+class PowerError(Exception):
+    """A node's power could not be switched; the message says why."""
+
+
+def is_off(node: Mapping[str, Any]) -> bool:
+    """Tell whether a Node (as a plain value) is to be without power."""
+    return (node["metadata"].get("annotations") or {}).get(ANNOTATION) == "off"
+
+
+async def set_power(kubeconfig: Path, name: str, state: str) -> None:
+    """Switch a node off or on."""
+    # loaded here: the control plane asks only `is_off`, and HTTP takes long to load
+    from kubecontroller.client.config import load  # noqa: PLC0415
+    from kubecontroller.client.http import HttpTransport  # noqa: PLC0415
+
+    client = Client(HttpTransport(load(file=kubeconfig)))
+    change = MergePatch({"metadata": {"annotations": {ANNOTATION: state}}})
+    try:
+        await client.patch(NODES, ("", name), change)
+    except NotFound as error:
+        nodes = await client.list(NODES)
+        names = ", ".join(sorted(node.metadata.name for node in nodes.items))
+        raise PowerError(f"there is no node {name!r}; there are {names}") from error
+    except KubeError as error:
+        raise PowerError(f"the local cluster does not answer: {error}") from error
+    finally:
+        await client.close()

@@ -1,0 +1,219 @@
+"""Keeps the processes of one local cluster alive: the control plane and the operator, each alone.
+
+`redis-operator up` is this supervisor. A process that dies is started again, at once the first
+time and later after a growing pause. When told to stop it ends the operator first and the control
+plane last, since that one stops the pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from kubecontroller.runtime.logs import fields, set_up
+from kubelocal import instance as instances
+from kubelocal.instance import Instance, Settings
+
+__all__ = [
+    "Child",
+    "children_of",
+    "is_running",
+    "main",
+    "read_pid",
+    "start_time",
+    "stop",
+    "supervise",
+    "trim",
+]
+
+_LOG = logging.getLogger(__name__)
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _CALM_SECONDS = 0.1, 10.0, 60.0
+_STOP_SECONDS = 45.0
+_TRIM_SECONDS = 10.0
+_MOST_LOGGED = 16 * 1024 * 1024
+
+
+class Child(Struct, frozen=True):
+    """A process to keep: its name (and log file's), and the words that start it."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+def children_of(instance: Instance, settings: Settings) -> list[Child]:
+    """Return the processes of a cluster, in the order in which they are stopped."""
+    operator = Child(
+        "operator",
+        (
+            *("run", "--wait-for-server", "--kubeconfig", str(instance.operator_kubeconfig)),
+            "--binding-addresses",  # there is no cluster DNS here
+            "--no-election",  # the supervisor starts one at a time, and at once after a crash
+            *("--secret-refresh", "5"),  # nodes here write changed Secrets at once
+            *("--health-host", instances.operator_address(settings.network)),
+        ),
+    )
+    plane = Child("control-plane", ("control-plane", "--name", instance.name))
+    return [operator, plane] if settings.operator else [plane]
+
+
+def main(name: str) -> int:
+    """Keep the processes of an instance that `up --detach` made; return the exit code."""
+    instance = instances.find(name)
+    settings = instance.settings()
+    if settings is None:
+        sys.stderr.write(f"there is no local cluster called {name!r}\n")
+        return 1
+
+    asyncio.run(supervise(instance, children_of(instance, settings), told=lambda _: None))
+    return 0
+
+
+async def supervise(
+    instance: Instance, children: Sequence[Child], *, told: Callable[[str], None]
+) -> None:
+    """Keep the children alive until SIGTERM or SIGINT, then stop them, the last one last.
+
+    What people should see is told, and everything is logged.
+    """
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    instance.logs.mkdir(parents=True, exist_ok=True)
+    log = instance.log_of("supervisor").open("a")
+    undo = set_up(stream=log)
+    _LOG.info("started", extra=fields(pid=os.getpid()))
+    instance.pid_file.write_text(f"{os.getpid()} {start_time(os.getpid())}\n")
+    # what is stopped last is needed first
+    keepers = [asyncio.create_task(_keep(instance, child, told)) for child in reversed(children)]
+    keepers.reverse()
+    trimming = asyncio.create_task(_trim_for_ever(instance))
+    try:
+        await stopping.wait()
+        told("stopping")
+        _LOG.info("stopping")
+    finally:
+        trimming.cancel()
+        for keeper in keepers:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+        instance.pid_file.unlink(missing_ok=True)
+        _LOG.info("stopped")
+        undo()
+        log.close()
+
+
+async def _trim_for_ever(instance: Instance) -> None:
+    while True:
+        for log in [*instance.logs.glob("*.log"), instance.keeper_log]:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(trim, log)
+        await asyncio.sleep(_TRIM_SECONDS)
+
+
+def trim(log: Path) -> None:
+    """Begin a log anew that has grown too large; what it held stays beside it, until the next time.
+
+    It is emptied and not replaced: its writer has it open, to append.
+    """
+    if log.exists() and log.stat().st_size > _MOST_LOGGED:
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)
+
+
+async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -> None:
+    """Start one child again whenever it ends; end it when cancelled."""
+    pause = _PAUSE_SECONDS
+    while True:
+        begun = time.monotonic()
+        with instance.log_of(child.name).open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "redis_operator.cli.main", *child.arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        _LOG.info("started a process", extra=fields(process=child.name, pid=process.pid))
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await _end(process)
+            raise
+        if time.monotonic() - begun > _CALM_SECONDS:
+            pause = _PAUSE_SECONDS
+        _LOG.warning(
+            "a process ended and is started again",
+            extra=fields(process=child.name, code=code, pause=pause),
+        )
+        told(f"{child.name} ended with code {code}; starting it again in {pause:g} s")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask a process to end, and kill it when it does not."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        _LOG.warning("a process did not end in time and is killed", extra=fields(pid=process.pid))
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def start_time(pid: int) -> int:
+    """Return when a process began, in clock ticks since boot; 0 when there is none.
+
+    With the pid it names a process for good: pids are used again, this pair is not.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    fields = stat.rpartition(")")[2].split()
+    return 0 if fields[0] == "Z" else int(fields[19])
+
+
+def read_pid(instance: Instance) -> int | None:
+    """Return the pid of the instance's supervisor if that very process still runs."""
+    try:
+        pid, begun = (int(word) for word in instance.pid_file.read_text().split())
+    except (OSError, ValueError):
+        return None
+    return pid if begun and start_time(pid) == begun else None
+
+
+def is_running(instance: Instance) -> bool:
+    """Tell whether the instance's supervisor runs."""
+    return read_pid(instance) is not None
+
+
+def stop(instance: Instance, *, wait_seconds: float = 2 * _STOP_SECONDS + 5) -> bool:
+    """End the instance's supervisor and wait for it; tell whether it has ended."""
+    pid = read_pid(instance)
+    if pid is None:
+        return True
+    begun = start_time(pid)
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + wait_seconds
+    while time.monotonic() < deadline:
+        if start_time(pid) != begun:
+            return True
+        time.sleep(0.05)
+    return False

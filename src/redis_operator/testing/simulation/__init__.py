@@ -1,5 +1,0 @@
-"""The whole system in one event loop and in virtual time, so that it can be broken anywhere.
-
-Real: the operator, the API server core, the controllers of local mode. Simulated: nodes, pods, the
-network and the servers in it (`testing.cluster`). The same seed gives the same history.
-"""

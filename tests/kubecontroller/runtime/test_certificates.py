@@ -1,0 +1,350 @@
+"""Certificates of our own: made, served, swapped alive, rotated with overlap."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import ConnectionFailed
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.certificates import Material, next_check, renewed
+from kubecontroller.runtime.certkeeper import (
+    SECRETS,
+    CertificateKeeper,
+    conversion_target,
+    webhook_target,
+)
+
+NAMES = ("webhook.default.svc", "127.0.0.1")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOOKS: Kind[Manifest] = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+    dict,
+)
+CRDS: Kind[Manifest] = Kind(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    False,
+    dict,
+)
+SECRET = ("system", "webhook-tls")
+
+
+def authorities(material: Material) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(material.authorities)
+
+
+def leaf(material: Material) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(material.certificate)
+
+
+def is_trusted(material: Material) -> bool:
+    for authority in authorities(material):
+        try:
+            leaf(material).verify_directly_issued_by(authority)
+        except Exception:
+            continue
+        return True
+    return False
+
+
+def test_the_first_material_is_an_ec_authority_and_a_certificate_it_signed():
+    material, reason = renewed(None, names=NAMES, now=START)
+    assert reason == "there is none"
+    assert is_trusted(material)
+    assert isinstance(leaf(material).public_key().curve, ec.SECP256R1)
+    held = leaf(material).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert held.get_values_for_type(x509.DNSName) == ["webhook.default.svc"]
+    assert [str(ip) for ip in held.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert renewed(material, names=NAMES, now=START) is None
+    assert "***" in repr(material)
+
+
+def test_the_certificate_is_issued_anew_at_two_thirds_of_its_life():
+    material, _ = renewed(None, names=NAMES, now=START)
+    assert renewed(material, names=NAMES, now=START + timedelta(days=243)) is None
+    changed, reason = renewed(material, names=NAMES, now=START + timedelta(days=244))
+    assert "two thirds" in reason
+    assert changed.authorities == material.authorities
+    assert changed.certificate != material.certificate
+    assert is_trusted(changed)
+
+
+def test_other_names_need_another_certificate():
+    material, _ = renewed(None, names=NAMES, now=START)
+    changed, reason = renewed(material, names=("other.svc",), now=START)
+    assert reason == "it is for other names"
+    assert is_trusted(changed)
+
+
+@pytest.mark.parametrize("broken", ["certificate", "key", "authorities", "authority_key"])
+def test_material_that_cannot_be_read_or_does_not_fit_is_made_anew(broken):
+    material, _ = renewed(None, names=NAMES, now=START)
+    other, _ = renewed(None, names=NAMES, now=START)
+    garbage = msgspec.structs.replace(material, **{broken: b"garbage"})
+    mixed = msgspec.structs.replace(material, **{broken: getattr(other, broken)})
+    for bad in (garbage, mixed):
+        changed, reason = renewed(bad, names=NAMES, now=START)
+        assert "cannot be read" in reason
+        assert is_trusted(changed)
+
+
+def test_an_authority_is_rotated_so_that_every_step_is_trusted_by_the_step_before():
+    """Clients hold the bundle of one step while the server serves the certificate of the next."""
+    material, _ = renewed(None, names=NAMES, now=START)
+    now = START + timedelta(days=2434)
+    reasons, moments, bundles = [], [], [authorities(material)]
+    material, _ = renewed(material, names=NAMES, now=now - timedelta(days=20)) or (material, "")
+    for _ in range(200):
+        step = renewed(material, names=NAMES, now=now)
+        if step is not None:
+            before = material
+            material, reason = step
+            reasons.append(reason)
+            moments.append(now)
+            trusted_before = msgspec.structs.replace(material, authorities=before.authorities)
+            assert is_trusted(trusted_before), reason
+            assert is_trusted(material)
+            bundles.append(authorities(material))
+        now += timedelta(minutes=20)
+    assert reasons == [
+        "the authority is past two thirds of its life",
+        "the new authority is known by now",
+        "the old authority is no longer needed",
+    ]
+    assert [len(bundle) for bundle in bundles] == [1, 2, 2, 1]
+    waits = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    assert all(timedelta(hours=1) <= wait <= timedelta(hours=1, minutes=20) for wait in waits)
+
+
+def test_an_expired_authority_is_replaced_whole():
+    material, _ = renewed(None, names=NAMES, now=START)
+    _, reason = renewed(material, names=NAMES, now=START + timedelta(days=4000))
+    assert reason == "the authority has expired"
+
+
+def test_the_next_look_is_when_something_becomes_due():
+    material, _ = renewed(None, names=NAMES, now=START)
+    wait = next_check(material, now=START)
+    assert renewed(material, names=NAMES, now=START + wait - timedelta(minutes=1)) is None
+    assert renewed(material, names=NAMES, now=START + wait) is not None
+
+
+# Kept by replicas
+
+
+def keeper(server, now=lambda: START, **more) -> CertificateKeeper:
+    return CertificateKeeper(
+        Client(server.transport()),
+        secret=SECRET,
+        names=NAMES,
+        random=lambda: 0.0,
+        now=now,
+        **more,
+    )
+
+
+async def test_replicas_that_start_together_serve_the_same_certificate(server):
+    keepers = [keeper(server) for _ in range(4)]
+    materials = await asyncio.gather(*(one.refresh() for one in keepers))
+    assert len({material.certificate for material in materials}) == 1
+    assert all(one.limitation() is None for one in keepers)
+
+
+async def test_a_replica_is_not_ready_before_its_certificate_is_loaded_and_known(server):
+    client = Client(server.transport())
+    target = webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])
+    conversion = conversion_target(CRDS, "redises.redisoperator.dev")
+    one = keeper(server, targets=[target, conversion])
+    assert one.limitation() == "no certificate is loaded yet"
+    material = await one.refresh()
+    assert one.limitation() is None
+    hook = await client.get(HOOKS, ("", "redis"))
+    bundle = base64.b64decode(hook["webhooks"][0]["clientConfig"]["caBundle"])
+    assert bundle == material.authorities
+    crd = await client.get(CRDS, ("", "redises.redisoperator.dev"))
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+
+
+@pytest.mark.parametrize("how", ["replaced", "made anew"])
+async def test_a_bundle_that_somebody_removes_is_put_back(server, running, how):
+    client = Client(server.transport())
+    target = webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])
+    one = keeper(server, targets=[target])
+    rules = {"name": "validate.redisoperator.dev", "rules": [{"operations": ["CREATE"]}]}
+    other = {"name": "other.example.com", "clientConfig": {"caBundle": "bWluZQ=="}}
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        if how == "made anew":
+            await client.delete(HOOKS, ("", "redis"))
+            await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": [rules, other]})
+        else:
+            live = await client.get(HOOKS, ("", "redis"))
+            await client.replace(HOOKS, {**live, "webhooks": [rules, other]})
+        await asyncio.sleep(5)
+        hook = await client.get(HOOKS, ("", "redis"))
+        found = {one["name"]: one for one in hook["webhooks"]}
+        bundle = found["validate.redisoperator.dev"]["clientConfig"]["caBundle"]
+        assert base64.b64decode(bundle) == one._loaded.authorities
+        assert one.limitation() is None
+        await asyncio.sleep(60)
+        server.requests.clear()
+        await asyncio.sleep(500)
+        assert not [r for r in server.requests if r.method == "PATCH"], "it is put back once"
+
+
+async def test_a_target_that_cannot_be_watched_is_given_the_bundle_every_minute(server, running):
+    client = Client(server.transport())
+    one = keeper(server, targets=[webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])])
+    whole = one._client.transport
+
+    class Unwatched:
+        async def request(self, request, *, timeout):
+            if request.path.endswith("configurations") and request.method == "GET":
+                raise ConnectionFailed("refused", host="api")
+            return await whole.request(request, timeout=timeout)
+
+        def stream(self, request, *, idle):
+            if request.path.endswith("configurations"):
+                raise ConnectionFailed("refused", host="api")
+            return whole.stream(request, idle=idle)
+
+    one._client.transport = Unwatched()
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        live = await client.get(HOOKS, ("", "redis"))
+        await client.replace(HOOKS, {**live, "webhooks": []})
+        await asyncio.sleep(70)
+        assert (await client.get(HOOKS, ("", "redis")))["webhooks"]
+
+
+async def test_a_secret_somebody_broke_is_repaired_and_their_other_keys_stay(server):
+    client = Client(server.transport())
+    await client.create(
+        SECRETS,
+        {"metadata": {"namespace": SECRET[0], "name": SECRET[1]}, "data": {"mine": "eA==",
+         "tls.crt": "!!!"}},
+    )  # fmt: skip
+    await keeper(server).refresh()
+    data = (await client.get(SECRETS, SECRET))["data"]
+    assert data["mine"] == "eA=="
+    assert set(data) == {"mine", "ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+async def test_a_change_by_another_replica_is_taken_up_at_once_and_nothing_is_polled(
+    server, running
+):
+    moment = START
+    first, second = keeper(server, lambda: moment), keeper(server, lambda: moment)
+    await first.refresh()
+    async with running(second.run()):
+        await asyncio.sleep(1)
+        moment = START + timedelta(days=250)
+        material = await first.refresh()
+        await asyncio.sleep(1)
+        assert second._loaded == material
+        await asyncio.sleep(60)
+        server.requests.clear()
+        await asyncio.sleep(3000)
+        looks = [r for r in server.requests if dict(r.query).get("watch") is None]
+        assert len(looks) <= 5
+
+
+async def test_a_secret_that_cannot_be_watched_is_looked_at_every_minute(server, running):
+    moment = START
+    first, second = keeper(server, lambda: moment), keeper(server, lambda: moment)
+    await first.refresh()
+    whole = second._client.transport
+
+    class Unwatched:
+        async def request(self, request, *, timeout):
+            if request.path.endswith("/secrets"):
+                raise ConnectionFailed("refused", host="api")
+            return await whole.request(request, timeout=timeout)
+
+        def stream(self, request, *, idle):
+            raise ConnectionFailed("refused", host="api")
+
+    second._client.transport = Unwatched()
+    async with running(second.run()):
+        await asyncio.sleep(80)
+        moment = START + timedelta(days=250)
+        material = await first.refresh()
+        await asyncio.sleep(70)
+        assert second._loaded == material
+
+
+async def test_trouble_with_the_server_is_waited_out(server, running, caplog):
+    one = keeper(server)
+    broken = one._client.transport
+
+    class Down:
+        async def request(self, request, *, timeout):
+            raise ConnectionFailed("refused", host="api")
+
+        def stream(self, request, *, idle):
+            raise ConnectionFailed("refused", host="api")
+
+    one._client.transport = Down()
+    async with running(one.run()):
+        await asyncio.sleep(8)
+        assert one.limitation() is not None
+        one._client.transport = broken
+        await asyncio.sleep(10)
+        assert one.limitation() is None
+    assert "not refreshed" in caplog.text
+
+
+@pytest.mark.asyncio(loop_factories=["real"])
+async def test_a_new_certificate_is_served_without_closing_a_connection(server):
+    moment = START
+    one = keeper(server, lambda: moment)
+    await one.refresh()
+
+    async def echo(reader, writer):
+        while line := await reader.readline():
+            writer.write(line)
+            await writer.drain()
+        writer.close()
+
+    site = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=one.context)
+    port = site.sockets[0].getsockname()[1]
+
+    async def connect():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return await asyncio.open_connection("127.0.0.1", port, ssl=context)
+
+    def served(writer) -> bytes:
+        return writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+
+    reader, old = await connect()
+    before = served(old)
+    moment = START + timedelta(days=250)
+    await one.refresh()
+    _, new = await connect()
+    assert served(new) != before
+    old.write(b"still here\n")
+    assert await reader.readline() == b"still here\n"
+    for writer in (old, new):
+        writer.close()
+        await writer.wait_closed()
+    site.close()
+    await site.wait_closed()

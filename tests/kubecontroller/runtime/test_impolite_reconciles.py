@@ -1,0 +1,302 @@
+"""Controllers and caches beside neighbours that raise, cancel, return nothing or never end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kubecontroller.client.api import Client
+from kubecontroller.runtime.backoff import ItemExponential
+from kubecontroller.runtime.changes import Deleted, Updated
+from kubecontroller.runtime.controller import Controller, Watch
+from kubecontroller.runtime.events import Recorder, Regarding
+from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime.manager import Manager
+from kubecontroller.runtime.outcomes import Done
+
+
+def key(name: str) -> tuple[str, str]:
+    return ("default", name)
+
+
+@pytest.fixture
+def quiet(kind, client):
+    """An informer nobody runs, that counts as synced."""
+    informer = Informer(client, kind)
+    informer._synced.set()
+    return informer
+
+
+def controller(informer, reconcile, **options) -> Controller:
+    options.setdefault("limiter", ItemExponential(base=1))
+    return Controller("test", reconcile, [Watch(informer)], **options)
+
+
+async def cancelled(_key):
+    """Await what somebody else has cancelled."""
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+async def nothing(_key):
+    return None
+
+
+async def raising(_key):
+    raise RuntimeError("a bug")
+
+
+@pytest.mark.parametrize("rude", [cancelled, nothing, raising], ids=lambda f: f.__name__)
+async def test_a_rude_reconcile_costs_its_own_key_a_retry_and_nothing_else(quiet, running, rude):
+    done = []
+
+    async def reconcile(key):
+        if key[1] == "rude" and machine.queue.failures(key) < 2:
+            return await rude(key)
+        done.append(key[1])
+        return Done()
+
+    machine = controller(quiet, reconcile, workers=2)
+    async with running(machine.run()) as (task,):
+        machine.enqueue(key("rude"))
+        machine.enqueue(key("fine"))
+        await asyncio.sleep(60)
+        machine.enqueue(key("later"))
+        await asyncio.sleep(1)
+        assert not task.done()
+    assert sorted(done) == ["fine", "later", "rude"]
+    assert machine.tally.results["error"] == 2
+
+
+async def test_a_gate_that_raises_is_a_retry(quiet, running):
+    reconciled, times = [], []
+
+    async def reconcile(key):
+        reconciled.append(key[1])
+        return Done()
+
+    def gate(_):
+        times.append(1)
+        if len(times) < 3:
+            raise KeyError("no cache of that")
+
+    machine = controller(quiet, reconcile, gate=gate)
+    async with running(machine.run()) as (task,):
+        machine.enqueue(key("a"))
+        await asyncio.sleep(30)
+        assert not task.done()
+    assert reconciled == ["a"]
+
+
+async def test_what_a_reconcile_returned_instead_of_an_outcome_is_named(quiet, running, caplog):
+    machine = controller(quiet, nothing)
+    async with running(machine.run()):
+        machine.enqueue(key("a"))
+        await asyncio.sleep(0.5)
+    assert any("returned None" in str(r.__dict__.get("fields")) for r in caplog.records)
+
+
+async def test_stopping_still_cancels_a_reconcile(quiet, running):
+    begun, ended = asyncio.Event(), []
+
+    async def reconcile(_):
+        begun.set()
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append(True)
+
+    machine = controller(quiet, reconcile)
+    async with running(machine.run()) as (task,):
+        machine.enqueue(key("a"))
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    assert ended == [True]
+
+
+# Handlers
+
+
+async def test_a_handler_that_cancels_itself_takes_no_event_from_the_next(
+    client, kind, manifest, running
+):
+    heard: list[str] = []
+    informer = Informer(client, kind)
+
+    def once(change):
+        heard.append("first")
+        subscription.cancel()
+
+    async with running(informer.run()):
+        await informer.wait_synced()
+        subscription = informer.subscribe(once)
+        informer.subscribe(lambda change: heard.append("second"))
+        await client.create(kind, manifest("a"))
+        await asyncio.sleep(1)
+    assert heard == ["first", "second"]
+
+
+async def test_a_cancelled_handler_hears_nothing_more_even_of_a_list(
+    client, kind, manifest, running
+):
+    heard: list[str] = []
+    informer = Informer(client, kind)
+    for name in "abc":
+        await client.create(kind, manifest(name))
+
+    def once(change):
+        heard.append(change.obj.metadata.name)
+        subscription.cancel()
+
+    subscription = informer.subscribe(once)
+    async with running(informer.run()):
+        await informer.wait_synced()
+        await asyncio.sleep(1)
+    assert len(heard) == 1
+
+
+async def test_a_resync_never_shows_an_object_after_its_deletion(client, kind, manifest, running):
+    names = [f"n{number}" for number in range(600)]
+    for name in names:
+        await client.create(kind, manifest(name))
+    order: list[tuple[str, str]] = []
+    informer = Informer(client, kind, resync=10)
+
+    begun = asyncio.Event()
+
+    def note(change):
+        match change:
+            case Deleted(obj):
+                order.append(("deleted", obj.metadata.name))
+            case Updated(old, new) if old is new:
+                order.append(("replayed", new.metadata.name))
+                begun.set()
+
+    async with running(informer.run()):
+        await informer.wait_synced()
+        informer.subscribe(note)
+        await begun.wait()
+        for name in names[-10:]:
+            await client.delete(kind, ("default", name))
+        await asyncio.sleep(2)
+    for name in names[-10:]:
+        about = [what for what, which in order if which == name]
+        assert about[-1] == "deleted", about
+
+
+async def test_a_trigger_that_raises_is_asked_again_by_a_replay(client, kind, manifest, running):
+    """An event must not be lost because the code that maps it to a key stumbled once."""
+    reconciled, times = [], []
+
+    async def reconcile(key):
+        reconciled.append(key[1])
+        return Done()
+
+    def trigger(change):
+        times.append(1)
+        if len(times) == 1:
+            raise KeyError("stumbled")
+        return [key(change.obj.metadata.name)]
+
+    informer = Informer(client, kind)
+    machine = Controller("test", reconcile, [Watch(informer, trigger)])
+    async with running(informer.run(), machine.run()):
+        await asyncio.sleep(1)
+        await client.create(kind, manifest("a"))
+        await asyncio.sleep(60)
+    assert reconciled == ["a"]
+
+
+# Events
+
+
+async def test_an_event_that_cannot_be_encoded_is_dropped_and_the_next_is_sent(server, running):
+    recorder = Recorder(Client(server.transport()), component="test")
+    about = Regarding("v1", "ConfigMap", "default", "a", "uid", "1")
+    async with running(recorder.run()) as (task,):
+        recorder.normal(about, "Odd", "a file called \udcff")
+        recorder.normal(about, "Fine", "all is well")
+        await asyncio.sleep(1)
+        assert not task.done()
+    assert recorder.sent == 1
+    assert recorder.dropped == 1
+
+
+# The manager
+
+
+async def test_a_part_that_ends_by_itself_ends_the_manager_with_its_name(server, kind):
+    manager = Manager(Client(server.transport()))
+
+    async def gives_up():
+        await asyncio.sleep(2)
+        raise asyncio.CancelledError
+
+    manager.add_task("gives up", gives_up)
+    with pytest.raises(RuntimeError, match="gives up"):
+        async with asyncio.timeout(60):
+            await manager.run()
+
+
+async def test_an_informer_asked_for_late_is_run(server, client, kind, manifest, running):
+    manager = Manager(Client(server.transport()))
+    async with running(manager.run()):
+        await asyncio.sleep(1)
+        late = manager.informer(kind)
+        await client.create(kind, manifest("a"))
+        async with asyncio.timeout(10):
+            await late.wait_synced()
+        await asyncio.sleep(1)
+        assert len(late.cache) == 1
+        manager.request_stop()
+        await asyncio.sleep(1)
+
+
+async def test_a_stage_of_the_stop_that_fails_does_not_skip_the_next(server):
+    class Rude:
+        async def start(self) -> None: ...
+
+        async def stop(self) -> None:
+            raise RuntimeError("cannot stop")
+
+    journal: list[str] = []
+
+    class Polite:
+        async def start(self) -> None: ...
+
+        async def stop(self) -> None:
+            journal.append("stopped")
+
+    manager = Manager(Client(server.transport()), webhooks=[Rude(), Polite()])
+    task = asyncio.create_task(manager.run())
+    await asyncio.sleep(1)
+    manager.request_stop()
+    await task
+    assert journal == ["stopped"]
+
+
+async def test_the_whole_stop_keeps_to_one_deadline(server):
+    class Slow:
+        async def start(self) -> None: ...
+
+        async def stop(self) -> None:
+            await asyncio.sleep(100)
+
+    async def stubborn():
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(100)
+
+    manager = Manager(Client(server.transport()), webhooks=[Slow(), Slow(), Slow()], stop_grace=10)
+    for number in range(3):
+        manager.add_task(f"stubborn {number}", stubborn)
+    task = asyncio.create_task(manager.run())
+    await asyncio.sleep(1)
+    begun = asyncio.get_running_loop().time()
+    manager.request_stop()
+    await task
+    assert asyncio.get_running_loop().time() - begun <= 11

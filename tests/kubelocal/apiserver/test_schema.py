@@ -1,0 +1,254 @@
+"""Schemas: what they default, prune, refuse and are refused for.
+
+`seen_validated.json` holds a schema and objects that a real API server (1.34) was given under it:
+created, updated, and kept from a time when the schema was looser; with the causes it answered.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubelocal.apiserver.causes import (
+    describe,
+    duplicate,
+    forbidden,
+    go_number,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from kubelocal.apiserver.rules import find_violations
+from kubelocal.apiserver.schema import (
+    apply_defaults,
+    check_structural,
+    prune,
+    validate,
+)
+
+SEEN = json.loads((Path(__file__).parent / "seen_validated.json").read_text())
+SCHEMA, CASES = SEEN[0], SEEN[1:]
+
+
+def document(spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "K", "metadata": {"name": "c"}, "spec": copy.deepcopy(spec)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[json.dumps(case["given"])[:60] for case in CASES])
+def test_an_object_fares_as_on_the_real_server(case: dict[str, Any]) -> None:
+    given_one = document(case["given"])
+    old = None if case["old"] is None else document(case["old"])
+    prune(SCHEMA, given_one)
+    apply_defaults(SCHEMA, given_one)
+    found = find_violations(SCHEMA, given_one, old)
+    assert sorted([cause.field, cause.reason, cause.message] for cause in found) == case["causes"]
+    if case["stored"] is not None:
+        assert given_one["spec"] == case["stored"]
+
+
+def spec_of(**properties: Any) -> dict[str, Any]:
+    spec = {"type": "object", "properties": properties}
+    return {"type": "object", "properties": {"spec": spec}}
+
+
+def test_the_message_of_a_bound_is_that_of_kubernetes() -> None:
+    schema = spec_of(shards={"type": "integer", "minimum": 3})
+    (cause,) = validate(schema, {"spec": {"shards": 0}})
+    assert str(cause) == (
+        "spec.shards: Invalid value: 0: spec.shards in body should be greater than or equal to 3"
+    )
+    assert cause.reason == "FieldValueInvalid"
+
+
+def test_unknown_fields_are_dropped_and_told() -> None:
+    schema = spec_of(
+        known={"type": "string"},
+        free={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        items={"type": "array", "items": {"type": "object", "properties": {"a": {}}}},
+    )
+    value = document({"known": "x", "nope": 1, "free": {"q": 1}, "items": [{"a": 1, "b": 2}]})
+    value["metadata"]["odd"] = 1
+    value["other"] = 1
+    assert prune(schema, value) == ["metadata.odd", "other", "spec.items[0].b", "spec.nope"]
+    assert value["spec"] == {"known": "x", "free": {"q": 1}, "items": [{"a": 1}]}
+
+
+def test_pruning_starts_again_below_a_known_field_of_a_free_object() -> None:
+    inner = {"type": "object", "properties": {"a": {"type": "string"}}}
+    free = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"known": inner},
+    }
+    value = document({"free": {"known": {"a": "x", "b": "y"}, "other": {"z": 1}}})
+    assert prune(spec_of(free=free), value) == ["spec.free.known.b"]
+
+
+def test_defaults_reach_into_what_they_created_and_into_lists() -> None:
+    item = {"type": "object", "properties": {"protocol": {"type": "string", "default": "TCP"}}}
+    schema = spec_of(
+        deep={"type": "object", "default": {}, "properties": {"n": {"default": 1}}},
+        ports={"type": "array", "items": item},
+        labels={"type": "object", "additionalProperties": item},
+    )
+    value = document({"ports": [{}, {"protocol": "UDP"}], "labels": {"a": {}}})
+    apply_defaults(schema, value)
+    assert value["spec"] == {
+        "deep": {"n": 1},
+        "ports": [{"protocol": "TCP"}, {"protocol": "UDP"}],
+        "labels": {"a": {"protocol": "TCP"}},
+    }
+
+
+def test_nulls_are_replaced_kept_or_dropped_by_the_schema() -> None:
+    schema = spec_of(
+        filled={"type": "string", "default": "d"},
+        kept={"type": "string", "nullable": True},
+        dropped={"type": "string"},
+    )
+    value = document({"filled": None, "kept": None, "dropped": None})
+    apply_defaults(schema, value)
+    assert value["spec"] == {"filled": "d", "kept": None}
+
+
+def test_a_default_is_not_shared_between_objects() -> None:
+    schema = spec_of(list={"type": "array", "items": {"type": "string"}, "default": []})
+    first, second = document({}), document({})
+    apply_defaults(schema, first)
+    first["spec"]["list"].append("x")
+    apply_defaults(schema, second)
+    assert second["spec"]["list"] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ({"properties": {}}, "type: Required value: must not be empty at the root"),
+        ({"type": "array"}, 'type: Invalid value: "array": must be object at the root'),
+        (spec_of(a={}), ("properties[spec].properties[a].type: Required value: "
+         "must not be empty for specified object fields")),
+        (spec_of(a={"type": "array"}), ("properties[spec].properties[a].items: "
+         "Required value: must be specified")),
+        (spec_of(a={"type": "array", "items": {}}), ("properties[spec].properties[a].items.type: "
+         "Required value: must not be empty for specified array items")),
+        (spec_of(a={"type": "string", "anyOf": [{"type": "string"}]}),
+         "properties[spec].properties[a].anyOf[0].type: Forbidden: must be empty to be structural"),
+        (spec_of(a={"type": "string", "uniqueItems": True}),
+         ("properties[spec].properties[a].uniqueItems: Forbidden: "
+         "uniqueItems cannot be set to true since the runtime complexity becomes quadratic")),
+        (spec_of(a={"type": "integer", "default": "x"}),
+         ('properties[spec].properties[a].default: Invalid value: "string":  '
+         'in body must be of type integer: "string"')),
+        (spec_of(a={"type": "array", "items": {"type": "object", "properties": {"n": {
+            "type": "string"}}}, "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["n"]}),
+         ("properties[spec].properties[a].items.properties[n].default: Required value: "
+         "this property is in x-kubernetes-list-map-keys, "
+         "so it must have a default or be a required property")),
+        (spec_of(a={"type": "text"}), ('properties[spec].properties[a].type: Unsupported value: '
+         '"text": supported values: "array", "boolean", "integer", "number", "object", "string"')),
+        (spec_of(a={"$ref": "x", "type": "string"}),
+         "properties[spec].properties[a].$ref: Forbidden: $ref is not supported"),
+        ({"type": "object", "properties": {"metadata": {"type": "object", "properties": {
+            "labels": {"type": "object"}}}}},
+         ("properties[metadata]: Forbidden: must not specify anything other than name and "
+         "generateName, but metadata is implicitly specified")),
+        (spec_of(a={"type": "string", "pattern": "["}),
+         "properties[spec].properties[a].pattern: Invalid value"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_is_not_structural_is_refused(schema: dict[str, Any], problem: str) -> None:
+    assert any(str(cause).startswith(problem) for cause in check_structural(schema))
+
+
+def test_a_sound_schema_is_accepted() -> None:
+    either = {
+        "x-kubernetes-int-or-string": True,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+    }
+    assert check_structural(spec_of(a=either, b={"type": "object", "nullable": True})) == []
+    assert check_structural(SCHEMA) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (required("a"), "a: Required value"),
+        (invalid("a", "x\n", "is bad"), 'a: Invalid value: "x\\n": is bad'),
+        (invalid("a", {"b": 1, "a": "<"}, "no"), 'a: Invalid value: {"a":"\\u003c","b":1}: no'),
+        (invalid("a", True, "no"), "a: Invalid value: true: no"),
+        (not_supported("a", "x", ["p", "q"]), ('a: Unsupported value: "x": '
+         'supported values: "p", "q"')),
+        (duplicate("a[1]", "x"), 'a[1]: Duplicate value: "x"'),
+        (forbidden("a", "never"), "a: Forbidden: never"),
+        (too_long("a", 5), "a: Too long: may not be more than 5 bytes"),
+        (too_many("a", 3, 1), "a: Too many: 3: must have at most 1 item"),
+    ],
+)  # fmt: skip
+def test_causes_are_worded_as_kubernetes_words_them(cause: Any, text: str) -> None:
+    assert str(cause) == text
+
+
+def test_several_causes_are_listed_once_each() -> None:
+    assert describe([required("a"), required("a"), required("b")]) == (
+        "[a: Required value, b: Required value]"
+    )
+    assert describe([required("a")]) == "a: Required value"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0"),
+        (0.5, "0.5"),
+        (1e6, "1e+06"),
+        (100000.5, "100000.5"),
+        (1.25e-7, "1.25e-07"),
+        (7, "7"),
+    ],
+)
+def test_numbers_are_printed_as_go_prints_them(number: float, text: str) -> None:
+    assert go_number(number) == text
+
+
+def test_text_is_quoted_as_go_quotes_it() -> None:
+    assert go_quote('a"\\\x01é\u2028') == '"a\\"\\\\\\x01é\\u2028"'
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.sampled_from("xyz"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(sorted(SCHEMA["properties"]["spec"]["properties"])), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_pruning_and_defaulting_twice_is_doing_it_once(value: Any) -> None:
+    once = document(value)
+    prune(SCHEMA, once)
+    apply_defaults(SCHEMA, once)
+    twice = copy.deepcopy(once)
+    assert prune(SCHEMA, twice) == []
+    apply_defaults(SCHEMA, twice)
+    assert twice == once
+
+
+@given(VALUES)
+def test_what_did_not_change_is_never_refused(value: Any) -> None:
+    same = document(value)
+    apply_defaults(SCHEMA, same)
+    assert validate(SCHEMA, same, copy.deepcopy(same)) == []

@@ -1,0 +1,205 @@
+"""What becomes of the pods when the control plane has an error of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NoAnswer
+from kubecontroller.client.objects import PODS
+from kubelocal import control_plane
+from kubelocal.apiserver.daemon import Daemon
+from kubelocal.control_plane import _obey_power, _serve, _transport
+from kubelocal.instance import Instance, Settings
+from kubelocal.loopback import held_number
+from kubelocal.node.agent import NodeAgent
+from kubelocal.node.errors import KeeperError
+from kubelocal.node.keeper.family import start_ticks
+from kubelocal.node.mounts import Mode
+from kubelocal.node.nodes import Heartbeat, NodeSpec
+
+POD = {
+    "metadata": {"name": "p", "namespace": "default"},
+    "spec": {
+        "nodeName": "node1",
+        "containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "600"]}],
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+    },
+}
+Task = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    found = Instance("test", tmp_path)
+    yield found
+    control_plane.end_leftovers(found)
+
+
+def processes(instance: Instance) -> list[int]:
+    """The pods' processes that still run."""
+    records = (instance.node_folder / "keeper/run").glob("*")
+    pids = [int(msgspec.json.decode(record.read_bytes())["pid"]) for record in records]
+    return [pid for pid in pids if start_ticks(pid) is not None]
+
+
+async def serve(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch, work: Task, stopping: asyncio.Event
+) -> None:
+    """Run the control plane with one task of the test's own among its tasks."""
+    whole = control_plane._control
+
+    async def control(daemon: Daemon, *given: Any) -> None:
+        controlling = asyncio.create_task(whole(daemon, *given))
+        try:
+            await work(Client(_transport(daemon)))
+            await asyncio.Event().wait()
+        finally:
+            controlling.cancel()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(control_plane, "_control", control)
+        async with asyncio.timeout(60):
+            await _serve(instance, Settings(network=held_number()), stopping)
+
+
+async def until_running(client: Client) -> None:
+    while (await client.get(PODS, ("default", "p"))).status.phase != "Running":  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
+async def test_pods_outlive_an_error_of_the_control_plane_and_are_adopted(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def break_down(client: Client) -> None:
+        await client.create(PODS, POD)
+        await until_running(client)
+        raise RuntimeError("a bug")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await serve(instance, monkeypatch, break_down, asyncio.Event())
+    assert caught.group_contains(RuntimeError, match="a bug")
+    before = await asyncio.to_thread(processes, instance)
+    assert len(before) == 1
+    stopping = asyncio.Event()
+    found: list[list[int]] = []
+
+    async def stop(client: Client) -> None:
+        await until_running(client)
+        found.append(await asyncio.to_thread(processes, instance))
+        stopping.set()
+
+    await serve(instance, monkeypatch, stop, stopping)
+    assert found == [before]
+    assert await asyncio.to_thread(processes, instance) == [], "it was asked to stop"
+
+
+async def test_a_node_goes_on_reporting_after_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("kubelocal.node.nodes._RETRY", 0.01)
+    tries: list[Exception | None] = [RuntimeError("a bug"), NoAnswer("no", host="h"), None]
+    done = asyncio.Event()
+
+    async def post() -> None:
+        error = tries.pop(0)
+        if error is not None:
+            raise error
+        done.set()
+
+    beat = Heartbeat(Any, NodeSpec(name="n", address="127.0.0.1"), images=[], folder=tmp_path)  # type: ignore[arg-type]
+    monkeypatch.setattr(beat, "_post_status", post)
+    monkeypatch.setattr(beat, "_renew", post)
+    task = asyncio.create_task(beat.run())
+    try:
+        async with asyncio.timeout(30):
+            await done.wait()
+    finally:
+        task.cancel()
+
+
+async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_plane, "_RETRY_SECONDS", 0.01)
+    stopping = asyncio.Event()
+    tries = [KeeperError("the keeper died")]
+
+    async def switch(client: Client) -> None:
+        del client
+        async with asyncio.timeout(30):
+            while tries or not switched:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        stopping.set()
+
+    switched: list[str] = []
+    obey = _obey_power
+
+    async def obeying(client: Client, agent: Any) -> None:
+        async def start_node(name: str) -> None:
+            if tries:
+                raise tries.pop()
+            switched.append(name)
+
+        monkeypatch.setattr(agent, "start_node", start_node)
+        await obey(client, agent)
+
+    monkeypatch.setattr(control_plane, "_obey_power", obeying)
+    await serve(instance, monkeypatch, switch, stopping)
+    assert switched[0] == "node1"
+
+
+def first_log(folder: Path) -> str:
+    [log] = folder.glob("node/pods/*/logs/main/0.log")
+    return log.read_text()
+
+
+async def test_pods_see_neither_keys_nor_state_of_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))  # /tmp is a pod's own anyway
+    instance, stopping = Instance("test", folder), asyncio.Event()
+    script = (
+        f"find {folder} -type f; cat {instance.kubeconfig} {instance.database};"
+        "touch $HOME/mine && echo looked"
+    )
+    manifest = msgspec.json.decode(msgspec.json.encode(POD))
+    manifest["spec"]["containers"][0]["command"] = ["sh", "-c", script]
+    manifest["spec"]["restartPolicy"] = "Never"
+
+    agents: list[NodeAgent] = []
+    make = control_plane._agent
+
+    def made(*given: Any) -> NodeAgent:
+        agents.append(make(*given))
+        return agents[0]
+
+    monkeypatch.setattr(control_plane, "_agent", made)
+
+    async def look(client: Client) -> None:
+        await client.create(PODS, manifest)
+        while (await client.get(PODS, ("default", "p"))).status.phase != "Succeeded":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        stopping.set()
+
+    try:
+        await serve(instance, monkeypatch, look, stopping)
+        assert agents[0].report is not None
+        if agents[0].report.mode is Mode.MAPPING:
+            pytest.skip("pods have no mount namespaces of their own on this machine")
+        printed = await asyncio.to_thread(first_log, folder)
+    finally:
+        shutil.rmtree(folder)
+    assert "looked" in printed
+    assert "apiVersion" not in printed, "the administrator's kubeconfig"
+    assert "SQLite" not in printed, "all Secrets"
+    assert "ca.key" not in printed

@@ -1,5 +1,0 @@
-from __future__ import annotations
-
-from redis_operator.testing.loop import pytest_asyncio_loop_factories
-
-__all__ = ["pytest_asyncio_loop_factories"]
