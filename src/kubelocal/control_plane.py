@@ -26,6 +26,7 @@ from kubelocal.apiserver.certificates import write_private
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import Settings as ServerSettings
+from kubelocal.apiserver.sqlite import StateError
 from kubelocal.controllers.caches import BUILT_IN_KINDS
 from kubelocal.controllers.loop import ControlLoops
 from kubelocal.controllers.volumes import DEFAULT_CLASS
@@ -67,7 +68,7 @@ def main(name: str) -> int:
         return 1
     try:
         asyncio.run(run(instance, settings))
-    except InstanceError as error:
+    except (InstanceError, StateError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

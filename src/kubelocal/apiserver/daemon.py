@@ -19,7 +19,7 @@ from .entries import FieldIndex
 from .http import HttpServer
 from .own_service import Place, offer, own_address
 from .server import ApiServer, Settings
-from .sqlite import SqliteJournal, open_store
+from .spare import open_state
 
 __all__ = ["Daemon"]
 
@@ -67,12 +67,12 @@ class Daemon:
         self._port = port
         self._pki = data / "pki"
         self.authority = Authority(self._pki)
-        self._journal = SqliteJournal(data / "state.db")
+        self._journal, store = open_state(data / "state.db", FieldIndex().read)
         root_ca = self.authority.certificate.decode()
         chosen = replace(settings or Settings(), root_ca=root_ca)
-        store = open_store(self._journal, FieldIndex().read)
         self.server = ApiServer(store, clock=_now, settings=chosen, token_key=self._token_key())
         self.webhooks = _Webhooks()
+        self._copying: asyncio.Task[None] | None = None
         self.http = HttpServer(
             self.server, Authenticator(self.server.tokens), perform=self.webhooks
         )
@@ -90,6 +90,7 @@ class Daemon:
         port = await self.http.start(self._host, self._port, context)
         offer(self.server.core, Place(self._host, port, cluster_ip))
         self.url = f"https://{self._host}:{port}"
+        self._copying = asyncio.create_task(self._journal.run())
         return self.url
 
     def kubeconfig(self) -> str:
@@ -107,6 +108,8 @@ class Daemon:
 
     async def stop(self) -> None:
         """Stop serving and fold everything into the files."""
+        if self._copying is not None:
+            self._copying.cancel()
         await self.http.stop()
         await self.webhooks.close()
         self._journal.close()
