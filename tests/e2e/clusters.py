@@ -324,14 +324,19 @@ class Clusters:
 
 
 def start_operator(
-    log: Path, kubeconfig: Path, *words: str, program: Sequence[str] = _OPERATOR
+    log: Path,
+    kubeconfig: Path,
+    *words: str,
+    program: Sequence[str] = _OPERATOR,
+    election: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start an operator as a process of this machine."""
+    """Start an operator as a process of this machine; it is alone, unless it is to be elected."""
+    alone = () if election else ("--no-election",)
     with log.open("ab") as output:
         return subprocess.Popen(
             [
                 *(sys.executable, *program, "run", "--kubeconfig", str(kubeconfig)),
-                *("--no-election", "--health-port", "0", *words),
+                *(*alone, "--health-port", "0", *words),
             ],
             stdout=output,
             stderr=output,

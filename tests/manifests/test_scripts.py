@@ -11,6 +11,7 @@ import pytest
 
 from manifests.pods import (
     SHELL,
+    Pod,
     ask,
     form_shard,
     pods,
@@ -23,7 +24,7 @@ from redis_operator.manifests.config import boot_settings
 from redis_operator.manifests.scripts import BOOT
 from redis_operator.redis import commands
 from redis_operator.redis.replies import PrimaryRole
-from redis_operator.redis.slots import ALL_SLOTS
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet
 from redis_testing.servers import EngineBinary
 
 
@@ -201,17 +202,83 @@ async def test_primaries_do_not_wait_for_replicas_that_were_killed_with_them(
         assert size == (written if kind is Persistence.AOF else 0)
 
 
-async def test_a_primary_with_snapshots_waits_also_for_a_replica_that_restarted(
+async def saved(pod: Pod) -> None:
+    """Let a server write a snapshot, and wait for it."""
+    await ask(pod, commands.bgsave())
+    await until(
+        pod,
+        commands.info(),
+        lambda info: (pod.data / "dump.rdb").exists() and not info.persistence.bgsave_running,
+    )
+
+
+async def test_a_primary_whose_snapshot_is_the_newest_starts_at_once(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
-    """The replica's snapshot may be the newer one: it is left the time to be promoted by hand."""
+    """Both servers of a shard are killed: the replica has nothing that the primary lacks."""
     async with pods(tmp_path, binary, 2, Persistence.RDB) as [primary, replica]:
         await form_shard(primary, replica)
         await until(primary, commands.cluster_info(), lambda info: info.is_ok)
         await printed(primary.data / "nodes.conf", " slave ")
+        await write(primary, 100)
+        await saved(replica)
+        written = await write(primary, 2000)
+        await saved(primary)
+        primary.failover_seconds = replica.failover_seconds = 600
+        primary.end(kill=True)
+        replica.end(kill=True)
+        primary.start()
+        await printed(primary.directory / "log", "600 s to take over")
+        replica.start()
+        [size] = await ask(primary, commands.dbsize())
+        assert size == written
+
+
+async def test_a_replica_whose_snapshot_is_the_newest_leads(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    """What the primary would start with is older: it becomes a replica of its replica."""
+    shares = [SlotSet.parse(text) for text in ("0-5460", "5461-10922", "10923-16383")]
+    async with pods(tmp_path, binary, 4, Persistence.RDB) as [primary, replica, *voters]:
+        for voter, share in zip(voters, shares[1:], strict=True):
+            await ask(voter, commands.add_slots(share), commands.meet(primary.host, 6379, 16379))
+        await form_shard(primary, replica, shares[0])
+        for pod in (primary, replica, *voters):
+            await until(pod, commands.cluster_info(), lambda info: info.is_ok)
+        await printed(primary.data / "nodes.conf", " slave ")
+        await write(primary, 100, shares[0])
+        await saved(primary)
+        written = await write(primary, 2000, shares[0])
+        await until(replica, commands.dbsize(), lambda size: size == written)
+        await saved(replica)
+        primary.failover_seconds = replica.failover_seconds = 600
+        primary.end(kill=True)
+        replica.end(kill=True)
+        primary.start()
+        await printed(primary.directory / "log", "600 s to take over")
+        replica.start()
+        await until(replica, commands.role(), lambda role: isinstance(role, PrimaryRole))
+        await until(primary, commands.dbsize(), lambda size: size == written)
+        [role] = await ask(primary, commands.role())
+        assert not isinstance(role, PrimaryRole)
+
+
+async def test_a_primary_with_a_snapshot_of_another_history_leaves_the_replica_its_time(
+    tmp_path: Path, binary: EngineBinary
+) -> None:
+    """Which of the two is newer is not known: the replica may be promoted by hand."""
+    async with pods(tmp_path, binary, 2, Persistence.RDB) as [primary, replica]:
+        await form_shard(primary, replica)
+        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+        await printed(primary.data / "nodes.conf", " slave ")
+        await saved(primary)
+        snapshot = (primary.data / "dump.rdb").read_bytes()
+        start = snapshot.index(b"repl-id") + len(b"repl-id") + 1
+        other = snapshot[:start] + b"f" * 40 + snapshot[start + 40 :]
         primary.failover_seconds = 4
         primary.end(kill=True)
         replica.end(kill=True)
+        (primary.data / "dump.rdb").write_bytes(other)
         replica.start()
         (await replica.answers()).close()
         primary.start()

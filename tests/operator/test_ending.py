@@ -6,7 +6,7 @@ import asyncio
 
 from kubecontroller.client.api import Propagation
 from kubecontroller.client.meta import Manifest
-from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS
+from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
 from redis_operator.manifests.names import IDENTITY_ANNOTATION
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.world import REDISES
@@ -143,3 +143,35 @@ def test_a_protected_database_goes_on_until_its_owner_lets_it_go() -> None:
         await until_gone(sim)
 
     simulate(scenario, snapshot=formed(database(deletion={"protected": True})))
+
+
+def test_a_protected_database_that_is_orphaned_leaves_its_servers_when_it_is_let_go() -> None:
+    """K-31: what the deletion asked for is not forgotten while the database is held."""
+
+    async def scenario(sim: Simulation) -> None:
+        sim.start_operator()
+        await asyncio.sleep(3.0)
+        before = await servers(sim)
+        await sim.client.delete(REDISES, KEY, propagation=Propagation.ORPHAN)
+        await asyncio.sleep(60.0)
+        assert await servers(sim) == before
+        await sim.delete_pod("db-0-1")
+        await asyncio.sleep(5.0)
+        await sim.until_ready()  # it is healed while it is held
+        before = await servers(sim)
+        await sim.change(deletion={"protected": False})
+        await until_gone(sim)
+        await asyncio.sleep(60.0)
+        assert await servers(sim) == before
+        found = await claims(sim)
+        assert len(found) == 6
+        assert not any(deleting for _, deleting in found.values())
+        page = await sim.client.list(SERVICES, namespace=NAMESPACE)
+        assert DATABASE in [service.metadata.name for service in page.items]
+
+    simulate(scenario, snapshot=formed(database(deletion={"protected": True})))
+
+
+async def servers(sim: Simulation) -> set[str]:
+    page = await sim.client.list(PODS, namespace=NAMESPACE)
+    return {pod.metadata.uid for pod in page.items if not pod.metadata.is_deleting}

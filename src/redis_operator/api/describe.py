@@ -273,7 +273,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Endpoints.clients": _f("Any server; clients find their way from there."),
     "Endpoints.primaries": _f("Servers that are primaries."),
     "Endpoints.replicas": _f("Servers that are replicas."),
-    "Operation.type": _f("Creating, Healing, Scaling, Updating or Hibernating."),
+    "Operation.type": _f("Creating, Healing, Scaling, Updating, Hibernating or Waking."),
     "Operation.start_time": _f("When it began."),
     "Operation.end_time": _f("When it ended; absent while it is under way."),
     "Operation.result": _f("Succeeded or DataLost; absent while it is under way."),

@@ -31,6 +31,7 @@ class Phase(Enum):
     DEGRADED = "Degraded"
     FAILED = "Failed"
     HIBERNATED = "Hibernated"
+    WAKING = "Waking"
     DELETING = "Deleting"
 
 

@@ -1,6 +1,7 @@
 """The scripts in the pod: how a server starts, whether it is ready, and how it is let go.
 
 POSIX sh that needs no programs but `cat`, `mv`, `rm` and `sleep`: any image of the engine will do.
+With `od`, two servers that were killed at once know which of their snapshots is the newer one.
 Files are named only through the variables that the pod sets.
 """
 
@@ -32,6 +33,12 @@ ask_at() {
 }
 
 ask() { ask_at "$POD_IP" "$@"; }
+
+login() {
+    while read -r word value; do
+        [ "$word" != masterauth ] || printf 'AUTH replication %s\r\n' "$value"
+    done <"$USERS/replication.conf"
+}
 """
 
 BOOT = (
@@ -66,21 +73,70 @@ read_identity() {
     done <nodes.conf
 }
 
+# The bytes of the snapshot's header, as numbers.
+header() { [ "$data" != rdb ] || printf '%s ' $(od -An -v -tu1 -N 1024 dump.rdb 2>/dev/null || :); }
+
+# What the header of the snapshot has under a name that is given in bytes, or nothing.
+# A text has its length before it (here always below 64), a number a mark of its size.
+saved() {
+    rest=${snapshot#*" $1 "}
+    [ "$rest" != "$snapshot" ] || return 0
+    set -- $rest
+    case $1 in
+        192) printf '%s' "$2" ;;
+        193) printf '%s' "$(($2 + 256 * $3))" ;;
+        194) printf '%s' "$(($2 + 256 * $3 + 65536 * $4 + 16777216 * $5))" ;;
+        *)
+            left=$1
+            while [ "$left" -gt 0 ]; do
+                shift
+                printf "\\$(($1 / 64))$(($1 / 8 % 8))$(($1 % 8))"
+                left=$((left - 1))
+            done ;;
+    esac
+}
+
+# The value of a line in what a server says of itself.
+field() {
+    rest=${2#*"$1:"}
+    [ "$rest" = "$2" ] || printf '%s' "${rest%%[!0-9a-z]*}"
+}
+
+# Compares the snapshot of a replica that restarted with ours. Of the same history, the one that
+# went further is the newer one: one of ours lets us start, one of the replica's makes it lead.
+# Where that cannot be known, the replica has its time.
+compare() {
+    offset=$(field slave_repl_offset "$2")
+    [ -n "$offset" ] && [ -n "$mine" ] && [ "$(field master_replid "$2")" = "$history" ] || return 1
+    [ "$offset" -gt "$mine" ] || return 0
+    if [ "$offset" -gt "$furthest" ]; then furthest=$offset; fi
+    if [ "$offset" -eq "$furthest" ]; then
+        { login; printf 'CLUSTER FAILOVER FORCE\r\nQUIT\r\n'; } | talk "$1" >/dev/null || :
+    fi
+    return 1
+}
+
 # Ends the waiting process once a replica says that it leads, or all say that they cannot. Its end
 # is not waited for: an address that does not answer must not hold up the start.
-# A replica that has restarted and had no link since is never elected. What it has on disk this
-# server has too, if it appends every write before it acknowledges it; or neither has anything.
+# A replica that has restarted and had no link since is never elected by itself. What it has on disk
+# this server has too, if it appends every write before it acknowledges it; or neither has anything.
 watch_replicas() {
+    snapshot=" $(header)"
+    history=$(saved "114 101 112 108 45 105 100")
+    mine=$(saved "114 101 112 108 45 111 102 102 115 101 116")
+    furthest=0
     while sleep 1; do
         able=
         for address in $replicas; do
-            case $(ask_at "$address" "INFO replication") in
+            answer=$(ask_at "$address" "INFO replication")
+            case $answer in
                 *role:master*) kill "$1"; return ;;
-                *role:slave*master_link_down_since_seconds:-1*) ;;
+                *role:slave*master_link_down_since_seconds:-1*)
+                    [ "$data" != rdb ] || compare "$address" "$answer" || able=yes ;;
                 *) able=yes ;;
             esac
         done
-        case $able,$data,$PERSISTENCE in ,aof,*|,*,none) kill "$1"; return ;; esac
+        case $able,$data,$PERSISTENCE in ,aof,*|,rdb,*|,*,none) kill "$1"; return ;; esac
     done
 }
 
@@ -245,12 +301,6 @@ follower() {
             *,slave,*) [ "$primary" != "$me" ] || printf '%s\n' "${address%:*}" ;;
         esac
     done
-}
-
-login() {
-    while read -r word value; do
-        [ "$word" != masterauth ] || printf 'AUTH replication %s\r\n' "$value"
-    done <"$USERS/replication.conf"
 }
 
 hand_over() {

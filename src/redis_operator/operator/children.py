@@ -276,6 +276,9 @@ class Children:
     async def _ensure_one(self, redis: Redis, document: Manifest, what: str) -> None:
         kind = CHILD_KINDS[document["apiVersion"], document["kind"]]
         key = (document["metadata"]["namespace"], document["metadata"]["name"])
+        if self._is_orphaned(redis):
+            meta = {k: v for k, v in document["metadata"].items() if k != "ownerReferences"}
+            document = {**document, "metadata": meta}
         observed = self._world.child((kind.api_version, kind.kind), key)
         if observed is None:
             observed = await self._live(kind, key)
@@ -291,6 +294,18 @@ class Children:
                 conflict = error
                 observed = await self._live(kind, key)
         raise conflict
+
+    def _is_orphaned(self, redis: Redis) -> bool:
+        """Tell whether a deletion that is held back (`protected`) took the owner off our objects.
+
+        They are not adopted again, or they would go with the database once it is let go. K-31
+        """
+        meta = redis.metadata
+        return meta.is_being_deleted and any(
+            all(owner.uid != meta.uid for owner in found.metadata.owner_references or ())
+            for kind in MANAGED_KINDS
+            for found in self._world.children_of(kind, (meta.namespace, meta.name))
+        )
 
     async def _apply(
         self, redis: Redis, kind: Kind[Any], document: Manifest, observed: Any

@@ -72,6 +72,7 @@ class Phase(Enum):
     SCALING = "Scaling"
     UPDATING = "Updating"
     HIBERNATED = "Hibernated"
+    WAKING = "Waking"
 
 
 class Loss(Struct, frozen=True):

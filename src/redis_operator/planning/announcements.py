@@ -9,7 +9,7 @@ from ..api.status import RedisStatus
 
 __all__ = ["Announcement", "announcements"]
 
-_WISHED = frozenset({"Hibernated", "Paused", "UpdatePaused", "Applying", "Resizing"})
+_WISHED = frozenset({"Hibernated", "Waking", "Paused", "UpdatePaused", "Applying", "Resizing"})
 """Reasons that a person brought about with the spec: nothing is wrong."""
 _NEUTRAL = frozenset({"Paused", "Hibernated"})
 """Conditions that are worth an event when they become true, and when they are so no more."""
@@ -56,6 +56,8 @@ def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str
         return False  # reported with its slots
     if condition.type == "Progressing" and condition.reason == "Reconciled":
         return False  # told by Ready
+    if condition.reason == "Waking" and condition.type != "Progressing":
+        return False  # told as progress
     if condition.reason == "Hibernated" and condition.type != "Hibernated":
         return False  # told by the step, and by the condition of that name
     if condition.type in _NEUTRAL:

@@ -63,6 +63,9 @@ def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
     if plan.phase is advice.Phase.HIBERNATED and not plan.losses:
         text = "spec.hibernate is set: it serves nothing until it is woken"
         return Condition(type="Available", status="False", reason="Hibernated", message=text)
+    if plan.phase is advice.Phase.WAKING:
+        text = f"slots {missing} are not served yet: it is waking"
+        return Condition(type="Available", status="False", reason="Waking", message=text)
     reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
     text = f"slots {missing} are not served" if observed.formed else "it is not formed yet"
     return Condition(type="Available", status="False", reason=reason, message=text)
@@ -76,7 +79,7 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
         return Condition(type="Degraded", status="True", reason="NoEffect", message=plan.stalled)
     formed = situation.observed.formed
     # What a change waits for is reported as progress: nothing is wrong by itself.
-    sleeps = plan.phase is advice.Phase.HIBERNATED
+    sleeps = plan.phase in (advice.Phase.HIBERNATED, advice.Phase.WAKING)
     changing = sleeps or plan.phase in _CHANGING
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}"
@@ -85,7 +88,8 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
     ]
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
-    found = ailments(situation, _told_reason(context))
+    wakes = plan.phase is advice.Phase.WAKING
+    found = () if wakes else ailments(situation, _told_reason(context))
     if context.hindrance is not None:
         found = (context.hindrance, *found)
     if found:

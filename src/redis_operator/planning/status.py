@@ -35,14 +35,16 @@ _PHASES = {
     advice.Phase.SCALING: Phase.SCALING,
     advice.Phase.UPDATING: Phase.UPDATING,
     advice.Phase.HIBERNATED: Phase.HIBERNATED,
+    advice.Phase.WAKING: Phase.WAKING,
 }
+_WAKING_SECONDS = 120.0  # a database that takes longer to wake has an ailment
 
 
 def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> RedisStatus:
     """Return the whole status of a database that was looked at."""
     situation = Situation(wanted, observed, _seconds(context.now))
     previous = context.previous
-    plan = _continued(plan, situation, previous)
+    plan = _woken(_continued(plan, situation, previous), situation, previous)
     shards = tuple(inventory.shards(situation, context))
     covered = inventory.covered(observed.seen)
     judged = conditions(situation, plan, context, covered)
@@ -102,7 +104,7 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
         return Phase.HIBERNATED
     if ready.status == "True":
         return Phase.READY
-    if not observed.nodes:
+    if not observed.nodes and plan.phase is not advice.Phase.WAKING:
         return Phase.PENDING
     if plan.losses:
         return Phase.FAILED
@@ -134,12 +136,27 @@ def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
     return plan if late else replace(plan, phase=change)
 
 
+def _woken(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
+    """Return the plan as part of waking: all pods come back at once, and serve a little later."""
+    sleeps = situation.wanted.hibernate or previous.phase not in (Phase.HIBERNATED, Phase.WAKING)
+    if sleeps or plan.losses or plan.stalled or plan.held:
+        return plan
+    last = previous.last_operation
+    begun = _seconds(last.start_time) if last and last.type == "Waking" else situation.now
+    if situation.now - begun > _WAKING_SECONDS:
+        return plan
+    is_up = plan.phase is advice.Phase.READY and not plan.blocked
+    is_up = is_up and inventory.ready_pods(situation) == len(situation.observed.nodes) > 0
+    return plan if is_up else replace(plan, phase=advice.Phase.WAKING)
+
+
 _OPERATIONS = {
     advice.Phase.CREATING: "Creating",
     advice.Phase.HEALING: "Healing",
     advice.Phase.SCALING: "Scaling",
     advice.Phase.UPDATING: "Updating",
     advice.Phase.HIBERNATED: "Hibernating",
+    advice.Phase.WAKING: "Waking",
 }
 
 

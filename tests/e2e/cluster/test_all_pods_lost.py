@@ -7,6 +7,7 @@ import pytest
 
 from e2e.harness import PATIENCE, until
 from kubecontroller.client.objects import Pod
+from redis_operator.redis import commands
 from redis_operator.redis.slots import key_slot
 
 pytestmark = pytest.mark.e2e
@@ -71,6 +72,54 @@ async def test_servers_in_memory_that_are_killed_at_once_serve_again_and_the_los
     assert loss["action"].startswith("StartedEmpty")
     await cache.wait_ready(seconds=60)
     assert await cache.check(await cache.fill(100)) == []
+
+
+async def test_both_servers_of_a_shard_in_memory_that_restart_cost_its_slots_and_no_others(
+    database: Any,
+) -> None:
+    """CL-32: an empty replica is never promoted as a copy; the others serve on."""
+    cache = await database()
+    await cache.wait_ready()
+    before = await cache.fill(300)
+    others = {pod: (await cache.myself(pod)).id for pod in await cache.pods()}
+    await asyncio.gather(*(cache.crash(pod) for pod in ("cache-1-0", "cache-1-1")))
+    loss = await _recorded_loss(cache)
+    assert loss["slots"] == "5461-10921"
+    assert loss["action"].startswith("StartedEmpty")
+    await cache.wait_ready(seconds=60)
+    assert await _lost_outside(cache, before, range(5461, 10922)) == []
+    for pod, node in others.items():
+        if not pod.startswith("cache-1-"):
+            assert (await cache.myself(pod)).id == node
+    assert await cache.check(await cache.fill(100)) == []
+
+
+async def test_a_shard_with_snapshots_whose_servers_are_killed_at_once_writes_again_within_seconds(
+    database: Any,
+) -> None:
+    cache = await database(storage={"size": "1Gi"}, durability={"persistence": "rdb"})
+    await cache.wait_ready()
+    before = await cache.fill(300)
+    for pod in await cache.pods():
+        await _save(cache, pod)
+    async with cache.under_load() as application:
+        await asyncio.gather(*(cache.crash(pod) for pod in ("cache-1-0", "cache-1-1")))
+        await until(lambda: _restarted(cache, 2), seconds=60, what="two restarts")
+        await cache.wait_ready(seconds=60)
+    report = await application.verify()
+    assert report.longest_wait_seconds < 5 * PATIENCE, report
+    assert await cache.check(before) == []  # what was in a snapshot is there
+
+
+async def _save(cache: Any, pod: str) -> None:
+    async with cache.server(pod) as connection:
+        await connection.run(commands.bgsave(), timeout=5)
+        await until(lambda: _has_saved(connection), seconds=30, what=f"a snapshot of {pod}")
+
+
+async def _has_saved(connection: Any) -> bool:
+    found = await connection.run(commands.info(), timeout=5)
+    return not found.persistence.bgsave_running
 
 
 async def test_a_shard_that_lost_all_copies_is_held_until_its_slots_are_given_up(

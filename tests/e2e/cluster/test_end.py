@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.harness import REDISES, cpu_seconds, until
+from e2e.proxy import proxied
+from kubecontroller.client.api import Propagation
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, SERVICES
 from kubecontroller.client.patches import MergePatch
@@ -66,6 +69,62 @@ async def test_a_database_made_again_at_once_keeps_its_claims_and_inherits_nothi
     application = await again.fill(200)
     await asyncio.sleep(5)
     assert await _claim_uids(again) == claims
+    assert await again.check(application) == []
+
+
+async def test_a_stale_cache_at_the_end_costs_the_next_database_nothing(
+    database: Any, cluster: Any, tmp_path: Path
+) -> None:
+    """K-31: the operator sees neither the end of the first nor what the second one has got."""
+    cache = await database(**STORED)
+    await cache.wait_ready()
+    await cache.fill(200)
+    old_claims, old_nodes = await _claim_uids(cache), await _node_ids(cache)
+    async with proxied(cluster.kubeconfig, tmp_path) as proxy:
+        with cluster.replaced_operator(tmp_path / "operator.log", proxy.kubeconfig):
+            await cache.client.delete(REDISES, cache.key)
+            await until(lambda: _is_deleted(cache), seconds=60, what="the object to be gone")
+            proxy.fresh.clear()  # pods and claims of the first may still be ending
+            again = await database(**STORED)
+            await asyncio.sleep(5)
+            proxy.fresh.set()
+            await again.wait_ready(seconds=120)
+            claims, nodes = await _claim_uids(again), await _node_ids(again)
+            application = await again.fill(200)
+            proxy.fresh.clear()
+            await asyncio.sleep(5)
+            proxy.fresh.set()
+            await asyncio.sleep(3)
+    assert len(claims) == len(nodes) == 6
+    assert not claims & old_claims
+    assert not nodes & old_nodes
+    assert await _claim_uids(again) == claims
+    assert await again.check(application) == []
+
+
+@pytest.mark.parametrize("protected", [False, True], ids=["plain", "protected"])
+async def test_a_database_that_is_orphaned_leaves_its_servers_and_the_next_takes_them_over(
+    database: Any, protected: bool
+) -> None:
+    """K-31: `kubectl delete --cascade=orphan` keeps what runs, also when it is let go later."""
+    cache = await database(**STORED, deletion={"protected": protected})
+    await cache.wait_ready()
+    application = await cache.fill(200)
+    pods, claims, nodes = await cache.uids(), await _claim_uids(cache), await _node_ids(cache)
+    await cache.client.delete(REDISES, cache.key, propagation=Propagation.ORPHAN)
+    if protected:
+        await cache.wait_condition("Deleting", "False", reason="DeletionProtected")
+        await asyncio.sleep(5)
+        await cache.patch(deletion={"protected": False})
+    await until(lambda: _is_deleted(cache), seconds=60, what="the object to be gone")
+    await asyncio.sleep(5)
+    assert await cache.uids() == pods
+    assert await _claim_uids(cache) == claims
+    assert await cache.check(application) == []
+    again = await database(**STORED)
+    await again.wait_ready(seconds=90)
+    assert await again.uids() == pods
+    assert await _node_ids(again) == nodes
     assert await again.check(application) == []
 
 
