@@ -113,3 +113,21 @@ def test_an_exporter_is_the_one_that_was_asked_for() -> None:
 def test_so_many_shards_roll_at_a_time_as_the_spec_says() -> None:
     assert wanted_of(database(update={"parallelShards": 2}), FACTS).rolling_shards == 2
     assert wanted_of(database(), FACTS).rolling_shards == 1
+
+
+@pytest.mark.parametrize("where", ["sidecars", "initContainers"])
+def test_containers_beside_the_server_are_admitted_where_pods_are_restricted(where: str) -> None:
+    field = {"sidecars": "containers"}.get(where, where)
+    plain = {"name": "beside", "image": "i"}
+    found = pod(**{where: [plain]})[field][-1]
+    assert found["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    asked = {"runAsUser": 1234, "capabilities": {"drop": ["NET_RAW"]}}
+    found = pod(**{where: [{**plain, "securityContext": asked}]})[field][-1]
+    assert found["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "runAsUser": 1234,
+        "capabilities": {"drop": ["ALL"]},
+    }

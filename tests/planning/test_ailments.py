@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
 from planning.trials import drawn, with_broken_files
-from redis_operator.api.status import RedisStatus
+from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import OOM_SECONDS
@@ -183,6 +183,20 @@ def test_pods_that_may_not_be_made_are_told_with_the_reason_also_before_it_is_fo
     assert told(database, replace(refused, formed=False))[1] == "PodsRefused"
     wanted = replace(database.wanted, replicas=2)
     assert shard_unrest(Situation(wanted, refused, NOW), 0) == f"db-0-2 does not exist yet: {why}"
+
+
+def test_a_change_whose_pod_may_not_be_made_again_is_not_under_way_any_more() -> None:
+    database = whole_database()
+    observed = database.observe()
+    nodes = tuple(node for node in observed.nodes if node.pod.name != "db-0-1")
+    why = 'pods "db-0-1" is forbidden: exceeded quota: q, requested: pods=1'
+    workloads = tuple(replace(w, trouble=why) if w.shard == 0 else w for w in observed.workloads)
+    missing = replace(observed, nodes=nodes, workloads=workloads)
+    before = RedisStatus(phase=Phase.UPDATING)
+    context = Context(previous=before, generation=1, now="2030-01-01T00:00:00Z")
+    found = status(database.wanted, missing, plan(database.wanted, missing, NOW), context)
+    assert found.phase is Phase.DEGRADED
+    assert next(c.reason for c in found.conditions if c.type == "Ready") == "PodsRefused"
 
 
 # ST-07

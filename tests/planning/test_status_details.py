@@ -111,6 +111,17 @@ def test_keys_that_come_and_go_are_not_written_each_time(keys: int) -> None:
     assert told(AT_REST, counted(1200), previous=first).pods[0].keys == 1200
 
 
+@pytest.mark.parametrize("keys", range(11))
+def test_a_few_keys_that_come_and_go_are_not_written_each_time_either(keys: int) -> None:
+    def counted(number: int) -> Observed:
+        seen = tuple(replace(node, keys=number) for node in whole().seen)
+        return replace(whole(), nodes=seen)
+
+    first = told(AT_REST, counted(0))
+    assert told(AT_REST, counted(keys), previous=first) == first
+    assert told(AT_REST, counted(25), previous=first).pods[0].keys == 25
+
+
 def test_an_operation_is_recorded_from_its_beginning_to_its_end() -> None:
     database = new_database()
     begun = reported(database)

@@ -29,18 +29,24 @@ GIVEN = {
 }
 
 
+_FORBIDDEN = b"""{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+"reason": "Forbidden", "message": "secrets \\"mine\\" is forbidden"}"""
+
+
 class SlowSecret:
-    """A transport that can be made to answer no question about one Secret."""
+    """A transport that can be made to answer no question about one Secret, or to refuse it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.stream = transport.stream
-        self.hangs = False
+        self.hangs = self.is_forbidden = False
         self.asked = 0
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         if request.path.endswith("/secrets/mine"):
             self.asked += 1
+            if self.is_forbidden:
+                return Response(403, {}, _FORBIDDEN)
             if self.hangs:
                 await asyncio.sleep(timeout)
                 raise ConnectionFailed("the API server did not answer in time")
@@ -96,6 +102,38 @@ def test_a_secret_that_is_gone_is_told_once_and_until_it_is_back() -> None:
     for found in simulate(scenario):
         told = found[found.index("AuthSecret") :]
         assert set(told) == {"AuthSecret"}, told
+
+
+def test_a_secret_that_may_not_be_read_any_more_is_told_and_failovers_go_on() -> None:
+    async def scenario(sim: Simulation) -> None:
+        transports: list[SlowSecret] = []
+
+        def wrap(transport: Transport) -> Transport:
+            transports.append(SlowSecret(transport))
+            return transports[-1]
+
+        sim.wrap = wrap
+        await sim.client.create(SECRET, GIVEN)
+        sim.start_operator()
+        await sim.apply(database(auth={"secretName": "mine"}))
+        await sim.until_ready()
+        transports[-1].is_forbidden = True
+        found = await _degraded(sim)
+        assert found[-1] == "AuthSecret", found
+        live = await sim.redis()
+        message = next(
+            c["message"] for c in live["status"]["conditions"] if c["type"] == "Degraded"
+        )
+        assert "mine" in message
+        assert "may not" in message
+        old = primary(sim, 0).name
+        sim.kill(old)
+        await sim.until(lambda found: _leader(found) not in ("", old), within=30, what="a leader")
+        transports[-1].is_forbidden = False
+        await asyncio.sleep(15.0)
+        await sim.until_ready()
+
+    simulate(scenario)
 
 
 async def _degraded(sim: Simulation) -> list[str]:

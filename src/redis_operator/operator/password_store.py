@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import KubeError, NotFound
+from kubecontroller.client.errors import Forbidden, KubeError, NotFound
 from kubecontroller.client.meta import Key
 from kubecontroller.client.objects import SECRETS, Secret
 from redis_operator.api.redis import Redis
@@ -144,6 +144,14 @@ class PasswordStore:
             try:
                 secret = await self._live((redis.metadata.namespace, name), timeout)
                 reading = self._read[mark] = _judged(redis, name, secret, now, reading.password)
+            except Forbidden as error:
+                if reading.password is None:
+                    raise
+                problem = (
+                    f"spec.auth.secretName: the operator may not read Secret {name}, so a changed "
+                    f"password would not be noticed; the one that is known stays. {error}"
+                )
+                reading = self._read[mark] = replace(reading, at=now, problem=problem)
             except KubeError:
                 if reading.password is None:
                     raise

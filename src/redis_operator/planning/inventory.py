@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 START_SECONDS = 60.0
+_FEW_KEYS = 10
 """How long after its start a server may take to be as wanted before something is wrong."""
 _SCHEDULING_SECONDS = 10.0
 _MIB = 1024 * 1024
@@ -205,8 +206,11 @@ def memory(used: int, told: str) -> str:
 
 
 def _nearly(count: int, told: int) -> int:
-    """Return a count in two digits; what was told stays while it is nearly right."""
-    return told if abs(count - told) * 10 <= told else _two_digits(count)
+    """Return a count in two digits; what was told stays while it is nearly right.
+
+    Ten more or less are nearly the same: a few keys that come and go are no news either.
+    """
+    return told if abs(count - told) <= max(_FEW_KEYS, told // 10) else _two_digits(count)
 
 
 def _two_digits(count: int) -> int:

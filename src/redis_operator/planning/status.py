@@ -13,6 +13,7 @@ from ..api.status import Binding, Operation, Phase, RedisStatus
 from ..redis.slots import ALL_SLOTS
 from . import advice, inventory
 from .advice import Plan, Wanted
+from .ailments import ailments
 from .conditions import bounded, conditions, dated
 from .context import Context
 from .losses import recorded
@@ -127,6 +128,8 @@ def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
         return plan  # somebody's slots are not served: that is an outage, whatever began it
     if not all(inventory.is_replaced(situation, node) for node in situation.unreachable):
         return plan
+    if ailments(situation, ""):
+        return plan  # a pod that cannot be made ends the change's good name
     late = [
         node
         for node in situation.seen

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.clusters import start_operator, wait_started
 from e2e.harness import REDISES, cpu_seconds, until
-from e2e.proxy import proxied
+from e2e.proxy import Proxy, proxied
 from kubecontroller.client.api import Propagation
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, SERVICES
@@ -80,21 +83,23 @@ async def test_a_stale_cache_at_the_end_costs_the_next_database_nothing(
     await cache.wait_ready()
     await cache.fill(200)
     old_claims, old_nodes = await _claim_uids(cache), await _node_ids(cache)
-    async with proxied(cluster.kubeconfig, tmp_path) as proxy:
-        with cluster.replaced_operator(tmp_path / "operator.log", proxy.kubeconfig):
-            await cache.client.delete(REDISES, cache.key)
-            await until(lambda: _is_deleted(cache), seconds=60, what="the object to be gone")
-            proxy.fresh.clear()  # pods and claims of the first may still be ending
-            again = await database(**STORED)
-            await asyncio.sleep(5)
-            proxy.fresh.set()
-            await again.wait_ready(seconds=120)
-            claims, nodes = await _claim_uids(again), await _node_ids(again)
-            application = await again.fill(200)
-            proxy.fresh.clear()
-            await asyncio.sleep(5)
-            proxy.fresh.set()
-            await asyncio.sleep(3)
+    async with (
+        proxied(cluster.kubeconfig, tmp_path) as proxy,
+        operator_behind(cluster, proxy, tmp_path / "operator.log"),
+    ):
+        await cache.client.delete(REDISES, cache.key)
+        await until(lambda: _is_deleted(cache), seconds=60, what="the object to be gone")
+        proxy.fresh.clear()  # pods and claims of the first may still be ending
+        again = await database(**STORED)
+        await asyncio.sleep(5)
+        proxy.fresh.set()
+        await again.wait_ready(seconds=120)
+        claims, nodes = await _claim_uids(again), await _node_ids(again)
+        application = await again.fill(200)
+        proxy.fresh.clear()
+        await asyncio.sleep(5)
+        proxy.fresh.set()
+        await asyncio.sleep(3)
     assert len(claims) == len(nodes) == 6
     assert not claims & old_claims
     assert not nodes & old_nodes
@@ -126,6 +131,20 @@ async def test_a_database_that_is_orphaned_leaves_its_servers_and_the_next_takes
     assert await again.uids() == pods
     assert await _node_ids(again) == nodes
     assert await again.check(application) == []
+
+
+@asynccontextmanager
+async def operator_behind(cluster: Any, proxy: Proxy, log: Path) -> AsyncIterator[None]:
+    """Run an operator behind a proxy of this very process, in place of the cluster's own."""
+    cluster.stop_operator()
+    process = start_operator(log, proxy.kubeconfig)
+    try:
+        await asyncio.to_thread(wait_started, process, log)
+        yield
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait, 60)
+        cluster.start_operator()
 
 
 async def _is_deleted(cache: Any) -> bool:
