@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from redis_operator.kube.objects import EVENTS
-from redis_operator.testing.simulation.scenarios import formed, is_asleep
-from redis_operator.testing.simulation.system import NAMESPACE, Simulation, database, simulate
+from kubecontroller.client.objects import EVENTS
+from redis_testing.simulation.scenarios import formed, is_asleep
+from redis_testing.simulation.system import NAMESPACE, Simulation, database, simulate
 
 
 async def warnings(sim: Simulation) -> list[str]:

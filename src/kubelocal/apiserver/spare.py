@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from redis_operator.runtime.logs import fields
+from kubecontroller.runtime.logs import fields
 
 from .sqlite import SqliteJournal, StateError, open_store
 from .store import Change, Entry, Store

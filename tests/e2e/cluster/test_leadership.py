@@ -19,9 +19,9 @@ from redis.asyncio import Redis
 from e2e.clusters import start_operator
 from e2e.harness import until
 from e2e.proxy import Proxy, proxied
-from redis_operator.kube.errors import NotFound
-from redis_operator.kube.meta import Manifest
-from redis_operator.kube.scheme import Kind
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.scheme import Kind
 from redis_operator.redis.errors import RedisError
 
 pytestmark = pytest.mark.e2e

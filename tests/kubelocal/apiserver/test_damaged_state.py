@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from redis_operator.local.apiserver.entries import FieldIndex
-from redis_operator.local.apiserver.spare import SparedJournal, open_state
-from redis_operator.local.apiserver.sqlite import StateError
-from redis_operator.local.apiserver.store import Entry, Store
+from kubelocal.apiserver.entries import FieldIndex
+from kubelocal.apiserver.spare import SparedJournal, open_state
+from kubelocal.apiserver.sqlite import StateError
+from kubelocal.apiserver.store import Entry, Store
 
 
 def commit(store: Store, name: str, *, deleted: bool = False) -> None:
