@@ -34,6 +34,8 @@ __all__ = ["EngineBinary", "Server", "Servers", "find_engines"]
 
 _VERSION = re.compile(r"(redis|valkey|server).*?v=(\d+\.\d+\.\d+)", re.IGNORECASE)
 _PORT = 6379
+# A limit on the size of files is an error to whoever writes, as a full disk is, and no signal.
+_UNLIMITED = ["sh", "-c", 'trap "" XFSZ; exec "$@"', "sh"]
 
 
 class EngineBinary(Struct, frozen=True, order=True):
@@ -124,6 +126,7 @@ class Server:
     async def start(self) -> Server:
         """Start the process and return when it answers."""
         prefix = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        prefix += _UNLIMITED
         with (self.directory / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *prefix, *self.arguments(), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, prlimit
 from typing import Any, Protocol
 
 import hiredis
@@ -12,16 +15,18 @@ import hiredis
 from kubelocal.loopback import free_host
 from redis_operator.redis import commands, tally
 from redis_operator.redis.connection import Address
-from redis_operator.redis.errors import ReplyError, reply_error
+from redis_operator.redis.errors import LoadingError, ReplyError, reply_error
 from redis_operator.redis.replies import ClusterNode
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SLOTS, SlotSet, even_shares, key_slot
 from redis_operator.redis.versions import Version, parse_version
-from redis_testing.cluster import SimulatedCluster
+from redis_testing.cluster import SimulatedCluster, disk
 from redis_testing.cluster.wire import answer
 from redis_testing.servers import EngineBinary, Servers
 
 NODE_TIMEOUT = 0.8
+_LOAD_SECONDS = 5.0
+_MUCH = 12_000
 TALLY = tally._SCRIPT
 
 
@@ -36,6 +41,11 @@ class Fleet(Protocol):
     async def start(
         self, index: int, *, new_address: bool = False, empty: bool = False
     ) -> None: ...
+    async def start_slowly(self, index: int) -> None: ...
+    def runs(self, index: int) -> bool: ...
+    async def fill_disk(self, index: int) -> None: ...
+    async def make_room(self, index: int) -> None: ...
+    async def cut_last_write(self, index: int, key: str) -> None: ...
     async def freeze(self, index: int) -> None: ...
     async def thaw(self, index: int) -> None: ...
     async def pipe(self, index: int, *asked: Words) -> list[Any]: ...
@@ -99,6 +109,23 @@ class SimulatedFleet:
         self.world.start(server.name, address=address)
         server.persistent = True
 
+    async def start_slowly(self, index: int) -> None:
+        self.world.load_seconds = _LOAD_SECONDS
+        self.world.start(self.names[index])
+        self.world.load_seconds = 0.0
+
+    def runs(self, index: int) -> bool:
+        return self.world.servers[self.names[index]].alive
+
+    async def fill_disk(self, index: int) -> None:
+        disk.fill_up(self.world, self.world.servers[self.names[index]])
+
+    async def make_room(self, index: int) -> None:
+        disk.make_room(self.world, self.world.servers[self.names[index]])
+
+    async def cut_last_write(self, index: int, key: str) -> None:
+        disk.cut_off(self.world.servers[self.names[index]], key)
+
     def ip(self, index: int) -> str:
         return self.world.servers[self.names[index]].ip
 
@@ -121,12 +148,16 @@ class RealFleet:
             options["cluster-allow-replica-migration"] = "no"
         more = {name.replace("_", "-"): value for name, value in (extra or {}).items()}
         self.servers = Servers(binary, options=options | more)
+        self._starting: list[asyncio.Task[Any]] = []
 
     async def __aenter__(self) -> RealFleet:
         await self.servers.start(self.count)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
+        for starting in self._starting:
+            starting.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
         await self.servers.__aexit__(None, None, None)
 
     async def call(self, index: int, *words: str | int) -> Any:
@@ -181,6 +212,44 @@ class RealFleet:
         if empty:
             (server.directory / "dump.rdb").unlink(missing_ok=True)
         await server.start()
+
+    async def start_slowly(self, index: int) -> None:
+        """Start with files that take seconds to read; return while they are being read."""
+        server = self.servers.members[index]
+        server.options["key-load-delay"] = str(int(_LOAD_SECONDS / _MUCH * 1e6))
+        starting = asyncio.create_task(server.start())
+        self._starting.append(starting)
+        while not starting.done():
+            with contextlib.suppress(OSError, LoadingError):
+                if b"loading:1" in await self.call(index, "INFO", "persistence"):
+                    del server.options["key-load-delay"]  # the next start is a quick one
+                    return
+            await asyncio.sleep(0.005)
+        await starting
+        raise AssertionError("it had read its files before it could be asked")
+
+    def runs(self, index: int) -> bool:
+        return self.servers.members[index].is_running
+
+    async def fill_disk(self, index: int) -> None:
+        """Let its files grow no more: to the server that is an error like that of a full disk."""
+        server = self.servers.members[index]
+        size = max(path.stat().st_size for path in self._files(index))
+        prlimit(server.pid, RLIMIT_FSIZE, (size, RLIM_INFINITY))
+
+    async def make_room(self, index: int) -> None:
+        prlimit(self.servers.members[index].pid, RLIMIT_FSIZE, (RLIM_INFINITY, RLIM_INFINITY))
+
+    async def cut_last_write(self, index: int, key: str) -> None:
+        """Cut the file off in the middle of its last command, which is the write to a key."""
+        path = max(self._files(index), key=lambda path: (path.stat().st_mtime, path.name))
+        text = path.read_bytes()
+        at = text.rindex(key.encode())
+        path.write_bytes(text[: at + 1])
+
+    def _files(self, index: int) -> list[Path]:
+        found = self.servers.members[index].directory.rglob("*.aof*")
+        return [path for path in found if path.is_file() and path.suffix != ".manifest"]
 
     def ip(self, index: int) -> str:
         return self.servers.members[index].address.host
@@ -266,6 +335,13 @@ async def form(fleet: Fleet, *, primaries: int, count: int) -> list[str]:
 
     await until(fleet, linked)
     return ids
+
+
+async def write_much(fleet: Fleet, index: int) -> None:
+    """Write ten keys of the first of three shards so often that reading the file takes a while."""
+    *most, last = [key for _, key in zip(range(10), keys_of(0, 3), strict=False)]
+    await fleet.pipe(index, *(("SET", most[number % 9], "v") for number in range(_MUCH)))
+    await fleet.call(index, "SET", last, "v")
 
 
 async def link_up(fleet: Fleet, index: int) -> bool:

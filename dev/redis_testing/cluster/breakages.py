@@ -13,7 +13,7 @@ from random import Random
 
 from redis_operator.redis.slots import SLOTS, key_slot
 
-from . import verbs
+from . import disk, verbs
 from .bus import broadcast
 from .database import SimulatedDatabase
 from .state import Record, Server
@@ -295,6 +295,34 @@ def the_network_is_cut(database: SimulatedDatabase, random: Random) -> None:
         database.world.cut.add(frozenset((one.name, two.name)))
 
 
+def a_disk_is_full(database: SimulatedDatabase, random: Random) -> None:
+    """A server cannot write its files; somebody makes room after a while."""
+    servers = [s for s in _alive(database) if database.wanted.persistent]
+    if servers:
+        disk.fill_up(database.world, random.choice(servers))
+
+
+def a_server_is_killed_for_memory(database: SimulatedDatabase, random: Random) -> None:
+    """The kernel ends it, its node says so and starts it again."""
+    servers = [
+        s for s in _alive(database) if database.wanted.persistent or _spare(database, s.name)
+    ]
+    if servers:
+        server = random.choice(servers)
+        database.killed_for_memory[server.name] = database.world.now
+        database.world.kill(server.name)
+        database.world.start(server.name)
+
+
+def a_volume_is_lost(database: SimulatedDatabase, random: Random) -> None:
+    """A node dies with its disk: the pod comes back elsewhere, empty; others have all it had."""
+    pods = [p for p in database.pods if _spare(database, p.name)]
+    if pods:
+        pod = random.choice(pods)
+        database.remove_pod(pod.shard, pod.ordinal, comes_back_after=random.choice([0.1, 3.0]))
+        database.world.wipe(pod.name)
+
+
 def files_are_broken(database: SimulatedDatabase, random: Random) -> None:
     """A server ends and cannot load its files again; somebody else has all that is in them."""
     servers = [
@@ -333,6 +361,9 @@ BREAKAGES: tuple[Breakage, ...] = (
     a_failover_happens,
     a_book_is_torn,
     the_network_is_cut,
+    a_disk_is_full,
+    a_server_is_killed_for_memory,
+    a_volume_is_lost,
 )
 
 

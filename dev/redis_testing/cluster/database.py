@@ -54,6 +54,7 @@ class SimulatedDatabase:
     revision: str = "1"
     frozen: bool = False  # nobody makes pods: as when nodes are full
     broken: set[str] = field(default_factory=set)  # pods whose files cannot be loaded
+    killed_for_memory: dict[str, float] = field(default_factory=dict)  # pods, and when
     later: list[tuple[float, Wanted | None]] = field(default_factory=list)
     _places: dict[tuple[int, int], _Slot] = field(default_factory=dict)
     _uids: int = 0
@@ -183,6 +184,7 @@ class SimulatedDatabase:
         place = self._places[shard, ordinal]
         if place.pod is not None:
             self.world.kill(place.pod.name)
+            self.killed_for_memory.pop(place.pod.name, None)
             self.world.servers[place.pod.name].ip = ""
             claim = f"data-{place.pod.name}"
             if claim in self.volumes and self.volumes[claim].deleting:
@@ -272,7 +274,11 @@ class SimulatedDatabase:
 
     def as_seen(self, pod: Pod) -> Pod:
         """A pod as its node tells of it."""
-        seen = replace(pod, ready=self.world.servers[pod.name].alive)
+        seen = replace(
+            pod,
+            ready=self.world.servers[pod.name].answers(self.world.now),
+            killed_for_memory_at=self.killed_for_memory.get(pod.name, 0.0),
+        )
         if pod.name not in self.broken:
             return seen
         return replace(seen, restarts=3, unloadable="Bad file format reading the append only file")

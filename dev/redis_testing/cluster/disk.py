@@ -7,6 +7,10 @@ Measured on real servers (the contract suite runs the same on them):
   the last fsync.
 - A snapshot file has what was there when it was last saved: at most a minute ago, or at the end
   when the process was asked to end.
+- When the disk is full, a primary with an append-only file goes on in memory and refuses writes
+  (and PING) with MISCONF until there is room. A replica goes on in memory on Redis before 7; later
+  ones and Valkey end themselves at the next write of their primary.
+- An append-only file that was cut off in its last command loads without that command.
 - Who starts from an append-only file has a new replication id and the offset 0, replicas too:
   nobody can tell from them who has more. From a snapshot a replica keeps both; a primary that
   saved at its end keeps its history as the second id, on Valkey and on Redis 7.
@@ -24,7 +28,19 @@ from .state import Server, SlotKeys
 if TYPE_CHECKING:
     from .world import SimulatedCluster
 
-__all__ = ["Image", "keep", "lose_power", "lose_process", "restore_history", "save"]
+__all__ = [
+    "Image",
+    "cut_off",
+    "ends_of_a_full_disk",
+    "fill_up",
+    "keep",
+    "lose_power",
+    "lose_process",
+    "make_room",
+    "refuses_writes",
+    "restore_history",
+    "save",
+]
 
 _SNAPSHOT_SECONDS = 60.0
 _FSYNC_SECONDS = 1.0
@@ -74,9 +90,10 @@ def save(world: SimulatedCluster, server: Server, *, at_the_end: bool = False) -
 
 def lose_process(world: SimulatedCluster, server: Server) -> None:
     """The process ends at once; the machine goes on and writes what it was given."""
-    if server.persistence == "rdb" or (server.persistence == "aof" and world.slow_disks):
+    behind = world.slow_disks or server.disk_full
+    if server.persistence == "rdb" or (server.persistence == "aof" and behind):
         _fall_back(server)
-    elif server.persistence == "aof" and not server.disk_full:
+    elif server.persistence == "aof":
         server.image = _image(world, server)
 
 
@@ -84,6 +101,39 @@ def lose_power(server: Server) -> None:
     """The machine ends at once; what was not on the disk is lost."""
     if server.persistence != "none":
         _fall_back(server)
+
+
+def fill_up(world: SimulatedCluster, server: Server) -> None:
+    """The disk has all that was written to it, and no room for more."""
+    if server.persistence == "aof":
+        server.image = _image(world, server)
+    server.disk_full = True
+
+
+def make_room(world: SimulatedCluster, server: Server) -> None:
+    """There is room again: what waited in memory is written."""
+    server.disk_full = False
+    if server.alive and server.persistence == "aof":
+        server.image = _image(world, server)
+
+
+def refuses_writes(server: Server) -> bool:
+    """Whether a server says MISCONF to whoever writes."""
+    return server.disk_full and server.is_primary and server.persistence == "aof"
+
+
+def ends_of_a_full_disk(server: Server) -> bool:
+    """Whether a replica ends itself rather than to have what its disk has not."""
+    can_end = server.engine == "valkey" or server.can(Ability.FUNCTIONS)
+    return server.disk_full and server.persistence == "aof" and can_end
+
+
+def cut_off(server: Server, key: str) -> None:
+    """The end of the append-only file of a process that has ended is gone: its last write, to a key
+    that was not there before.
+    """
+    for held in server.keys.values():
+        held.pop(key, None)
 
 
 def _fall_back(server: Server) -> None:

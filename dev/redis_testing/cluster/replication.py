@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import disk
 from .bus import broadcast
 from .state import Record, Server
 
@@ -36,7 +37,9 @@ def pull(world: SimulatedCluster, server: Server) -> None:
         server.sync_done_at = None
         _lose_link(world, server)
         return
-    if _can_go_on(server, source):
+    if server.offset != source.offset and disk.ends_of_a_full_disk(server):
+        world.kill(server.name)
+    elif _can_go_on(server, source):
         if not server.link_up:
             source.partial_syncs += 1
         elif world.now < server.pull_at:

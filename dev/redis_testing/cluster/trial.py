@@ -25,6 +25,7 @@ from ..simulation.process import Effect
 from .breakages import Breakage
 from .changes import Change
 from .database import SimulatedDatabase
+from .disk import make_room
 from .operating import SimulatedOperator
 from .reading import read_as_client
 from .state import Server
@@ -169,6 +170,7 @@ class Trial:
         """Containers are started again; what was cut or frozen comes back."""
         if turn == _HEALED_BY_THEN:
             self.world.cut.clear()
+            self._make_room()
             for server in self.world.servers.values():
                 if server.stopped:
                     server.stopped, server.woken_at = False, self.world.now
@@ -179,6 +181,11 @@ class Trial:
                 startable = self.database.image_works and pod.name not in self.database.broken
                 if not self.world.servers[pod.name].alive and startable:
                     self.world.start(pod.name)
+
+    def _make_room(self) -> None:
+        for server in self.world.servers.values():
+            if server.disk_full:
+                make_room(self.world, server)
 
     def _strangers_part_from_us(self) -> None:
         """Another database's operator forgets us as often as ours forgets them."""

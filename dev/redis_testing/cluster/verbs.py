@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from redis_operator.redis.slots import SLOTS, SlotSet, key_slot
 
-from . import bus, replication
+from . import bus, disk, replication
 from .state import Record, Server
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ def migrate(
     found = [(slot, key) for key in keys if (slot := _slot_of(server, key)) is not None]
     if not found:
         return "NOKEY"
+    if disk.refuses_writes(server):
+        raise RefusalError("MISCONF Errors writing to the AOF file: No space left on device")
     target = world.migration_target(server, ip)
     if login is not None:  # else whoever breaks things on purpose knows the password
         world.check_login(target, login)
@@ -261,6 +263,8 @@ def restore(
     """RESTORE-ASKING: only who owns or imports the slot takes the key."""
     if not target.is_primary:
         raise RefusalError("ERR Target instance replied with error: READONLY You can't write")
+    if disk.refuses_writes(target):
+        raise RefusalError("ERR Target instance replied with error: MISCONF its disk is full")
     owned = target.me.slots >> slot & 1
     if not owned and slot not in target.importing:
         raise RefusalError(f"ERR Target instance replied with error: MOVED {slot}")

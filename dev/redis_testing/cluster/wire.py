@@ -72,9 +72,11 @@ def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument
     """What the server says to one command; refusals are error values, as parsers see them."""
     words = [w if type(w) is str else _text(w) for w in arguments]
     name = words[0].upper()
-    if world.now < server.loading_until and name not in ("INFO", "PING"):
-        return reply_error("LOADING the dataset is being read into memory")
     second = words[1].upper() if len(words) > 1 else ""
+    if world.now < server.loading_until and not _answers_while_loading(server, name, second):
+        return reply_error("LOADING the dataset is being read into memory")
+    if name in _REFUSED_BY_A_FULL_DISK and disk.refuses_writes(server):
+        return reply_error("MISCONF Errors writing to the AOF file: No space left on device")
     needed = NEEDED.get(name) or NEEDED.get(f"{name} {second}")
     if needed is not None and not server.can(needed):
         return reply_error(f"ERR unknown command or subcommand '{name} {second}'")
@@ -90,6 +92,25 @@ def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument
         return reply_error(str(refusal))
     finally:
         server.asking = name == "ASKING"
+
+
+def _answers_while_loading(server: Server, name: str, second: str) -> bool:
+    """Valkey tells its book of nodes before it has its keys; Redis does not."""
+    if name == "CLUSTER":
+        return server.engine == "valkey" and second in _WHILE_LOADING
+    return name in ("INFO", "ROLE", "CONFIG", "CLIENT")
+
+
+_REFUSED_BY_A_FULL_DISK = ("SET", "UNLINK", "MIGRATE", "PING")
+_WHILE_LOADING = ("NODES", "INFO", "MYID", "SLOTS", "SHARDS", "SLOT-STATS")
+
+
+def _loaded_keys(world: SimulatedCluster, server: Server) -> int:
+    """What the keyspace counts: while it is read, what has been read so far."""
+    if world.now >= server.loading_until:
+        return server.key_count
+    whole = server.loading_until - server.started_at
+    return int(server.key_count * (world.now - server.started_at) / whole) if whole > 0 else 0
 
 
 def _text(argument: Argument) -> str:
@@ -127,6 +148,7 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         "master_repl_offset": server.offset,
         "cluster_enabled": 1,
         "aof_enabled": int(server.config["appendonly"] == "yes"),
+        "aof_last_write_status": "err" if server.disk_full else "ok",
         "aof_rewrite_in_progress": int(world.now < server.rewriting_until),
         "sync_full": server.full_syncs,
         "sync_partial_ok": server.partial_syncs,
@@ -143,8 +165,9 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         if not server.link_up:
             down = int(world.now - server.link_down_since) if server.synced else -1
             fields["master_link_down_since_seconds"] = down
-    if server.key_count:
-        fields["db0"] = f"keys={server.key_count},expires=0,avg_ttl=0"
+    keys = _loaded_keys(world, server)
+    if keys:
+        fields["db0"] = f"keys={keys},expires=0,avg_ttl=0"
     return "\r\n".join(f"{name}:{value}" for name, value in fields.items()).encode()
 
 

@@ -38,6 +38,7 @@ class SimulatedCluster:
         self.blocked: set[tuple[str, str]] = set()  # who may not connect to whom
         self.weather = Weather()
         self.mail: list[tuple[float, str, float, bus.Message]] = []  # on its way: when, to whom
+        self.load_seconds = 0.0  # what a start takes to read its files
         self.slow_disks = False  # a killed process loses what waited for an fsync
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
         self._ids = 0
@@ -110,6 +111,7 @@ class SimulatedCluster:
             self._lose_data(server)
         else:
             disk.restore_history(self, server)
+        server.loading_until = self.now + self.load_seconds if server.key_count else 0.0
         server.me.ip = server.ip
         for record in server.others():
             record.connected = False
@@ -162,7 +164,9 @@ class SimulatedCluster:
         other = self.at(ip)
         if other is None:
             return False
-        return other.stopped or self._is_cut(sender, other)
+        # One that reads its files lets others connect and says nothing: measured on both engines.
+        mute = other.stopped or self.now < other.loading_until
+        return mute or self._is_cut(sender, other)
 
     def _is_cut(self, sender: Server, other: Server) -> bool:
         pair = (sender.name, other.name)
@@ -179,6 +183,8 @@ class SimulatedCluster:
         cut = other is None or frozenset((sender.name, other.name)) in self.cut
         if other is None or cut or other is sender or other.database != sender.database:
             raise verbs.RefusalError("IOERR error or timeout connecting to the client")
+        if self.now < other.loading_until:
+            raise verbs.RefusalError("ERR Target instance replied with error: LOADING its files")
         return other
 
     def check_login(self, target: Server, login: tuple[str, str]) -> None:
@@ -252,6 +258,8 @@ class SimulatedCluster:
         slot = key_slot(key)
         owner = next(self._owners(database, slot), None)
         if owner is None or not owner.answers(self.now) or self.now < owner.paused_until:
+            return False
+        if disk.refuses_writes(owner):
             return False
         owner.keys.setdefault(slot, {})[key] = value
         owner.offset += len(key) + len(value)

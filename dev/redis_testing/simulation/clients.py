@@ -13,6 +13,7 @@ from random import Random
 
 from redis_operator.redis.slots import key_slot
 
+from ..cluster.disk import refuses_writes
 from ..cluster.state import Server
 from ..cluster.world import SimulatedCluster
 
@@ -177,7 +178,7 @@ class Writer:
         return False
 
     def _store(self, server: Server, slot: int, key: str, value: str) -> bool:
-        if self._world.now < server.paused_until:
+        if self._world.now < server.paused_until or refuses_writes(server):
             return False
         server.keys.setdefault(slot, {})[key] = value
         server.offset += len(key) + len(value)

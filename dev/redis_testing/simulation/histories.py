@@ -120,5 +120,6 @@ def play_trial(seed: int) -> Trial:
     if random.random() < 0.2:  # it costs three times as much
         trial.world.weather = draw_weather(random)
     trial.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
+    trial.world.load_seconds = random.choice([0.0, 0.0, 0.0, 1.0, 5.0])
     trial.run()
     return trial

@@ -88,6 +88,7 @@ class Kubelet:
         self.volumes: dict[str, Volume] = {}  # by server
         self.kept: dict[str, KeptPod] = {}  # by uid
         self.broken_images: set[str] = set()
+        self.out_of_memory: set[str] = set()  # servers that end for want of it
         self._latest: dict[str, Manifest] = {}
         self._wakes: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -294,7 +295,9 @@ class Kubelet:
         loop = asyncio.get_running_loop()
         container = kept.server
         started = container.state.started if isinstance(container.state, Running) else None
-        container.last = Terminated(137, "Error", started, self._clock())
+        reason = "OOMKilled" if kept.name in self.out_of_memory else "Error"
+        self.out_of_memory.discard(kept.name)
+        container.last = Terminated(137, reason, started, self._clock())
         container.state = container.last
         container.ready = container.started = kept.booted = False
         calm = loop.time() - kept.last_start > _CALM_SECONDS

@@ -13,6 +13,7 @@ from random import Random
 from kubecontroller.client.errors import NotFound
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 
+from ..cluster import disk
 from ..cluster.weather import draw_weather
 from .scenarios import Scenario, until_over
 from .system import DATABASE, Simulation
@@ -79,6 +80,45 @@ async def _cut_off(simulation: Simulation, random: Random) -> str:
     return f"{name} not reached by the operator for {seconds:g} s"
 
 
+async def _kill_for_memory(simulation: Simulation, random: Random) -> str:
+    living = _living(simulation)
+    if not living:
+        return "nobody to kill"
+    name = random.choice(living)
+    simulation.kubelet.out_of_memory.add(name)
+    simulation.kill(name)
+    return f"{name} killed for memory"
+
+
+async def _fill_disk(simulation: Simulation, random: Random) -> str:
+    """No room for a while: writes are refused, or a replica ends again and again."""
+    living = _living(simulation)
+    if not living:
+        return "no disk to fill"
+    server, seconds = simulation.world.servers[random.choice(living)], random.choice([5.0, 40.0])
+    simulation.ledger.excuse(server)
+    disk.fill_up(simulation.world, server)
+    loop = asyncio.get_running_loop()
+    loop.call_later(seconds, disk.make_room, simulation.world, server)
+    return f"the disk of {server.name} is full for {seconds:g} s"
+
+
+async def _lose_volume(simulation: Simulation, random: Random) -> str:
+    """A node dies with its disk. What it had, another one has."""
+    world = simulation.world
+    spare = [
+        server.name
+        for name in _living(simulation)
+        if not (server := world.servers[name]).is_primary and server.link_up
+    ]
+    if not spare:
+        return "no volume to lose"
+    name = random.choice(spare)
+    simulation.kill(name)
+    simulation.kubelet.volumes.pop(name, None)
+    return f"{name} lost its volume"
+
+
 async def _end_operator(simulation: Simulation, random: Random) -> str:
     del random
     for process in simulation.processes:
@@ -112,6 +152,7 @@ async def _restart(simulation: Simulation, random: Random) -> str:
 
 _EVENTS: tuple[Event, ...] = (
     *(_kill, _kill, _power_off, _delete, _delete, _freeze, _cut_off, _end_operator, _end_operator),
+    *(_kill_for_memory, _fill_disk, _lose_volume),
     *(_shards, _replicas, _setting, _restart),
 )
 
@@ -124,6 +165,8 @@ async def soak(simulation: Simulation, *, seconds: float, pause: float = 30.0) -
     simulation.world.weather = draw_weather(random)
     simulation.world.slow_disks = random.random() < 0.3
     simulation.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
+    simulation.world.load_seconds = random.choice([0.0, 0.0, 2.0, 15.0])
+    history.append(f"a start reads its files for {simulation.world.load_seconds:g} s")
     history.append(f"{simulation.world.weather}, slow disks: {simulation.world.slow_disks}")
     simulation.start_operator()
     writing = simulation.write_on()
