@@ -1,17 +1,20 @@
 """Change the program in small ways and see which changes no test notices: `make mutants`.
 
 Usage: python -m tools.mutants [path below src or src/redis_operator ...]
-Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes; all
-unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given), SEED (of the
-sample; printed), MUTANTS_TEST_SECONDS (how long the tests of one change may take, 40).
+Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes
+of each group; all unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given),
+SEED (of the sample; printed), MUTANTS_TEST_SECONDS (CPU time of the tests of one change, 10),
+MUTANTS_SLOWEST (CPU time of one test, 4).
 
 1. Two copies of the repository are made in a temporary folder, and run by a user of their own
    where we are root: a changed program can delete or signal nothing that is not its own.
    `kubelocal`, which removes folders and ends processes for a living, is never changed.
-2. The tests run once as they are, and what they call is recorded (`record_calls`); the record is
-   kept in `build` for as long as neither program nor tests change.
-3. For each change the tests that call the changed function run, the quickest first, until one
-   fails. A change that no test calls counts as unnoticed.
+2. In each copy pytest collects the tests once and stays (`warm_tests`). The tests run once as they
+   are, and the lines they run are recorded; the record of a file of tests is kept in `build` for
+   as long as neither it nor the program changes.
+3. For each change a fork puts the changed function in place and runs the tests that run the changed
+   line until one fails: those that noticed something in that file before first, then the quickest.
+   A change that no test runs counts as unnoticed.
 Written are `build/mutants.json` and a table. `docs/mutants.md` lists what was found equivalent.
 """
 
@@ -26,11 +29,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any, TypeVar
 
+from tools.copies import Copy, make_copy
 from tools.mutations import Mutation, mutations, names
 
 __all__ = ["main"]
@@ -44,8 +51,8 @@ _CHANGED = (
     *("redis/manual.py", "redis/rescue.py", "redis/tally.py", "redis/weights.py"),
 )
 _TESTS = {
-    "redis_operator/planning": ("tests/planning", "tests/sim"),
-    "redis_operator/operator": ("tests/operator", "tests/sim"),
+    "redis_operator/planning": ("tests/planning", "tests/operator/test_guards.py"),
+    "redis_operator/operator": ("tests/operator", "tests/planning", "tests/sim"),
     "kubecontroller/runtime": ("tests/kubecontroller/runtime",),
     "redis_operator/manifests": ("tests/manifests",),
     "redis_operator/redis": ("tests/redis",),
@@ -56,13 +63,10 @@ _STRICT = (
 )
 _RULES = "redis_operator/planning/rules"
 _AIM, _STRICT_AIM = 90, 95
-_COPIED = ("src", "dev", "tests", "tools", "docs", "config", "examples", "bench", "requirements")
-_SINGLE = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "LICENSE")
-_QUICK = "not campaign and not contract and not e2e"
-_USER = 61_000  # and upwards, one for each copy; nobody else's
 _COPIES = 2
 _RECORD_SECONDS = 3000.0
-_START_SECONDS = 30.0  # what pytest may take before and after the tests
+_START_SECONDS = 60.0  # what may pass before and after the tests of a change
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -79,143 +83,111 @@ class Result:
     seconds: float = 0.0
 
 
-@dataclass
-class Copy:
-    """A copy of the repository that changed programs run in."""
-
-    folder: Path
-    user: int
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def run(self, arguments: list[str], *, seconds: float, **more: str) -> tuple[int, str]:
-        """Run pytest in the copy; its exit code (124 when it took too long) and what it printed."""
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-        if os.getuid() == 0:
-            command = [
-                *("setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"),
-                *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"),
-                *command,
-            ]
-        process = subprocess.Popen(
-            ["nice", "-n", "10", *command],
-            cwd=self.folder,
-            env={**self.environment, **more},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        try:
-            printed, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
-            return 124, ""
-        return process.returncode, printed
+# Which tests run what
 
 
-def _make_copy(base: Path, number: int) -> Copy:
-    folder = base / f"copy{number}"
-    folder.mkdir()
-    for name in _COPIED:
-        if (_ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
-    for name in _SINGLE:
-        if (_ROOT / name).exists():
-            shutil.copy(_ROOT / name, folder / name)
-    for name in ("home", "tmp", "build"):
-        (folder / name).mkdir(exist_ok=True)
-    copy = Copy(folder, _USER + number)
-    kept = {
-        name: os.environ[name]
-        for name in ("PATH", "LANG", "REDIS_OPERATOR_ENGINES")
-        if name in os.environ
+def _fingerprint(*texts: bytes) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def _record(copies: list[Copy]) -> dict[str, dict[str, Any]]:
+    """What each test that passes runs; kept for each file until it or the program changes."""
+    kept = _ROOT / "build" / "mutants-lines"
+    kept.mkdir(parents=True, exist_ok=True)
+    places_of_code = sorted((_ROOT / _SOURCE).rglob("*.py"))
+    program = _fingerprint(*(p.read_bytes() for p in places_of_code if "kubelocal" not in p.parts))
+    by_file: dict[str, list[str]] = {}
+    for test in copies[0].collected:
+        by_file.setdefault(test.partition("::")[0], []).append(test)
+    places = {
+        file: kept / f"{program}-{_fingerprint((_ROOT / file).read_bytes())}.json"
+        for file in by_file
     }
-    copy.environment = {
-        **kept,
-        "HOME": str(folder / "home"),
-        "TMPDIR": str(folder / "tmp"),
-        "PYTHONPATH": f"{folder / 'src'}:{folder / 'dev'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "SEED": "1",  # the same trials for every change
-    }
-    if os.getuid() == 0:
-        subprocess.run(["chown", "-R", f"{copy.user}:{copy.user}", str(folder)], check=True)
-    return copy
+    missing = sorted(file for file, place in places.items() if not place.exists())
+    if missing:
+        print(f"recording what the tests of {len(missing)} files run (kept until they change) ...")
 
+    def record(copy: Copy, file: str) -> None:
+        seconds = float(os.environ.get("MUTANTS_SLOWEST", "4"))
+        told = copy.ask(do="record", tests=by_file[file], seconds=seconds, wall=_RECORD_SECONDS)
+        places[file].write_text(json.dumps(told.get("recorded", {})))
+        print(f"  {file}: {len(told.get('recorded', {}))} of {len(by_file[file])}", flush=True)
 
-# Which tests call what
-
-
-def _fingerprint(tests: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(" ".join(tests).encode())
-    for folder in ("src", "dev", *tests):
-        for path in sorted((_ROOT / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _record(copy: Copy, tests: tuple[str, ...]) -> dict[str, dict[str, object]]:
-    """Run the tests as they are; return what each of those that passed calls."""
-    kept = _ROOT / "build" / f"mutants-calls-{_fingerprint(tests)}.json"
-    if not kept.exists():
-        print(f"recording what {' '.join(tests)} call (once for this program and these tests) ...")
-        written = copy.folder / "build" / "calls.json"
-        written.unlink(missing_ok=True)
-        code, printed = copy.run(
-            ["-q", "-p", "tools.record_calls", "--timeout", "300", "-m", _QUICK, *tests],
-            seconds=_RECORD_SECONDS,
-            RECORD_CALLS_TO=str(written),
-        )
-        if not written.exists():
-            raise SystemExit(f"the tests could not be recorded (exit code {code}):\n{printed}")
-        print(printed.splitlines()[-1] if printed else f"exit code {code}")
-        kept.parent.mkdir(exist_ok=True)
-        shutil.copy(written, kept)
-    found: dict[str, dict[str, object]] = json.loads(kept.read_text())
+    _spread(copies, missing, record)
+    found: dict[str, dict[str, Any]] = {}
+    for place in places.values():
+        found |= json.loads(place.read_text())
     return found
 
 
-class Calls:
-    """The record, asked from the other side: which tests call a function, the quickest first."""
+def _spread(copies: list[Copy], work: list[_T], do: Callable[[Copy, _T], None]) -> None:
+    """Do it for each, in as many copies at a time as there are."""
+    free: SimpleQueue[Copy] = SimpleQueue()
+    for copy in copies:
+        free.put(copy)
 
-    def __init__(self, record: dict[str, dict[str, object]]) -> None:
-        self._seconds = {test: float(str(noted["seconds"])) for test, noted in record.items()}
-        self._by_function: dict[str, set[str]] = {}
+    def one(item: _T) -> None:
+        copy = free.get()
+        try:
+            do(copy, item)
+        finally:
+            free.put(copy)
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        list(pool.map(one, work))
+
+
+class Covering:
+    """The record, asked from the other side: which tests run a line."""
+
+    def __init__(self, record: dict[str, dict[str, Any]]) -> None:
+        self._seconds = {test: float(noted["seconds"]) for test, noted in record.items()}
+        self._tests: dict[tuple[str, int], set[str]] = {}
         self._by_path: dict[str, set[str]] = {}
+        self._noticed: dict[str, Counter[str]] = {}
         for test, noted in record.items():
-            calls = noted["calls"]
-            assert isinstance(calls, list)
-            for call in calls:
-                self._by_function.setdefault(call, set()).add(test)
-                self._by_path.setdefault(call.rpartition(":")[0], set()).add(test)
+            for path, lines in noted["lines"].items():
+                self._by_path.setdefault(path, set()).add(test)
+                for line in lines:
+                    self._tests.setdefault((path, line), set()).add(test)
 
     def of(self, path: str, mutation: Mutation, *, seconds: float) -> tuple[list[str], float]:
-        """The tests, as many as take so long together (one at least), and how long they take."""
-        if mutation.function_line:
-            found = self._by_function.get(f"{path}:{mutation.function_line}", set())
-        else:
+        """Tests that take so long together (one at least) and their time, the likeliest first.
+
+        Those that noticed other changes of the file come first, then the quickest.
+        """
+        first, last = mutation.lines
+        found: set[str] = set()
+        for line in range(first, last + 1):
+            found |= self._tests.get((path, line), set())
+        if not mutation.function_line:
             found = self._by_path.get(path, set())
+        noticed = self._noticed.get(path, Counter())
         chosen: list[str] = []
         total = 0.0
-        for test in sorted(found, key=lambda name: (self._seconds[name], name)):
+        quick = sorted(found, key=lambda test: (self._seconds[test], test))
+        for test in quick:
             if chosen and total + self._seconds[test] > seconds:
                 break
             chosen.append(test)
             total += self._seconds[test]
+        chosen.sort(key=lambda test: self._seconds[test] / (1 + noticed[test]))
         return chosen, total
+
+    def noticed(self, path: str, test: str) -> None:
+        """A test noticed a change of the file: it may notice the next one."""
+        self._noticed.setdefault(path, Counter())[test] += 1
 
 
 # Trying
 
 
-def _try(copy: Copy, path: str, mutation: Mutation, calls: Calls, result: Result) -> None:
-    tests, expected = calls.of(
-        path, mutation, seconds=float(os.environ.get("MUTANTS_TEST_SECONDS", "40"))
-    )
+def _try(copy: Copy, path: str, mutation: Mutation, covering: Covering, result: Result) -> None:
+    limit = float(os.environ.get("MUTANTS_TEST_SECONDS", "10"))
+    tests, expected = covering.of(path, mutation, seconds=limit)
     result.tests = len(tests)
     if not tests:
         result.outcome = "not called"
@@ -223,21 +195,33 @@ def _try(copy: Copy, path: str, mutation: Mutation, calls: Calls, result: Result
     begun = time.monotonic()
     changed = copy.folder / _SOURCE / path
     original = changed.read_bytes()
+    source = mutation.apply(original)
     try:
-        changed.write_bytes(mutation.apply(original))
-        code, printed = copy.run(
-            ["-q", "-x", "--no-header", "--timeout", "120", "-m", _QUICK, *tests],
-            seconds=_START_SECONDS + expected * 5,
+        changed.write_bytes(source)  # for tests that start a Python of their own
+        told = copy.ask(
+            do="try",
+            path=path,
+            function_line=mutation.function_line,
+            source=source.decode(),
+            tests=tests,
+            cpu=5 + 3 * expected,
+            wall=_START_SECONDS + 15 * expected,
         )
+        if told["outcome"] == "unplaced":
+            told = _try_cold(copy, tests, expected)
     finally:
         changed.write_bytes(original)
     result.seconds = round(time.monotonic() - begun, 1)
+    result.outcome, result.by = told["outcome"], told["by"]
+    if "::" in result.by:
+        covering.noticed(path, result.by)
+
+
+def _try_cold(copy: Copy, tests: list[str], expected: float) -> dict[str, Any]:
+    code, printed = copy.run_cold(tests, seconds=_START_SECONDS + 15 * expected)
     if code == 0:
-        result.outcome = "unnoticed"
-    elif code == 5:
-        result.outcome, result.by = "not called", "the tests were not found again"
-    else:
-        result.outcome, result.by = "noticed", _noticed_by(code, printed)
+        return {"outcome": "unnoticed", "by": ""}
+    return {"outcome": "noticed", "by": _noticed_by(code, printed)}
 
 
 def _noticed_by(code: int, printed: str) -> str:
@@ -284,7 +268,14 @@ def _draw(files: list[str], sample: int, seed: int) -> list[tuple[str, Mutation,
                 result.outcome = "equivalent"
             drawn.append((path, mutation, result))
     random.Random(seed).shuffle(drawn)
-    return drawn[:sample] if sample else drawn
+    taken: Counter[str] = Counter()
+    kept = []
+    for path, mutation, result in drawn:
+        group = _group(path)[0]
+        taken[group] += 1
+        if not sample or taken[group] <= sample:
+            kept.append((path, mutation, result))
+    return kept
 
 
 def _has_list() -> bool:
@@ -301,11 +292,15 @@ def main(paths: list[str]) -> int:
     print(f"SEED={seed}: {len(drawn)} changes in {len(files)} files")
     base = Path(tempfile.mkdtemp(prefix="mutants-"))
     base.chmod(0o755)
+    copies = [make_copy(_ROOT, base, number) for number in range(_COPIES)]
     try:
-        copies = [_make_copy(base, number) for number in range(_COPIES)]
-        calls = Calls(_record(copies[0], _tests_for(files)))
-        _try_all(drawn, copies, calls, time.monotonic() + seconds)
+        for copy in copies:
+            copy.warm_up(_tests_for(files))
+        covering = Covering(_record(copies))
+        _try_all(drawn, copies, covering, time.monotonic() + seconds)
     finally:
+        for copy in copies:
+            copy.cool()
         shutil.rmtree(base, ignore_errors=True)
     results = [result for _, _, result in drawn]
     _write(results, seed)
@@ -314,26 +309,21 @@ def main(paths: list[str]) -> int:
 
 
 def _try_all(
-    drawn: list[tuple[str, Mutation, Result]], copies: list[Copy], calls: Calls, deadline: float
+    drawn: list[tuple[str, Mutation, Result]],
+    copies: list[Copy],
+    covering: Covering,
+    deadline: float,
 ) -> None:
-    free: SimpleQueue[Copy] = SimpleQueue()
-    for copy in copies:
-        free.put(copy)
-
-    def work(item: tuple[str, Mutation, Result]) -> None:
+    def work(copy: Copy, item: tuple[str, Mutation, Result]) -> None:
         path, mutation, result = item
         if result.outcome == "equivalent" or time.monotonic() > deadline:
             return
-        copy = free.get()
-        try:
-            _try(copy, path, mutation, calls, result)
-        finally:
-            free.put(copy)
+        _try(copy, path, mutation, covering, result)
         if result.outcome != "noticed":
-            print(f"{result.outcome}: {result.path}:{result.line} {result.kind}: {result.name}")
+            told = f"{result.outcome}: {result.path}:{result.line} {result.kind}: {result.name}"
+            print(f"{told} ({result.tests} tests)", flush=True)
 
-    with ThreadPoolExecutor(len(copies)) as pool:
-        list(pool.map(work, drawn))
+    _spread(copies, drawn, work)
 
 
 def _write(results: list[Result], seed: int) -> None:

@@ -19,8 +19,9 @@ class Mutation:
 
     kind: str
     function: str  # dotted, empty at module level
-    function_line: int  # where its code begins, decorators included; 0 at module level
+    function_line: int  # where its code begins, decorators included; 0 for what runs at import
     line: int
+    lines: tuple[int, int]  # first and last of its statement, of the head of a compound one
     start: int
     end: int
     before: str
@@ -82,8 +83,19 @@ class _Walker(ast.NodeVisitor):
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._function: tuple[str, int] = ("", 0)
+        self._lines = (0, 0)
 
     # Where we are
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if body else (node.end_lineno or node.lineno)
+            self._lines = (node.lineno, max(last, node.lineno))
+        elif isinstance(node, ast.ExceptHandler | ast.match_case):
+            first = node.lineno if isinstance(node, ast.ExceptHandler) else node.pattern.lineno
+            self._lines = (first, max(node.body[0].lineno - 1, first))
+        super().visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._within(node)
@@ -103,10 +115,12 @@ class _Walker(ast.NodeVisitor):
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         # A function inside another runs when that one does: the outermost one is what was called.
         line = outer[1] or first
-        self._function = (f"{outer[0]}.{node.name}".lstrip("."), line)
+        name = f"{outer[0]}.{node.name}".lstrip(".")
+        self._function = (name, outer[1])  # defaults are worked out where the function is made
         for default in (*node.args.defaults, *node.args.kw_defaults):
             if default is not None:
                 self.visit(default)
+        self._function = (name, line)
         for statement in node.body:
             self.visit(statement)
         self._function = outer
@@ -148,6 +162,8 @@ class _Walker(ast.NodeVisitor):
         self.generic_visit(node)  # a turned loop runs for ever or never: little is learned
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
+        if _is_prose(node.body) or _is_prose(node.orelse):
+            return
         self._turn(node.test)
         self.generic_visit(node)
 
@@ -199,7 +215,8 @@ class _Walker(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self._splice("statement dropped", node, "pass")
+        if not _is_text(node.value):
+            self._splice("statement dropped", node, "pass")
         self.generic_visit(node)
 
     # How it is written
@@ -217,8 +234,12 @@ class _Walker(ast.NodeVisitor):
         start = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
         before = self._source[start:end].decode()
-        name, line = self._function
-        self.found.append(Mutation(kind, name, line, node.lineno, start, end, before, after))
+        self.found.append(
+            Mutation(
+                *(kind, *self._function, node.lineno, self._lines),
+                *(start, end, before, after),
+            )
+        )
 
 
 def _is_name(node: ast.expr, name: str) -> bool:
@@ -229,6 +250,14 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
     )
+
+
+def _is_prose(node: ast.expr) -> bool:
+    """Whether it is text for people: words with spaces between, or nothing."""
+    if isinstance(node, ast.JoinedStr):
+        return True
+    value = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(value, str) and (" " in value or not value)
 
 
 def _is_spoken(node: ast.expr) -> bool:
