@@ -21,7 +21,6 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.changes import Added, Change, Updated
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.logs import HumanFormatter, fields, set_up
-from kubelocal import instance as instances
 from kubelocal.apiserver.certificates import write_private
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.apiserver.inprocess import InProcessTransport
@@ -30,14 +29,21 @@ from kubelocal.apiserver.sqlite import StateError
 from kubelocal.controllers.caches import BUILT_IN_KINDS
 from kubelocal.controllers.loop import ControlLoops
 from kubelocal.controllers.volumes import DEFAULT_CLASS
-from kubelocal.instance import Instance, InstanceError, Settings
+from kubelocal.distribution import Distribution
+from kubelocal.instance import (
+    Instance,
+    InstanceError,
+    Instances,
+    Settings,
+    api_address,
+    pod_network,
+    service_network,
+)
 from kubelocal.node.agent import NodeAgent, end_pods
 from kubelocal.node.errors import NodeError
 from kubelocal.node.mounts import Mode
 from kubelocal.node.nodes import NodeSpec
 from kubelocal.power import is_off
-from redis_operator.api.crd import crds
-from redis_operator.manifests.rights import OPERATOR, account
 
 __all__ = ["end_leftovers", "main", "node_specs", "run"]
 
@@ -59,7 +65,7 @@ def node_specs(settings: Settings) -> Sequence[NodeSpec]:
     ]
 
 
-def main(name: str) -> int:
+def main(instances: Instances, name: str) -> int:
     """Run the control plane of an instance that `up` made; return the exit code."""
     instance = instances.find(name)
     settings = instance.settings()
@@ -67,14 +73,14 @@ def main(name: str) -> int:
         sys.stderr.write(f"there is no local cluster called {name!r}\n")
         return 1
     try:
-        asyncio.run(run(instance, settings))
+        asyncio.run(run(instances, instance, settings))
     except (InstanceError, StateError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
 
-async def run(instance: Instance, settings: Settings) -> None:
+async def run(instances: Instances, instance: Instance, settings: Settings) -> None:
     """Run the control plane until SIGTERM or SIGINT."""
     set_up()
     _log_apart(instance)
@@ -83,7 +89,7 @@ async def run(instance: Instance, settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     with instances.hold_network(settings.network):
-        await _serve(instance, settings, stopping)
+        await _serve(instance, settings, stopping, instances.distribution, instances.home())
 
 
 def _log_apart(instance: Instance) -> None:
@@ -96,17 +102,23 @@ def _log_apart(instance: Instance) -> None:
     agent.propagate = False
 
 
-async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event) -> None:
-    host, port = instances.api_address(settings.network)
+async def _serve(
+    instance: Instance,
+    settings: Settings,
+    stopping: asyncio.Event,
+    distribution: Distribution,
+    home: Path,
+) -> None:
+    host, port = api_address(settings.network)
     daemon = Daemon(
         instance.folder,
         host=host,
         port=port,
         settings=ServerSettings(
-            service_network=instances.service_network(settings.network), host=f"{host}:{port}"
+            service_network=service_network(settings.network), host=f"{host}:{port}"
         ),
     )
-    agent = _agent(instance, settings, Client(_transport(daemon)))
+    agent = _agent(instance, settings, _client(daemon, "kubelet"), distribution, home)
     daemon.http.hooks = agent
     await daemon.start()
     write_private(instance.kubeconfig, daemon.kubeconfig().encode())
@@ -114,8 +126,10 @@ async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(agent.run()),
-                group.create_task(_control(daemon, instance)),
-                group.create_task(_obey_power(Client(_transport(daemon)), agent)),
+                group.create_task(_control(daemon, instance, distribution)),
+                group.create_task(
+                    _obey_power(_client(daemon, "power"), agent, distribution.power_annotation)
+                ),
             ]
             await agent.wait_ready()
             instance.ready_file.write_text(f"https://{host}:{port}\n")
@@ -133,46 +147,50 @@ async def _serve(instance: Instance, settings: Settings, stopping: asyncio.Event
         await daemon.stop()
 
 
-def _transport(daemon: Daemon) -> InProcessTransport:
-    return InProcessTransport(daemon.server, perform=daemon.webhooks)
+def _client(daemon: Daemon, manager: str) -> Client:
+    transport = InProcessTransport(daemon.server, perform=daemon.webhooks)
+    return Client(transport, field_manager=manager)
 
 
-def _agent(instance: Instance, settings: Settings, client: Client) -> NodeAgent:
+def _agent(
+    instance: Instance,
+    settings: Settings,
+    client: Client,
+    distribution: Distribution,
+    home: Path,
+) -> NodeAgent:
     return NodeAgent(
         client,
         data_dir=instance.node_folder,
         nodes=node_specs(settings),
-        addresses=instances.pod_network(settings.network),
+        addresses=pod_network(settings.network),
         mode=Mode(settings.mounts) if settings.mounts else None,
+        catalog=distribution.catalog,
         images=[Path(folder) for folder in settings.images],
         instance=instance.name,
-        hidden=[instance.folder, instances.home()],  # keys, state and volumes of all instances
+        hidden=[instance.folder, home],  # keys, state and volumes of all instances
     )
 
 
-async def _control(daemon: Daemon, instance: Instance) -> None:
-    client = Client(_transport(daemon), field_manager="control-plane")
+async def _control(daemon: Daemon, instance: Instance, distribution: Distribution) -> None:
+    client = _client(daemon, "control-plane")
     with contextlib.suppress(AlreadyExists):
         await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
-    for definition in crds().values():
-        await client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
-    await _admit_operator(client)
-    config = daemon.account_kubeconfig(OPERATOR, OPERATOR)
-    write_private(instance.operator_kubeconfig, config.encode())  # it waits for this file
+    for wanted in distribution.objects():
+        await client.apply(_kind_of(wanted), wanted)
+    if distribution.account is not None:
+        config = daemon.account_kubeconfig(*distribution.account)
+        write_private(instance.operator_kubeconfig, config.encode())  # it waits for this file
     await ControlLoops(client).run()
 
 
-async def _admit_operator(client: Client) -> None:
-    """Give the operator an account with the rights that it has on Kubernetes."""
-    for wanted in account():
-        group, _, version = wanted["apiVersion"].rpartition("/")
-        plural = f"{wanted['kind'].lower()}s"
-        namespaced = "namespace" in wanted["metadata"]
-        kind: Kind[Manifest] = Kind(group, version, wanted["kind"], plural, namespaced, dict)
-        await client.apply(kind, wanted)
+def _kind_of(wanted: Manifest) -> Kind[Manifest]:
+    group, _, version = wanted["apiVersion"].rpartition("/")
+    plural = f"{wanted['kind'].lower()}s"
+    return Kind(group, version, wanted["kind"], plural, "namespace" in wanted["metadata"], dict)
 
 
-async def _obey_power(client: Client, agent: NodeAgent) -> None:
+async def _obey_power(client: Client, agent: NodeAgent, annotation: str) -> None:
     """Switch nodes off and on as their annotation says."""
     changes: asyncio.Queue[Manifest] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -195,7 +213,9 @@ async def _obey_power(client: Client, agent: NodeAgent) -> None:
             if not agent.serves(name):
                 continue
             try:
-                await (agent.stop_node(name) if is_off(node) else agent.start_node(name))
+                await (
+                    agent.stop_node(name) if is_off(node, annotation) else agent.start_node(name)
+                )
             except NodeError as error:
                 _LOG.warning("node %s cannot be switched, will retry: %s", name, error)
                 loop.call_later(_RETRY_SECONDS, changes.put_nowait, node)

@@ -19,17 +19,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from kubelocal.distribution import Distribution
+
 __all__ = [
     "Instance",
     "InstanceError",
+    "Instances",
     "Settings",
     "api_address",
-    "choosing",
-    "find",
-    "free_network",
-    "hold_network",
-    "home",
-    "known",
     "operator_address",
     "pod_network",
     "service_network",
@@ -133,86 +130,89 @@ class Instance(Struct, frozen=True):
         shutil.rmtree(self.folder, ignore_errors=False)
 
 
-def home() -> Path:
-    """Return the folder of all instances: $REDIS_OPERATOR_HOME, else below the user's data."""
-    chosen = os.environ.get("REDIS_OPERATOR_HOME")
-    if chosen:
-        return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(data) / "redis-operator"
+class Instances:
+    """The local clusters of one distribution on this machine."""
 
+    def __init__(self, distribution: Distribution) -> None:
+        self.distribution = distribution
 
-def find(name: str) -> Instance:
-    """Return the instance of that name, whether it exists or not."""
-    if _NAME.fullmatch(name) is None:
+    def home(self) -> Path:
+        """Return the folder of all instances: the environment's, else in the user's data."""
+        chosen = os.environ.get(self.distribution.home_variable)
+        if chosen:
+            return Path(chosen)
+        data = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+        return Path(data) / self.distribution.name
+
+    def find(self, name: str) -> Instance:
+        """Return the instance of that name, whether it exists or not."""
+        if _NAME.fullmatch(name) is None:
+            raise InstanceError(
+                f"{name!r} cannot be an instance's name: use up to 32 small letters, digits and "
+                "dashes"
+            )
+        return Instance(name, self.home() / name)
+
+    def known(self) -> list[Instance]:
+        """Return the instances that exist here, by name."""
+        files = sorted(self.home().glob("*/instance.json"))
+        return [Instance(file.parent.name, file.parent) for file in files]
+
+    def free_network(self) -> int:
+        """Return a network number that no instance here uses and nobody on this machine holds."""
+        used = {settings.network for i in self.known() if (settings := i.settings()) is not None}
+        for number in range(_FIRST, _LAST + 1):
+            if number in used:
+                continue
+            with suppress(InstanceError), self.hold_network(number):
+                return number
         raise InstanceError(
-            f"{name!r} cannot be an instance's name: use up to 32 small letters, digits and dashes"
+            f"all loopback networks from 127.{_FIRST} to 127.{_LAST} are in use; "
+            f"stop an instance with `{self.distribution.command} down --name NAME --purge`"
         )
-    return Instance(name, home() / name)
 
+    @contextmanager
+    def choosing(self) -> Iterator[None]:
+        """Keep every other `up` on this machine from choosing a network until ours is held.
 
-def known() -> list[Instance]:
-    """Return the instances that exist here, by name."""
-    return [Instance(f.parent.name, f.parent) for f in sorted(home().glob("*/instance.json"))]
+        A network that was found free is held only when the control plane has started.
+        """
+        deadline = time.monotonic() + _CHOOSING_SECONDS
+        while True:
+            lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                lock.bind(f"\0{self.distribution.name}-choosing")
+            except OSError as error:
+                lock.close()
+                if time.monotonic() > deadline:
+                    raise InstanceError(
+                        f"another local cluster on this machine has been starting for "
+                        f"{_CHOOSING_SECONDS:g} s; wait for it, or stop it, and try again"
+                    ) from error
+                time.sleep(0.02)
+            else:
+                break
+        try:
+            yield
+        finally:
+            lock.close()
 
-
-def free_network() -> int:
-    """Return a network number that no instance here uses and nobody on this machine holds."""
-    used = {settings.network for i in known() if (settings := i.settings()) is not None}
-    for number in range(_FIRST, _LAST + 1):
-        if number in used:
-            continue
-        with suppress(InstanceError), hold_network(number):
-            return number
-    raise InstanceError(
-        f"all loopback networks from 127.{_FIRST} to 127.{_LAST} are in use; "
-        "stop an instance with `redis-operator down --name NAME --purge`"
-    )
-
-
-@contextmanager
-def choosing() -> Iterator[None]:
-    """Keep every other `up` on this machine from choosing a network until ours is held.
-
-    A network that was found free is held only when the control plane has started.
-    """
-    deadline = time.monotonic() + _CHOOSING_SECONDS
-    while True:
+    @contextmanager
+    def hold_network(self, number: int) -> Iterator[None]:
+        """Hold a network while the context lasts; the kernel lets go when the process ends."""
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            lock.bind("\0redis-operator-choosing")
+            lock.bind(f"\0{self.distribution.name}-127.{number}")
         except OSError as error:
             lock.close()
-            if time.monotonic() > deadline:
-                raise InstanceError(
-                    f"another local cluster on this machine has been starting for "
-                    f"{_CHOOSING_SECONDS:g} s; wait for it, or stop it, and try again"
-                ) from error
-            time.sleep(0.02)
-        else:
-            break
-    try:
-        yield
-    finally:
-        lock.close()
-
-
-@contextmanager
-def hold_network(number: int) -> Iterator[None]:
-    """Hold a network for as long as the context lasts; the kernel lets go when the process ends."""
-    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        lock.bind(f"\0redis-operator-127.{number}")
-    except OSError as error:
-        lock.close()
-        raise InstanceError(
-            f"another local cluster on this machine uses the addresses 127.{number}.x.y; "
-            "stop it first, or choose another --name"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.close()
+            raise InstanceError(
+                f"another local cluster on this machine uses the addresses 127.{number}.x.y; "
+                "stop it first, or choose another --name"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.close()
 
 
 def pod_network(number: int) -> str:

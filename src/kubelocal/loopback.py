@@ -1,8 +1,8 @@
 """Loopback addresses for tests and measurements that run side by side.
 
 Each process holds one network 127.N.0.0/16 for as long as it lives and takes its addresses from
-that alone, each once. The hold is the one of local clusters (`instance.hold_network`) with
-numbers that those never use, so neither another worker, nor another checkout, nor another user
+that alone, each once. The hold is that of local clusters (`Instances.hold_network`) with numbers
+that those never use, so neither another worker, nor another checkout, nor another user
 of the machine gets the same address.
 """
 
@@ -16,7 +16,8 @@ import socket
 from collections.abc import Iterator
 from functools import lru_cache
 
-from kubelocal.instance import InstanceError, hold_network
+from kubelocal.distribution import Distribution
+from kubelocal.instance import InstanceError, Instances
 
 __all__ = ["free_host", "free_subnet", "held_number"]
 
@@ -40,9 +41,10 @@ class _Block:
         atexit.register(self._hold.close)
 
     def _claim(self) -> int:
-        for number in range(_FIRST, _LAST + 1):
+        instances = Instances(Distribution())
+        for number in range(_LAST, _FIRST - 1, -1):
             with contextlib.suppress(InstanceError):
-                self._hold.enter_context(hold_network(number))
+                self._hold.enter_context(instances.hold_network(number))
                 return number
         raise RuntimeError(f"all loopback networks from 127.{_FIRST} to 127.{_LAST} are held")
 

@@ -1,7 +1,7 @@
 """Power of virtual nodes: an annotation on the Node says off or on; the node agent obeys.
 
-By way of the API any client may cut a node's power: `redis-operator node stop NAME`, a test, or a
-person with `kubectl annotate node NAME local.redisoperator.dev/power=off`.
+By way of the API any client may cut a node's power: a command line, a test, or a person with
+`kubectl annotate node NAME ANNOTATION=off`. The annotation's name is the distribution's.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.objects import NODES
 from kubecontroller.client.patches import MergePatch
 
-__all__ = ["ANNOTATION", "PowerError", "is_off", "set_power"]
-
-ANNOTATION = "local.redisoperator.dev/power"
+__all__ = ["PowerError", "is_off", "set_power"]
 
 
 class PowerError(Exception):
     """A node's power could not be switched; the message says why."""
 
 
-def is_off(node: Mapping[str, Any]) -> bool:
+def is_off(node: Mapping[str, Any], annotation: str) -> bool:
     """Tell whether a Node (as a plain value) is to be without power."""
-    return (node["metadata"].get("annotations") or {}).get(ANNOTATION) == "off"
+    return (node["metadata"].get("annotations") or {}).get(annotation) == "off"
 
 
-async def set_power(kubeconfig: Path, name: str, state: str) -> None:
+async def set_power(kubeconfig: Path, name: str, state: str, annotation: str) -> None:
     """Switch a node off or on."""
     # loaded here: the control plane asks only `is_off`, and HTTP takes long to load
     from kubecontroller.client.config import load  # noqa: PLC0415
     from kubecontroller.client.http import HttpTransport  # noqa: PLC0415
 
-    client = Client(HttpTransport(load(file=kubeconfig)))
-    change = MergePatch({"metadata": {"annotations": {ANNOTATION: state}}})
+    client = Client(HttpTransport(load(file=kubeconfig)), field_manager="power")
+    change = MergePatch({"metadata": {"annotations": {annotation: state}}})
     try:
         await client.patch(NODES, ("", name), change)
     except NotFound as error:

@@ -1,6 +1,6 @@
 """Keeps the processes of one local cluster alive: the control plane and the operator, each alone.
 
-`redis-operator up` is this supervisor. A process that dies is started again, at once the first
+A process that dies is started again, at once the first
 time and later after a growing pause. When told to stop it ends the operator first and the control
 plane last, since that one stops the pods.
 """
@@ -21,14 +21,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from kubecontroller.runtime.logs import fields, set_up
-from kubelocal import instance as instances
-from kubelocal.instance import Instance, Settings
+from kubelocal.instance import Instance
 
 __all__ = [
     "Child",
-    "children_of",
     "is_running",
-    "main",
     "read_pid",
     "start_time",
     "stop",
@@ -44,38 +41,10 @@ _MOST_LOGGED = 16 * 1024 * 1024
 
 
 class Child(Struct, frozen=True):
-    """A process to keep: its name (and log file's), and the words that start it."""
+    """A process to keep: its name (and log file's), and the words after `python` that start it."""
 
     name: str
     arguments: tuple[str, ...]
-
-
-def children_of(instance: Instance, settings: Settings) -> list[Child]:
-    """Return the processes of a cluster, in the order in which they are stopped."""
-    operator = Child(
-        "operator",
-        (
-            *("run", "--wait-for-server", "--kubeconfig", str(instance.operator_kubeconfig)),
-            "--binding-addresses",  # there is no cluster DNS here
-            "--no-election",  # the supervisor starts one at a time, and at once after a crash
-            *("--secret-refresh", "5"),  # nodes here write changed Secrets at once
-            *("--health-host", instances.operator_address(settings.network)),
-        ),
-    )
-    plane = Child("control-plane", ("control-plane", "--name", instance.name))
-    return [operator, plane] if settings.operator else [plane]
-
-
-def main(name: str) -> int:
-    """Keep the processes of an instance that `up --detach` made; return the exit code."""
-    instance = instances.find(name)
-    settings = instance.settings()
-    if settings is None:
-        sys.stderr.write(f"there is no local cluster called {name!r}\n")
-        return 1
-
-    asyncio.run(supervise(instance, children_of(instance, settings), told=lambda _: None))
-    return 0
 
 
 async def supervise(
@@ -140,7 +109,7 @@ async def _keep(instance: Instance, child: Child, told: Callable[[str], None]) -
         with instance.log_of(child.name).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "redis_operator.cli.main", *child.arguments),
+                *child.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

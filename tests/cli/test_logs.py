@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubelocal import instance as instances
 from kubelocal import supervisor
 from kubelocal.instance import Instance, Settings
 from redis_operator.cli import logs
 from redis_operator.cli.app import app
+from redis_operator.cli.local_cluster import INSTANCES
 
 FIRST = "2026-01-01T00:00:01.000Z INFO    first\n"
 SECOND = "2026-01-01T00:00:02.000Z ERROR   second\nTraceback\n  of second\n"
@@ -19,7 +19,7 @@ THIRD = "2026-01-01T00:00:03.000Z INFO    third\n"
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
     monkeypatch.setenv("REDIS_OPERATOR_HOME", str(tmp_path))
-    made = instances.find("one")
+    made = INSTANCES.find("one")
     made.save(Settings(network=33))
     made.logs.mkdir()
     made.keeper_log.parent.mkdir(parents=True)

@@ -17,7 +17,8 @@ from kubecontroller.client.errors import NoAnswer
 from kubecontroller.client.objects import PODS
 from kubelocal import control_plane
 from kubelocal.apiserver.daemon import Daemon
-from kubelocal.control_plane import _obey_power, _serve, _transport
+from kubelocal.control_plane import _client, _obey_power, _serve
+from kubelocal.distribution import Distribution
 from kubelocal.instance import Instance, Settings
 from kubelocal.loopback import held_number
 from kubelocal.node.agent import NodeAgent
@@ -35,6 +36,7 @@ POD = {
         "automountServiceAccountToken": False,
     },
 }
+DISTRIBUTION = Distribution()
 Task = Callable[[Client], Awaitable[None]]
 
 
@@ -61,7 +63,7 @@ async def serve(
     async def control(daemon: Daemon, *given: Any) -> None:
         controlling = asyncio.create_task(whole(daemon, *given))
         try:
-            await work(Client(_transport(daemon)))
+            await work(_client(daemon, "test"))
             await asyncio.Event().wait()
         finally:
             controlling.cancel()
@@ -69,7 +71,9 @@ async def serve(
     with monkeypatch.context() as patched:
         patched.setattr(control_plane, "_control", control)
         async with asyncio.timeout(60):
-            await _serve(instance, Settings(network=held_number()), stopping)
+            await _serve(
+                instance, Settings(network=held_number()), stopping, DISTRIBUTION, instance.folder
+            )
 
 
 async def until_running(client: Client) -> None:
@@ -144,14 +148,14 @@ async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
     switched: list[str] = []
     obey = _obey_power
 
-    async def obeying(client: Client, agent: Any) -> None:
+    async def obeying(client: Client, agent: Any, annotation: str) -> None:
         async def start_node(name: str) -> None:
             if tries:
                 raise tries.pop()
             switched.append(name)
 
         monkeypatch.setattr(agent, "start_node", start_node)
-        await obey(client, agent)
+        await obey(client, agent, annotation)
 
     monkeypatch.setattr(control_plane, "_obey_power", obeying)
     await serve(instance, monkeypatch, switch, stopping)

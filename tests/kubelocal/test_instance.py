@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from kubelocal import instance as instances
-from kubelocal.instance import InstanceError, Settings
+from kubelocal import instance
+from kubelocal.distribution import Distribution
+from kubelocal.instance import InstanceError, Instances, Settings
 from kubelocal.supervisor import is_running, read_pid, start_time
+
+instances = Instances(Distribution(name="test", home_variable="TEST_HOME"))
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("REDIS_OPERATOR_HOME", str(tmp_path))
+    monkeypatch.setenv("TEST_HOME", str(tmp_path))
     return tmp_path
 
 
@@ -81,15 +84,15 @@ def test_two_that_start_at_the_same_time_choose_one_after_the_other() -> None:
 def test_one_that_never_finishes_starting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = pytest.raises(InstanceError, match="has been starting for")
     with instances.choosing():
-        monkeypatch.setattr(instances, "_CHOOSING_SECONDS", 0.1)
+        monkeypatch.setattr(instance, "_CHOOSING_SECONDS", 0.1)
         with refusal, instances.choosing():
             pass
 
 
 def test_networks_of_one_instance_do_not_overlap() -> None:
-    pods = ipaddress.ip_network(instances.pod_network(40))
-    services = ipaddress.ip_network(instances.service_network(40))
-    server = ipaddress.ip_address(instances.api_address(40)[0])
+    pods = ipaddress.ip_network(instance.pod_network(40))
+    services = ipaddress.ip_network(instance.service_network(40))
+    server = ipaddress.ip_address(instance.api_address(40)[0])
     assert not pods.overlaps(services)
     assert server not in pods
     assert server not in services

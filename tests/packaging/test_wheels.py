@@ -58,8 +58,9 @@ def test_the_wheels_have_one_version(wheels: dict[str, Path]) -> None:
     ("names", "modules", "absent"),
     [
         (("kubecontroller",), "kubecontroller.runtime.manager", ("kubelocal", "redis_operator")),
+        (("kubecontroller", "kubelocal"), "kubelocal.apiserver.daemon", ("redis_operator",)),
     ],
-    ids=["library"],
+    ids=["library", "local cluster"],
 )
 def test_what_a_package_needs_is_in_its_wheels(
     wheels: dict[str, Path],
@@ -75,7 +76,7 @@ def test_what_a_package_needs_is_in_its_wheels(
     others = Path(pytest.__file__).parents[1]
     program = (
         "import importlib, importlib.util, pkgutil, sys\n"
-        f"sys.path[:0] = [{str(tmp_path)!r}]; sys.path.append({str(others)!r})\n"
+        f"sys.path = [{str(tmp_path)!r}, *sys.path, {str(others)!r}]\n"
         f"names = {names!r}\n"
         "for name in names:\n"
         "    package = importlib.import_module(name)\n"

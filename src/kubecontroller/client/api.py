@@ -66,7 +66,7 @@ class Client:
     """
 
     def __init__(
-        self, transport: Transport, *, field_manager: str = "redis-operator", timeout: float = 30.0
+        self, transport: Transport, *, field_manager: str = "kubecontroller", timeout: float = 30.0
     ) -> None:
         self.transport = transport
         self.field_manager = field_manager

@@ -61,7 +61,6 @@ _CONNECT_WITHIN: Final = 10.0
 _SILENT_SECONDS: Final = 60.0
 _TOO_NEW: Final = b"Too large resource version"
 _READ_BUFFER: Final = 2**20
-_USER_AGENT: Final = "redis-operator"
 _RESET: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError)
 _Address: TypeAlias = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
 
@@ -89,8 +88,11 @@ class HttpTransport:
     broke; at most ten times and within its deadline. A cancelled call frees its connection.
     """
 
-    def __init__(self, access: Access, *, connections: int = 32) -> None:
+    def __init__(
+        self, access: Access, *, user_agent: str = "kubecontroller", connections: int = 32
+    ) -> None:
         self.access = access
+        self._user_agent = user_agent
         self._login = login_for(access)
         self._trust = Trust(access)
         self._connections = connections
@@ -345,12 +347,12 @@ class HttpTransport:
 
     def _request_session(self) -> aiohttp.ClientSession:
         if self._requests is None:
-            self._requests = _session(self._connections, self.access.proxy)
+            self._requests = _session(self._connections, self.access.proxy, self._user_agent)
         return self._requests
 
     def _stream_session(self) -> aiohttp.ClientSession:
         if self._streams is None:
-            self._streams = _session(0, self.access.proxy)
+            self._streams = _session(0, self.access.proxy, self._user_agent)
         return self._streams
 
 
@@ -373,12 +375,12 @@ class _Connector(aiohttp.TCPConnector):
         return self._proxy_context
 
 
-def _session(connections: int, proxy: str) -> aiohttp.ClientSession:
+def _session(connections: int, proxy: str, user_agent: str) -> aiohttp.ClientSession:
     connector = _Connector(proxy, limit=connections)
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"user-agent": _USER_AGENT, "accept-encoding": "identity"},
+        headers={"user-agent": user_agent, "accept-encoding": "identity"},
         skip_auto_headers=("content-type",),
         read_bufsize=_READ_BUFFER,
         trust_env=False,

@@ -101,7 +101,7 @@ class Trust:
 
     def _show(self, context: ssl.SSLContext, certificate: ClientCertificate) -> None:
         # Python loads certificates from files only: a private one, gone before we return.
-        with NamedTemporaryFile(prefix="redis-operator-", suffix=".pem") as file:
+        with NamedTemporaryFile(suffix=".pem") as file:
             file.write(certificate.certificate.strip() + b"\n" + certificate.key.strip() + b"\n")
             file.flush()
             try:

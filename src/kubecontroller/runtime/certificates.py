@@ -128,7 +128,7 @@ def _reissued(material: Material, parsed: _Parsed, names: Sequence[str], now: da
 
 def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(f"redis-operator webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    name = _name(f"webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
     certificate = (
         _builder(name, name, key.public_key(), now, _CA_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

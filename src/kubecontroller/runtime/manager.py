@@ -144,10 +144,10 @@ class Manager:
         Call it in the loop that will run it; `run` closes the connection at its end.
         """
         lease = LeaseSettings(namespace or access.namespace, name, default_identity())
-        client = Client(HttpTransport(access), field_manager=name)
+        client = Client(HttpTransport(access, user_agent=name), field_manager=name)
         defaults = {
             "lease": lease,
-            "connect": partial(HttpTransport, access),
+            "connect": partial(HttpTransport, access, user_agent=name),
             "stuck_after": _STUCK_SECONDS,
         }
         options = {**defaults, **options}

@@ -21,8 +21,8 @@ def _load() -> ModuleType:
     package = importlib.util.find_spec("cel")
     if package is None or package.origin is None:
         raise ModuleNotFoundError(
-            "common-expression-language is not installed; local mode needs "
-            "`pip install 'redis-operator[local]'`",
+            "the API server needs a package that is not installed: "
+            "`pip install common-expression-language`",
             name="cel",
         )
     folder = Path(package.origin).parent

@@ -152,7 +152,7 @@ def _order(element: str) -> tuple[int, str]:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """Print a path as conflicts do: `.spec.containers[name="redis"].image`."""
+    """Print a path as conflicts do: `.spec.containers[name="web"].image`."""
     return "".join(_element_text(element) for element in path)
 
 

@@ -44,7 +44,7 @@ class Issuer(Protocol):
 def make_authority() -> Made:
     """Return a new certificate authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "redis-operator-local")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubelocal")])
     builder = _builder(name, name, key)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     builder = builder.add_extension(

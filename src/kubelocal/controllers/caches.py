@@ -26,7 +26,7 @@ BUILT_IN_KINDS: dict[str, Kind[Manifest]] = {
 class Caches:
     """A `View` over informers that follows CRDs as they come and go.
 
-    Resources are named by their plural; those of CRDs by plural and group (`redises.example.org`),
+    Resources are named by their plural; those of CRDs by plural and group (`widgets.example.org`),
     so that no CRD can hide a built-in one.
     """
 

@@ -25,7 +25,7 @@ from kubelocal.controllers.view import (
 
 __all__ = ["DEFAULT_CLASS", "PROVISIONER", "plan_claim", "plan_volume"]
 
-PROVISIONER = "redisoperator.dev/folder"
+PROVISIONER = "kubelocal/folder"
 _PROTECTION = "kubernetes.io/pvc-protection"
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 

@@ -25,7 +25,7 @@ from .errors import NodeError
 from .events import EventRecorder
 from .hooks import ExecOptions, ExecSession, LogOptions
 from .household import Machine
-from .images import Images
+from .images import Catalog, Images
 from .layout import Layout
 from .modes import ModeReport, choose_mode
 from .mounts import Mode
@@ -45,10 +45,10 @@ _RETRY = 1.0
 class NodeAgent:
     """Runs pods as processes on one or more virtual nodes.
 
-    `addresses` is the loopback network of the instance; `mode` forces a way to mount; `images` are
-    folders with more programs (`NAME/VERSION/bin`); `pids_limit` holds for each container, where
-    control groups can be written; `hidden` are folders that pods see empty, where they have mount
-    namespaces of their own.
+    `addresses` is the loopback network of the instance; `mode` forces a way to mount; `catalog`
+    says which images there are, `images` are folders with more programs (`NAME/VERSION/bin`);
+    `pids_limit` holds for each container, where control groups can be written; `hidden` are folders
+    that pods see empty, where they have mount namespaces of their own.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class NodeAgent:
         nodes: Sequence[NodeSpec],
         addresses: str = "127.64.0.0/16",
         mode: Mode | None = None,
+        catalog: Catalog | None = None,
         images: Iterable[Path] = (),
         instance: str = "default",
         pids_limit: int | None = 4096,
@@ -69,6 +70,7 @@ class NodeAgent:
         self._nodes = {spec.name: spec for spec in nodes}
         self._network = addresses
         self._forced_mode = mode
+        self._catalog = catalog or Catalog()
         self._image_folders = tuple(images)
         self._instance = instance
         self._pids_limit = pids_limit
@@ -125,7 +127,7 @@ class NodeAgent:
     async def _open(self) -> None:
         self._layout.prepare()
         discovering = asyncio.create_task(
-            asyncio.to_thread(Images.discover, self._image_folders, ask=version_line)
+            asyncio.to_thread(Images.discover, self._catalog, self._image_folders, ask=version_line)
         )
         try:
             await self._open_processes()

@@ -127,7 +127,7 @@ def _version_1(controller: str, instance: str) -> Path | None:
     except OSError:
         return None
     for parent in dict.fromkeys((_ROOT / controller / own, _ROOT / controller)):
-        folder = parent / f"redis-operator-{instance}"
+        folder = parent / f"kubelocal-{instance}"
         try:
             folder.mkdir(exist_ok=True)
         except OSError:
@@ -147,7 +147,7 @@ def _version_2(instance: str) -> Path | None:
     except OSError:
         return None
     for parent in dict.fromkeys((_ROOT / own, _ROOT)):
-        folder = parent / f"redis-operator-{instance}"
+        folder = parent / f"kubelocal-{instance}"
         try:
             (parent / "cgroup.subtree_control").write_text("+memory +pids")
             folder.mkdir(exist_ok=True)

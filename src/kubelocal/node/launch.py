@@ -21,7 +21,7 @@ from .users import is_enforced, user_of
 __all__ = ["TERMINATION_LOG", "Launch", "describe", "exec_description", "hostname_of", "path_map"]
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_PROGRAMS = "/usr/local/lib/redis-operator"
+_PROGRAMS = "/usr/local/lib/kubelocal"
 TERMINATION_LOG = "/dev/termination-log"
 
 

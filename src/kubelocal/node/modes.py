@@ -60,7 +60,7 @@ async def _limitation(processes: Processes, folder: Path, mode: Mode) -> str | N
     identity = f"trial-{secrets.token_hex(8)}"
     mounts = [
         Mount(trial / "volume", "/data"),
-        Mount(trial / "volume", "/etc/redis-operator-trial"),
+        Mount(trial / "volume", "/etc/kubelocal-trial"),
     ]
     description = Description(
         id=identity,

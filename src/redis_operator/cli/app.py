@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import click
 
-from kubelocal import instance as instances
 from kubelocal import supervisor
 from kubelocal.instance import Instance, InstanceError, Settings
 from redis_operator import __version__
+from redis_operator.cli.local_cluster import INSTANCES, POWER_ANNOTATION, PROGRAM, children_of
 
 __all__ = ["app"]
 
@@ -35,7 +35,7 @@ def _named(function: F) -> F:
 
 def _found(name: str) -> Instance:
     try:
-        return instances.find(name)
+        return INSTANCES.find(name)
     except InstanceError as error:
         raise click.ClickException(str(error)) from error
 
@@ -44,7 +44,7 @@ def _existing(name: str) -> tuple[Instance, Settings]:
     instance = _found(name)
     settings = instance.settings()
     if settings is None:
-        others = ", ".join(i.name for i in instances.known()) or "none"
+        others = ", ".join(i.name for i in INSTANCES.known()) or "none"
         raise click.ClickException(
             f"there is no local cluster called {name!r} (known: {others}). "
             f"Start one with `redis-operator up --name {name}`"
@@ -90,10 +90,10 @@ def up(
     instance = _found(name)
     with ExitStack() as starting:
         try:
-            starting.enter_context(instances.choosing())
+            starting.enter_context(INSTANCES.choosing())
             old = instance.settings()
             wanted = Settings(
-                network=old.network if old else instances.free_network(),
+                network=old.network if old else INSTANCES.free_network(),
                 nodes=nodes or (old.nodes if old else 1),
                 zones=zones or (old.zones if old else nodes or 1),
                 mounts=mounts or (old.mounts if old else ""),
@@ -131,7 +131,7 @@ async def _in_foreground(
 
     announcing = asyncio.create_task(announce())
     try:
-        await supervisor.supervise(instance, supervisor.children_of(instance, settings), told=told)
+        await supervisor.supervise(instance, children_of(instance, settings), told=told)
     finally:
         announcing.cancel()
 
@@ -141,7 +141,7 @@ def _start_in_background(instance: Instance) -> None:
     instance.logs.mkdir(parents=True, exist_ok=True)
     with instance.log_of("supervisor").open("ab") as log:
         subprocess.Popen(
-            [sys.executable, "-m", "redis_operator.cli.main", "supervise", "--name", instance.name],
+            [sys.executable, *PROGRAM, "supervise", "--name", instance.name],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -198,7 +198,7 @@ def _end_leftovers(instance: Instance) -> None:
 @app.command()
 def status() -> None:
     """Show the local clusters on this machine."""
-    found = instances.known()
+    found = INSTANCES.known()
     if not found:
         click.echo("no local cluster; start one with `redis-operator up`")
     for instance in found:
@@ -295,7 +295,7 @@ def _power(name: str, node_name: str, state: str) -> None:
 
     instance, _ = _existing(name)
     try:
-        asyncio.run(set_power(instance.kubeconfig, node_name, state))
+        asyncio.run(set_power(instance.kubeconfig, node_name, state, POWER_ANNOTATION))
     except PowerError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"node {node_name} is {state}")

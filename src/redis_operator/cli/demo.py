@@ -27,9 +27,9 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PODS, SECRETS
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
-from kubelocal import instance as instances
 from kubelocal.instance import Instance
 from redis_operator.cli.application import Application, Report, Seeds
+from redis_operator.cli.local_cluster import INSTANCES, PROGRAM
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 
@@ -66,7 +66,7 @@ class _Act(Struct, frozen=True):
 def run_demo(*, keep: bool, mounts: str | None) -> int:
     """Run the whole demonstration; return the exit code."""
     console = Console(highlight=False)
-    instance = instances.find(_NAME)
+    instance = INSTANCES.find(_NAME)
     try:
         _command(["down", "--name", _NAME, "--purge"], quiet=True)
         console.print("[bold]1. A small cluster on this machine[/]: redis-operator up --nodes 3")
@@ -85,7 +85,7 @@ def run_demo(*, keep: bool, mounts: str | None) -> int:
 
 def _command(words: list[str], *, quiet: bool = False) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "redis_operator.cli.main", *words],
+        [sys.executable, *PROGRAM, *words],
         check=False,
         capture_output=quiet,
     )

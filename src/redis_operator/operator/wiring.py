@@ -60,7 +60,7 @@ _URGENT_WORKERS: Final = 4
 def make_manager(settings: Settings) -> Manager:
     """Return the whole operator, ready to run."""
     access = load(file=settings.kubeconfig, context=settings.context)
-    client = Client(HttpTransport(access), field_manager=MANAGER)
+    client = Client(HttpTransport(access, user_agent=MANAGER), field_manager=MANAGER)
     metrics = Metrics()
     health = (
         HealthServer(metrics, host=settings.health_host, port=settings.health_port)
@@ -74,7 +74,7 @@ def make_manager(settings: Settings) -> Manager:
         client,
         name=MANAGER,
         lease=lease,
-        connect=lambda: HttpTransport(access),
+        connect=lambda: HttpTransport(access, user_agent=MANAGER),
         health=health,
         metrics=metrics,
         stuck_after=_STUCK_SECONDS,

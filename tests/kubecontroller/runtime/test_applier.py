@@ -31,7 +31,7 @@ async def test_the_whole_intent_is_sent_under_our_manager_by_force(server, appli
     await applier.apply(kind, intent, observed=None)
     (request,) = server.writes()
     assert request.method == "PATCH"
-    assert dict(request.query) == {"fieldManager": "redis-operator", "force": "true"}
+    assert dict(request.query) == {"fieldManager": "kubecontroller", "force": "true"}
     assert dict(request.headers)["content-type"] == "application/apply-patch+yaml"
     sent = body(request)
     assert sent["data"] == {"x": "1"}

@@ -19,6 +19,7 @@ from kubelocal.node.agent import NodeAgent
 from kubelocal.node.hooks import LogOptions
 from kubelocal.node.mounts import Mode
 from kubelocal.node.nodes import NodeSpec
+from redis_operator.cli.images import CATALOG
 
 
 def container(name: str = "main", script: str | None = None, **more: Any) -> dict[str, Any]:
@@ -56,7 +57,7 @@ class World:
         specs = [NodeSpec(name=f"node-{n}", address=f"127.{number}.254.{n}") for n in (1, 2)]
         client = Client(InProcessTransport(self.server), field_manager="kubelet")
         own = {"addresses": self.network, "instance": f"test-{number}"}
-        options = own | {"mode": None} | options
+        options = own | {"mode": None, "catalog": CATALOG} | options
         self.agent = NodeAgent(client, data_dir=self.data_dir, nodes=specs, **options)
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.wait_ready())

