@@ -113,7 +113,7 @@ async def test_a_status_has_its_own_manager_and_is_sent_only_when_it_differs(
     )
     _, request = server.writes()
     assert request.path.endswith("/configmaps/a/status")
-    assert dict(request.query)["fieldManager"] == "redis-operator-status"
+    assert dict(request.query)["fieldManager"] == "kubecontroller-status"
     assert body(request)["status"] == {"phase": "Ready"}
     assert set(body(request)["metadata"]) == {"name", "namespace"}
 
