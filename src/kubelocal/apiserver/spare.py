@@ -146,7 +146,7 @@ def _replaced(path: Path, read: Read, *, why: str) -> tuple[SparedJournal, Store
         raise StateError(
             f"the state file {path} is damaged ({why}) and there is no copy {spare.name} beside "
             "it. Pods that run go on. Restore the file from a backup, or give the cluster up: "
-            "`redis-operator down --purge` deletes it with its databases"
+            "`down --purge` deletes it with all of its data"
         )
     as_of = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(_newest(spare)))
     for file in (path, *_logs(path)):
@@ -161,7 +161,7 @@ def _replaced(path: Path, read: Read, *, why: str) -> tuple[SparedJournal, Store
         raise StateError(
             f"the state file {path} is damaged ({why}), and so is its copy {spare.name} ({error}). "
             "Pods that run go on. Restore one of them from a backup, or give the cluster up: "
-            "`redis-operator down --purge` deletes it with its databases"
+            "`down --purge` deletes it with all of its data"
         ) from error
     spared.journal.skip_to(store.version + _JUMP)
     store = open_store(spared.journal, read, record=spared)
