@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from kubecontroller.client import verbs
 from kubecontroller.client.decode import Page, decode_object, decode_page
-from kubecontroller.client.errors import Expired, error_from_response
+from kubecontroller.client.errors import Expired, UndecodableObject, error_from_response
 from kubecontroller.client.lines import LineJoiner
 from kubecontroller.client.meta import Key, Manifest, ObjectMeta, key_of
 from kubecontroller.client.patches import Patch
@@ -345,7 +345,7 @@ class Client:
         response = await self._send(request, ref=ref, timeout=timeout)
         if _is_status(response.body):
             return None
-        return decode_object(kind, response.body, ref=ref)
+        return _answer(kind, request, response.body, ref)
 
     async def delete_collection(
         self,
@@ -408,7 +408,7 @@ class Client:
     async def _object(self, kind: Kind[T], key: Key, request: Request, timeout: float | None) -> T:
         ref = str(kind.ref(key))
         response = await self._send(request, ref=ref, timeout=timeout)
-        return decode_object(kind, response.body, ref=ref)
+        return _answer(kind, request, response.body, ref)
 
     @asynccontextmanager
     async def _events(
@@ -419,6 +419,15 @@ class Client:
             aclosing(_decoded(kind, pieces, request.path)) as events,
         ):
             yield events
+
+
+def _answer(kind: Kind[T], request: Request, body: bytes, ref: str) -> T:
+    try:
+        return decode_object(kind, body, ref=ref)
+    except UndecodableObject as error:
+        if request.method == "GET":
+            raise
+        raise UndecodableObject(error.problem, ref=ref, carried_out=True) from error
 
 
 async def _decoded(

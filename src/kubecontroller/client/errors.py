@@ -163,13 +163,19 @@ class StreamStalled(StreamError):
 
 
 class UndecodableObject(KubeError):
-    """An answer does not fit the type its kind is registered with."""
+    """An answer does not fit the type its kind is registered with.
 
-    def __init__(self, problem: str, *, ref: str = "") -> None:
+    `carried_out` is true when it is the answer to a write: that has happened all the same.
+    """
+
+    def __init__(self, problem: str, *, ref: str = "", carried_out: bool = False) -> None:
         self.ref = ref
-        super().__init__(
+        self.problem = problem
+        self.carried_out = carried_out
+        text = (
             f"{ref}: {problem}. Read it as a plain value, or correct the type" if ref else problem
         )
+        super().__init__(f"{text}. The write itself was carried out" if carried_out else text)
 
 
 class NoSuchKind(KubeError):

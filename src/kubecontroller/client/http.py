@@ -17,6 +17,8 @@ from typing import Final, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ConnectionKey
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -101,7 +103,8 @@ class HttpTransport:
         self._warned: set[str] = set()
         parts = urlsplit(access.server)
         self._tls = parts.scheme == "https"
-        self._host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        self.host = parts.netloc.rpartition("@")[2]
+        self._host = f"{parts.scheme}://{self.host}"
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send a request and return the whole answer, whatever its status."""
@@ -360,12 +363,15 @@ class _Connector(aiohttp.TCPConnector):
     """Checks a proxy by what the machine trusts, and shows it no certificate of ours.
 
     By itself aiohttp meets the proxy with the settings that are meant for the server behind it.
+    It also forgets a connection that it does not use again while TLS says goodbye, for up to half a
+    minute if the server does not answer; here it ends at once, and closing waits for that.
     """
 
     def __init__(self, proxy: str, *, limit: int) -> None:
         super().__init__(limit=limit, keepalive_timeout=60.0, socket_factory=_socket)
         self._proxy = URL(proxy).origin() if proxy.startswith("https:") else None
         self._proxy_context: ssl.SSLContext | None = None
+        self._ending: set[asyncio.Future[None]] = set()
 
     def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ssl.SSLContext | None:
         if self._proxy is None or req.url.origin() != self._proxy:
@@ -373,6 +379,30 @@ class _Connector(aiohttp.TCPConnector):
         if self._proxy_context is None:
             self._proxy_context = ssl.create_default_context()
         return self._proxy_context
+
+    def _release(
+        self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False
+    ) -> None:
+        transport = protocol.transport
+        super()._release(key, protocol, should_close=should_close)
+        if protocol.transport is not None or transport is None or self.closed:
+            return  # it is kept, or was closed with all others
+        if key.is_ssl:
+            transport.abort()
+        ended = protocol.closed
+        if ended is not None:
+            self._ending.add(ended)
+            ended.add_done_callback(self._forget)
+
+    def _forget(self, ended: asyncio.Future[None]) -> None:
+        self._ending.discard(ended)
+        if not ended.cancelled():
+            ended.exception()  # how it ended is of no interest
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        await super().close(abort_ssl=abort_ssl)
+        if self._ending:
+            await asyncio.wait(set(self._ending), timeout=_CONNECT_WITHIN)
 
 
 def _session(connections: int, proxy: str, user_agent: str) -> aiohttp.ClientSession:

@@ -121,7 +121,7 @@ class CertificateKeeper:
         """Read, renew if due, load and inject; return what is served now."""
         material = await self._agree()
         if material != self._loaded:
-            await asyncio.to_thread(_load, self.context, material)
+            _load(self.context, material)  # in the loop, where handshakes read the same context
             self._loaded = material
             _log.info("certificate loaded", extra=fields(secret="/".join(self._secret)))
         if self._injected != material.authorities:

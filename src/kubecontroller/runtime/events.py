@@ -228,19 +228,20 @@ class Recorder:
     async def _send(self, event: _Event) -> None:
         identity = Correlator.identity(event)
         known = self._sent.get(identity)
+        count = 0
         if known is not None:
             key, count = known
             try:
                 await self._client.patch(EVENTS, key, MergePatch(self._again(event, count + 1)))
             except NotFound:
-                pass  # events expire; write it anew
+                pass  # events expire; write it anew, with the count that it had
             else:
                 self._sent.touch(identity, (key, count + 1))
                 return
-        body = self._body(event)
+        body = {**self._body(event), "count": count + 1}
         await self._client.create(EVENTS, body)
         meta = body["metadata"]
-        self._sent.touch(identity, ((meta["namespace"], meta["name"]), 1))
+        self._sent.touch(identity, ((meta["namespace"], meta["name"]), count + 1))
 
     def _again(self, event: _Event, count: int) -> Manifest:
         return {"count": count, "lastTimestamp": self._now(), "message": event.message}
@@ -264,7 +265,6 @@ class Recorder:
             "type": event.type.value,
             "reason": event.reason,
             "message": event.message,
-            "count": 1,
             "firstTimestamp": now,
             "lastTimestamp": now,
             "source": {"component": self._component, "host": self._host},

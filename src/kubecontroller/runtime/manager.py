@@ -105,7 +105,9 @@ class Manager:
         self.metrics = metrics if metrics is not None else Metrics()
         self.metrics.watch_manager(self)
         self.election: ElectionThread | None = None
-        measured = MeasuredTransport(client.transport, self.metrics)
+        measured = MeasuredTransport(
+            client.transport, self.metrics, host=getattr(client.transport, "host", "")
+        )
         transport: Transport = measured
         if lease is not None and connect is not None:
             self.election = ElectionThread(lease, connect)

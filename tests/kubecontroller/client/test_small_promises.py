@@ -5,15 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from kubecontroller.client.access import Access, FileOrBytes
+from kubecontroller.client.api import Client
 from kubecontroller.client.credential import Credential
-from kubecontroller.client.errors import CertificateRejected
+from kubecontroller.client.errors import CertificateRejected, UndecodableObject
 from kubecontroller.client.http import HttpTransport
+from kubecontroller.client.meta import ObjectMeta
 from kubecontroller.client.request import Request
+from kubecontroller.client.scheme import Kind
 from kubecontroller.client.tls import Trust
+from kubecontroller.runtime.manager import Manager
 
 GET = Request("GET", "/api/v1/pods")
 
@@ -79,3 +84,49 @@ async def test_an_answer_is_let_go_when_the_new_credential_cannot_be_used(
         assert not session.connector._acquired, "the connection is free again"
     finally:
         await transport.close()
+
+
+class _Sized(msgspec.Struct):
+    metadata: ObjectMeta
+    size: int = 0
+
+
+_SIZED: Kind[_Sized] = Kind("example.com", "v1", "Sized", "sizeds", True, _Sized)
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
+async def test_an_answer_to_a_write_that_does_not_fit_says_that_it_was_carried_out(
+    serve: Any, method: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"name": "a", "namespace": "n"}, "size": "large"})
+
+    server = await serve(answer)
+    client = Client(HttpTransport(Access(server=server.url)))
+    ask = {
+        "POST": lambda: client.create(
+            _SIZED, {"metadata": {"name": "a", "namespace": "n"}, "size": "large"}
+        ),
+        "DELETE": lambda: client.delete(_SIZED, ("n", "a")),
+        "GET": lambda: client.get(_SIZED, ("n", "a")),
+    }
+    try:
+        with pytest.raises(UndecodableObject) as caught:
+            await ask[method]()
+    finally:
+        await client.close()
+    assert caught.value.carried_out is (method != "GET")
+    assert ("carried out" in str(caught.value)) is (method != "GET")
+
+
+async def test_requests_are_counted_by_the_host_that_they_go_to(serve: Any) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"name": "a", "namespace": "n"}})
+
+    server = await serve(answer)
+    manager = Manager(Client(HttpTransport(Access(server=server.url))), name="m")
+    await manager.client.get(_SIZED, ("n", "a"))
+    await manager.client.close()
+    host = server.url.removeprefix("http://")
+    found = manager.metrics.requests.labels("200", "GET", host)._value.get()
+    assert found == 1

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import ssl
+import threading
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -17,6 +18,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import ConnectionFailed
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime import certkeeper
 from kubecontroller.runtime.certificates import Material, next_check, renewed
 from kubecontroller.runtime.certkeeper import (
     SECRETS,
@@ -348,3 +350,19 @@ async def test_a_new_certificate_is_served_without_closing_a_connection(server):
         await writer.wait_closed()
     site.close()
     await site.wait_closed()
+
+
+async def test_a_certificate_is_swapped_between_handshakes_and_never_during_one(
+    server, monkeypatch
+):
+    """Handshakes run in the thread of the event loop, and read the context that is changed."""
+    threads = []
+    load = certkeeper._load
+
+    def loading(*given):
+        threads.append(threading.current_thread())
+        load(*given)
+
+    monkeypatch.setattr(certkeeper, "_load", loading)
+    await keeper(server).refresh()
+    assert threads == [threading.current_thread()]
