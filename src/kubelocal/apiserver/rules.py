@@ -129,10 +129,14 @@ def _check(
     ratchet: bool,
     is_root: bool,
 ) -> Iterator[Cause]:
+    rules = [(rule, compiled(rule["rule"])) for rule in holder["x-kubernetes-validations"]]
+    if ratchet:  # what did not change is not asked again: most writes change the status alone
+        rules = [(rule, ready) for rule, ready in rules if ready.uses_old]
+    if not rules:
+        return
     now = to_cel(schema, value, is_root=is_root)
     before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
-    for rule in holder["x-kubernetes-validations"]:
-        ready = compiled(rule["rule"])
+    for rule, ready in rules:
         is_optional = bool(rule.get("optionalOldSelf"))
         if ready.uses_old and (old is ABSENT or old is None) and not is_optional:
             continue
@@ -142,7 +146,7 @@ def _check(
             past = none if before is None else cel.OptionalValue.of(before)
         variables = {"self": now, "oldSelf": past}
         cause = _judge(rule, ready, variables, path or "<nil>", schema.get("type", ""))
-        if cause is not None and (ready.uses_old or not ratchet):
+        if cause is not None:
             yield cause
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 __all__ = ["QUANTITY_PATTERN", "format_bytes", "parse_quantity"]
 
@@ -19,8 +20,13 @@ _FACTORS = {
 
 def parse_quantity(value: str | int) -> Fraction | None:
     """The number a quantity stands for, or None when it is no (non-negative) quantity."""
-    match = _QUANTITY.fullmatch(str(value))
-    if match is None or len(str(value)) > 40:
+    return _parse(str(value))
+
+
+@lru_cache(maxsize=1024)  # the same few are read in every pass
+def _parse(text: str) -> Fraction | None:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or len(text) > 40:
         return None
     number, suffix = Fraction(match.group(1).rstrip(".") or "0"), match.group(2) or ""
     return number * _factor(suffix)

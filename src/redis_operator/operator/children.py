@@ -43,6 +43,15 @@ class ChildError(Exception):
     """The objects of a database cannot be what they should; the message says which and why."""
 
 
+class _Built(msgspec.Struct, frozen=True):
+    """What was worked out last for a database, and from what."""
+
+    meta: Any
+    spec: Any
+    facts: Facts
+    wanted: tuple[Manifest, ...]
+
+
 class Children:
     """The objects of all databases of one operator."""
 
@@ -63,6 +72,7 @@ class Children:
         self._world = world
         self._applier = applier
         self._uids: dict[Key, str] = {}
+        self._built: dict[Key, _Built] = {}
         self._applied: dict[str, set[tuple[Kind[Any], Key]]] = {}  # by the database's uid
 
     def facts(self, redis: Redis, entry: RedisVersionSpec, passwords: Passwords) -> Facts:
@@ -221,7 +231,7 @@ class Children:
         if not fresh:
             return facts
         found = replace(facts, accepted={**facts.accepted, **fresh})
-        files = [d for d in build(redis, found) if d["kind"] == "ConfigMap"]
+        files = [d for d in self._build(redis, found) if d["kind"] == "ConfigMap"]
         self._raise(await self._ensure_all(redis, files))
         return found
 
@@ -234,7 +244,7 @@ class Children:
         """
         meta = redis.metadata
         self._uids[meta.namespace, meta.name] = meta.uid
-        wanted = build(redis, facts)
+        wanted = self._build(redis, facts)
         problems = await self._ensure_all(redis, wanted)
         try:
             await self._prune(redis, wanted)
@@ -247,13 +257,31 @@ class Children:
 
         Errors: `ChildError`.
         """
-        wanted = [d for d in build(redis, facts) if d["kind"] not in ("ConfigMap", "StatefulSet")]
+        wanted = [
+            d for d in self._build(redis, facts) if d["kind"] not in ("ConfigMap", "StatefulSet")
+        ]
         self._raise(await self._ensure_all(redis, wanted))
 
     async def ensure_secrets(self, redis: Redis, facts: Facts) -> None:
         """Make the Secrets alone what they should be. Raises `ChildError`."""
-        wanted = [d for d in build(redis, facts) if d["kind"] == "Secret"]
+        wanted = [d for d in self._build(redis, facts) if d["kind"] == "Secret"]
         self._raise(await self._ensure_all(redis, wanted))
+
+    def _build(self, redis: Redis, facts: Facts) -> tuple[Manifest, ...]:
+        """Return what `manifests` wants, worked out once as long as nothing it knows changes.
+
+        Of metadata it knows the name and the marks, not what the server counts.
+        """
+        meta = redis.metadata
+        key = (meta.namespace, meta.name)
+        same = replace(meta, resource_version="", generation=0)
+        found = self._built.get(key)
+        if found is None or (found.meta, found.spec, found.facts) != (same, redis.spec, facts):
+            wanted = build(redis, facts)
+            found = self._built[key] = _Built(
+                meta=same, spec=redis.spec, facts=facts, wanted=wanted
+            )
+        return found.wanted
 
     def _raise(self, problems: list[str]) -> None:
         if problems:
@@ -365,6 +393,7 @@ class Children:
 
     def forget(self, key: Key) -> str:
         """Forget a database that is gone; return its uid, if it was known."""
+        self._built.pop(key, None)
         uid = self._uids.pop(key, "")
         for kind, child in self._applied.pop(uid, ()):
             self._applier.forget(kind, child)

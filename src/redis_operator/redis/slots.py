@@ -42,6 +42,9 @@ class SlotSet:
     _bits: int
 
     def __init__(self, slots: Iterable[int] = ()) -> None:
+        if isinstance(slots, SlotSet):
+            object.__setattr__(self, "_bits", slots.bits)
+            return
         found = bytearray(SLOTS // 8)
         for slot in slots:
             if not 0 <= slot < SLOTS:

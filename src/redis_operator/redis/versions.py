@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -98,6 +99,7 @@ _TABLE: dict[Ability, tuple[_Since, _Since]] = {
 }
 
 
+@lru_cache(maxsize=256)  # the same few are read in every pass
 def parse_version(engine: str, text: str) -> Version | None:
     """Read `9.1`, `7.0.15` or `8.6.3-alpine`; None when it is no version."""
     numbers: list[int] = []
