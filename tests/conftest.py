@@ -29,6 +29,10 @@ _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey
 # Long tests go first, so that none is left for the end of the run.
 _COMPUTES = ("sim", "planning")
 _WAITS = ("redis/test_mover.py", "manifests/test_scripts.py", "manifests/test_users.py", "operator")
+# Simulations wait for nothing but a processor: by the clock of a machine that does much else they
+# may take many times as long.
+_SIMULATES = ("sim", "planning", "operator")
+_PATIENCE_SECONDS = 900
 _ROOT = Path(__file__).parent
 _begun = time.monotonic()
 
@@ -70,6 +74,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.campaign)
         if item.name.startswith(_BY_CHANCE):
             item.add_marker(pytest.mark.campaign)
+        simulates = item.path.is_relative_to(_ROOT) and (
+            item.path.relative_to(_ROOT).parts[0] in _SIMULATES
+        )
+        if simulates and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_PATIENCE_SECONDS))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items[:] = _long_first(items)
 
