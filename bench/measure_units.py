@@ -24,12 +24,12 @@ from kubecontroller.client.lines import LineJoiner
 from kubecontroller.client.meta import Manifest, ObjectMeta
 from kubecontroller.client.objects import NAMESPACES, PODS, Pod
 from kubecontroller.runtime.informer import Informer
-from kubelocal.apiserver.apply import apply
-from kubelocal.apiserver.builtin import default
-from kubelocal.apiserver.builtin_schemas import schema_of
+from kubelocal.apiserver.apply.merge import apply
 from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.kinds.schemas import schema_of
+from kubelocal.apiserver.objects.builtin import default
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.store import Store
+from kubelocal.apiserver.storage.store import Store
 from kubelocal.loopback import free_subnet, held_number
 from kubelocal.node.agent import NodeAgent
 from kubelocal.node.nodes import NodeSpec

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubelocal.node.keeper.family import MARK, start_ticks
+from kubelocal.node.process.keeper.family import MARK, start_ticks
 
 __all__ = ["begin", "find"]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 __all__ = ["main"]
 
-TARGET = Path(__file__).parent.parent / "src/kubelocal/apiserver/builtin_schemas.json"
+TARGET = Path(__file__).parent.parent / "src/kubelocal/apiserver/kinds/schemas.json"
 KINDS = {
     "v1": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume "
     "PersistentVolumeClaim Pod PodTemplate ResourceQuota Secret Service ServiceAccount",

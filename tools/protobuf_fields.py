@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-from kubelocal.apiserver.resources import BUILT_IN
+from kubelocal.apiserver.kinds.table import BUILT_IN
 
-OUTPUT = Path(__file__).parents[1] / "src/kubelocal/apiserver/protobuf_fields.json"
+OUTPUT = Path(__file__).parents[1] / "src/kubelocal/apiserver/format/protobuf_fields.json"
 _FIELD = re.compile(
     r"(?:(?P<label>optional|repeated|required)\s+)?"
     r"(?:map<\s*\w+\s*,\s*(?P<value>[\w.]+)\s*>|(?P<type>[\w.]+))\s+(?P<name>\w+)\s*=\s*(?P<number>\d+)"

@@ -21,12 +21,12 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.changes import Added, Change, Updated
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.logs import HumanFormatter, fields, set_up
-from kubelocal.apiserver.certificates import write_private
+from kubelocal.apiserver.access.certificates import write_private
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import Settings as ServerSettings
-from kubelocal.apiserver.sqlite import StateError
-from kubelocal.controllers.caches import BUILT_IN_KINDS
+from kubelocal.apiserver.storage.sqlite import StateError
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from kubelocal.controllers.loop import ControlLoops
 from kubelocal.controllers.volumes import DEFAULT_CLASS
 from kubelocal.distribution import Distribution
@@ -41,8 +41,8 @@ from kubelocal.instance import (
 )
 from kubelocal.node.agent import NodeAgent, end_pods
 from kubelocal.node.errors import NodeError
-from kubelocal.node.mounts import Mode
 from kubelocal.node.nodes import NodeSpec
+from kubelocal.node.process.mounts import Mode
 from kubelocal.power import is_off
 
 __all__ = ["end_leftovers", "main", "node_specs", "run"]

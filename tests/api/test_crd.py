@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubelocal.apiserver.rules import compile_rules, evaluate
+from kubelocal.apiserver.custom.cel.rules import compile_rules, evaluate
 from redis_operator.api import metadata, redis, status, version
 from redis_operator.api.crd import crds, redis_crd
 from redis_operator.api.describe import FIELDS, PLAIN_TEXT

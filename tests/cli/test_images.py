@@ -10,7 +10,7 @@ import pytest
 
 from kubelocal.loopback import free_host
 from kubelocal.node.images import Images
-from kubelocal.node.processes import version_line
+from kubelocal.node.process.client import version_line
 from kubelocal.node.shims import write_shims
 from redis_operator.cli.images import CATALOG, start
 

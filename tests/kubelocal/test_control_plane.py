@@ -23,9 +23,9 @@ from kubelocal.instance import Instance, Settings
 from kubelocal.loopback import held_number
 from kubelocal.node.agent import NodeAgent
 from kubelocal.node.errors import KeeperError
-from kubelocal.node.keeper.family import start_ticks
-from kubelocal.node.mounts import Mode
 from kubelocal.node.nodes import Heartbeat, NodeSpec
+from kubelocal.node.process.keeper.family import start_ticks
+from kubelocal.node.process.mounts import Mode
 
 POD = {
     "metadata": {"name": "p", "namespace": "default"},

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from kubelocal.forwarder import Forwarder, wanted
+from kubelocal.controllers.forwarder import Forwarder, wanted
 from kubelocal.loopback import free_host
 
 

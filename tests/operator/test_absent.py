@@ -15,7 +15,7 @@ from kubecontroller.client.request import Request, Response
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ADMIN, ApiServer
-from kubelocal.apiserver.store import Store
+from kubelocal.apiserver.storage.store import Store
 from redis_operator.manifests.names import SHARD_LABEL, common_labels
 from redis_operator.operator.absent import Absences
 from redis_operator.planning.observed import Workload

@@ -25,7 +25,7 @@ from kubecontroller.runtime.manager import Manager
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.store import Store
+from kubelocal.apiserver.storage.store import Store
 from redis_operator.api.crd import crds
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kubecontroller.client.patches import MergePatch
-from kubelocal.controllers.caches import BUILT_IN_KINDS
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.manifests.names import DATABASE_LABEL, SHARD_LABEL
 from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_testing.simulation.scenarios import formed, primary

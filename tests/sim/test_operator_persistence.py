@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kubelocal.controllers.caches import BUILT_IN_KINDS
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_testing.simulation.scenarios import formed, mine
 from redis_testing.simulation.system import NAMESPACE, Simulation, database, simulate
 

@@ -21,7 +21,7 @@ from kubecontroller.client.errors import ConnectionFailed
 from kubecontroller.client.request import Request, Response
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.store import Entry, Store
+from kubelocal.apiserver.storage.store import Entry, Store
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests import names
 from redis_operator.planning.observed import Pod, Volume, Workload

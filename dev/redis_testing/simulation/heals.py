@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from kubecontroller.client.verbs import Propagation
-from kubelocal.controllers.caches import BUILT_IN_KINDS
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.redis.slots import key_slot
 
 from ..cluster import verbs

@@ -22,9 +22,9 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.patches import StrategicPatch
 from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
 from kubecontroller.runtime.informer import Informer
-from kubelocal.controllers.caches import BUILT_IN_KINDS
-from kubelocal.node.states import Container, Role, Running, Terminated, Waiting
-from kubelocal.node.status import PodState, pod_status
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
+from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting
+from kubelocal.node.pod.status import PodState, pod_status
 from redis_operator.redis.config import parse
 from redis_operator.redis.defaults import all_defaults
 from redis_operator.redis.versions import parse_version

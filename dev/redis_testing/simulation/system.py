@@ -21,8 +21,8 @@ from kubecontroller.runtime.events import Recorder
 from kubecontroller.runtime.manager import Manager
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.store import Store
-from kubelocal.controllers.caches import BUILT_IN_KINDS
+from kubelocal.apiserver.storage.store import Store
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from kubelocal.controllers.loop import ControlLoops
 from kubelocal.controllers.volumes import DEFAULT_CLASS
 from redis_operator.api.crd import crds

@@ -8,8 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
-from .certificates import write_private
-from .daemon import Daemon
+from kubelocal.apiserver.access.certificates import write_private
+from kubelocal.apiserver.daemon import Daemon
 
 
 async def _run(data: Path, config: Path | None, port: int) -> None:

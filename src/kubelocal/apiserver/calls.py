@@ -13,11 +13,10 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 
 from kubecontroller.client.request import Request, Response
-
-from .causes import Cause
-from .resources import Resource
-from .status import invalid
-from .watch import Watch
+from kubelocal.apiserver.causes import Cause
+from kubelocal.apiserver.errors import invalid
+from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.storage.watch import Watch
 
 __all__ = [
     "Answer",

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from .entries import FieldIndex, Object, decode, encode
-from .metadata import Bits
-from .registry import Registry
-from .resources import Resource
-from .store import Entry, Store
-from .versions import convert
+from kubelocal.apiserver.custom.versions import convert
+from kubelocal.apiserver.kinds.registry import Registry
+from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.objects.metadata import Bits
+from kubelocal.apiserver.storage.entries import FieldIndex, Object, decode, encode
+from kubelocal.apiserver.storage.store import Entry, Store
 
 __all__ = ["Core", "Reaction"]
 

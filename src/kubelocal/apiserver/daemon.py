@@ -12,14 +12,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .authenticate import Authenticator
-from .calls import CallWebhook, Outcome
-from .certificates import Authority, kubeconfig, server_context, write_private
-from .entries import FieldIndex
-from .http import HttpServer
-from .own_service import Place, offer, own_address
-from .server import ApiServer, Settings
-from .spare import open_state
+from kubelocal.apiserver.access.authentication import Authenticator
+from kubelocal.apiserver.access.certificates import (
+    Authority,
+    kubeconfig,
+    server_context,
+    write_private,
+)
+from kubelocal.apiserver.calls import CallWebhook, Outcome
+from kubelocal.apiserver.http.listener import HttpServer
+from kubelocal.apiserver.lifecycle.own_service import Place, offer, own_address
+from kubelocal.apiserver.server import ApiServer, Settings
+from kubelocal.apiserver.storage.entries import FieldIndex
+from kubelocal.apiserver.storage.spare import open_state
 
 __all__ = ["Daemon"]
 

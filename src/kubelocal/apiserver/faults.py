@@ -18,11 +18,10 @@ from msgspec import Struct
 from kubecontroller.client.errors import ConnectionFailed, error_from_response
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
-
-from .bodies import refusal
-from .inprocess import InProcessTransport
-from .status import StatusError, expired, too_many_requests
-from .watch import error_line
+from kubelocal.apiserver.errors import StatusError, expired, too_many_requests
+from kubelocal.apiserver.format.bodies import refusal
+from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.storage.watch import error_line
 
 __all__ = [
     "Fault",

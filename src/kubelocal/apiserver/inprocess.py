@@ -8,11 +8,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from kubecontroller.client.errors import NoAnswer, StreamStalled, error_from_response
 from kubecontroller.client.request import Request, Response
-
-from .calls import Answer, CallWebhook, Connect, Outcome, Steps, User, WebhookFailed
-from .pump import Perform, drive, pump
-from .server import ADMIN, ApiServer
-from .watch import Watch
+from kubelocal.apiserver.calls import (
+    Answer,
+    CallWebhook,
+    Connect,
+    Outcome,
+    Steps,
+    User,
+    WebhookFailed,
+)
+from kubelocal.apiserver.pump import Perform, drive, pump
+from kubelocal.apiserver.server import ADMIN, ApiServer
+from kubelocal.apiserver.storage.watch import Watch
 
 __all__ = ["InProcessTransport"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from .calls import Answer, CallWebhook, Outcome, Steps
-from .watch import BATCH, Watch
+from kubelocal.apiserver.calls import Answer, CallWebhook, Outcome, Steps
+from kubelocal.apiserver.storage.watch import BATCH, Watch
 
 __all__ = ["BOOKMARK_EVERY", "Feed", "Perform", "drive", "finish", "pump"]
 

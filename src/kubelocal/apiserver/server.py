@@ -21,29 +21,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller.client.request import APPLY_PATCH, Request, Response
-
-from .admission import Admission
-from .allocation import Addresses
-from .bodies import refusal
-from .calls import Answer, Call, Steps, User
-from .core import Core
-from .crds import Definitions
-from .discovery import VERSION, Discovery
-from .entries import encode
-from .lifecycle import Namespaces
-from .metadata import Bits, timestamp
-from .openapi import OpenApi
-from .rbac import Attributes, Authorizer, ensure_roles
-from .reading import Reader
-from .removing import Remover
-from .resources import Resource
-from .reviews import REVIEWS, Reviews
-from .status import StatusError, forbidden, internal, method_not_allowed
-from .store import Store
-from .subresources import Subresources
-from .table import Tables
-from .tokens import Tokens
-from .writing import Writer
+from kubelocal.apiserver.access.rbac import Attributes, Authorizer, ensure_roles
+from kubelocal.apiserver.access.tokens import Tokens
+from kubelocal.apiserver.admission.chain import Admission
+from kubelocal.apiserver.calls import Answer, Call, Steps, User
+from kubelocal.apiserver.core import Core
+from kubelocal.apiserver.describe.discovery import VERSION, Discovery
+from kubelocal.apiserver.describe.openapi import OpenApi
+from kubelocal.apiserver.describe.table import Tables
+from kubelocal.apiserver.errors import StatusError, forbidden, internal, method_not_allowed
+from kubelocal.apiserver.format.bodies import refusal
+from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.lifecycle.definitions import Definitions
+from kubelocal.apiserver.lifecycle.namespaces import Namespaces
+from kubelocal.apiserver.lifecycle.services import Addresses
+from kubelocal.apiserver.objects.metadata import Bits, timestamp
+from kubelocal.apiserver.storage.entries import encode
+from kubelocal.apiserver.storage.store import Store
+from kubelocal.apiserver.verbs.delete import Remover
+from kubelocal.apiserver.verbs.read import Reader
+from kubelocal.apiserver.verbs.reviews import REVIEWS, Reviews
+from kubelocal.apiserver.verbs.subresources import Subresources
+from kubelocal.apiserver.verbs.write import Writer
 
 __all__ = ["ADMIN", "ApiServer", "Settings"]
 

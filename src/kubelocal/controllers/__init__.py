@@ -1,8 +1,7 @@
-"""The small controllers of local mode, for the kinds we serve.
+"""What kube-controller-manager and kube-scheduler do, for the kinds that are served here.
 
-Together they do what kube-controller-manager and kube-scheduler do in a cluster.
+Each controller is a pure function from a view of the caches to changes; `loop` calls it and carries
+them out. May import `apiserver`, not `node`. Called by `control_plane`; begin with `loop`.
 
-Each controller is a pure function from what is stored (`View`) to what should change (`Changes`);
-`loop` runs them on our own runtime. None remembers anything between calls, so each may be killed
-at any instruction and simply looks again.
+Rooms: `workloads`, `scheduling`, and below them `engine`.
 """

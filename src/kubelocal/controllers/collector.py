@@ -12,11 +12,11 @@ from kubecontroller.runtime.controller import Controller
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from kubelocal.controllers import garbage, namespaces
-from kubelocal.controllers.caches import Caches
-from kubelocal.controllers.execute import execute
-from kubelocal.controllers.pods import is_deleting
-from kubelocal.controllers.view import Change as ObjectChange
-from kubelocal.controllers.view import Obj
+from kubelocal.controllers.engine.caches import Caches
+from kubelocal.controllers.engine.execute import execute
+from kubelocal.controllers.engine.pods import is_deleting
+from kubelocal.controllers.engine.view import Change as ObjectChange
+from kubelocal.controllers.engine.view import Obj
 
 __all__ = ["Collector"]
 

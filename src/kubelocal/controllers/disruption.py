@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import ceil
 
-from kubelocal.controllers.pods import is_deleting, is_ready, with_condition
-from kubelocal.controllers.view import (
+from kubelocal.controllers.engine.pods import is_deleting, is_ready, with_condition
+from kubelocal.controllers.engine.view import (
     Changes,
     Obj,
     UpdateStatus,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from kubelocal.controllers.pods import is_deleting, is_ready
-from kubelocal.controllers.view import (
+from kubelocal.controllers.engine.pods import is_deleting, is_ready
+from kubelocal.controllers.engine.view import (
     Change,
     Changes,
     Create,

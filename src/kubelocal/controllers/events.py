@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from kubelocal.controllers.view import Changes, Delete, View, parse_time
+from kubelocal.controllers.engine.view import Changes, Delete, View, parse_time
 
 __all__ = ["LIFETIME", "plan"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubelocal.controllers.pods import is_deleting
-from kubelocal.controllers.view import Change, Delete, Obj, Update, edited
+from kubelocal.controllers.engine.pods import is_deleting
+from kubelocal.controllers.engine.view import Change, Delete, Obj, Update, edited
 
 __all__ = ["FOREGROUND", "ORPHAN", "Everything", "plan_dependent", "plan_owner"]
 

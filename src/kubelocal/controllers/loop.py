@@ -19,23 +19,14 @@ from kubecontroller.runtime.controller import Controller, Watch
 from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.outcomes import Again, Done, Outcome
 from kubecontroller.runtime.triggers import Trigger, itself
-from kubelocal.controllers import (
-    deployment,
-    disruption,
-    endpoints,
-    events,
-    job,
-    nodes,
-    replicaset,
-    scheduler,
-    statefulset,
-    volumes,
-)
-from kubelocal.controllers.caches import Caches
+from kubelocal.controllers import disruption, endpoints, events, nodes, volumes
 from kubelocal.controllers.collector import Collector
-from kubelocal.controllers.execute import execute
-from kubelocal.controllers.view import Changes, Create, View, controller_of
-from kubelocal.forwarder import Address, Forwarder, wanted
+from kubelocal.controllers.engine.caches import Caches
+from kubelocal.controllers.engine.execute import execute
+from kubelocal.controllers.engine.view import Changes, Create, View, controller_of
+from kubelocal.controllers.forwarder import Address, Forwarder, wanted
+from kubelocal.controllers.scheduling import scheduler
+from kubelocal.controllers.workloads import deployment, job, replicaset, statefulset
 
 __all__ = ["ControlLoops"]
 

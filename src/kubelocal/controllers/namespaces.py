@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from kubelocal.controllers.pods import condition, with_condition
-from kubelocal.controllers.view import Obj, UpdateStatus, timestamp
+from kubelocal.controllers.engine.pods import condition, with_condition
+from kubelocal.controllers.engine.view import Obj, UpdateStatus, timestamp
 
 __all__ = ["remaining"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from kubelocal.controllers.pods import condition, is_deleting, with_condition
-from kubelocal.controllers.view import (
+from kubelocal.controllers.engine.pods import condition, is_deleting, with_condition
+from kubelocal.controllers.engine.view import (
     Change,
     Changes,
     Delete,

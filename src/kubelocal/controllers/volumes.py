@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from kubelocal.controllers.pods import is_deleting
-from kubelocal.controllers.view import (
+from kubelocal.apiserver.kinds.quantities import amount
+from kubelocal.controllers.engine.pods import is_deleting
+from kubelocal.controllers.engine.view import (
     Change,
     Changes,
     Create,
@@ -20,7 +21,6 @@ from kubelocal.controllers.view import (
     UpdateStatus,
     View,
     edited,
-    quantity,
 )
 
 __all__ = ["DEFAULT_CLASS", "PROVISIONER", "plan_claim", "plan_volume"]
@@ -148,7 +148,7 @@ def _settle(view: View, claim: Obj, volume: Obj) -> Iterable[Change]:
     asked = claim["spec"]["resources"]["requests"]["storage"]
     has = volume["spec"]["capacity"]["storage"]
     storage_class = view.get("storageclasses", "", claim["spec"].get("storageClassName") or "")
-    if quantity(asked) > quantity(has) and (storage_class or {}).get("allowVolumeExpansion"):
+    if amount(asked) > amount(has) and (storage_class or {}).get("allowVolumeExpansion"):
         grown = edited(volume)
         grown["spec"]["capacity"]["storage"] = asked
         yield Update("persistentvolumes", grown)

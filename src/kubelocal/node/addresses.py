@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from .errors import AddressError
+from kubelocal.node.errors import AddressError
 
 __all__ = ["AddressPool", "can_bind", "listening_addresses"]
 

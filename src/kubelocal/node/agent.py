@@ -17,24 +17,23 @@ from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, SECRETS
 from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-
-from .addresses import AddressPool
-from .cgroups import find_cgroups, remove_groups
-from .cluster import VOLUMES, Cluster
-from .errors import NodeError
-from .events import EventRecorder
-from .hooks import ExecOptions, ExecSession, LogOptions
-from .household import Machine
-from .images import Catalog, Images
-from .layout import Layout
-from .modes import ModeReport, choose_mode
-from .mounts import Mode
-from .nodes import Heartbeat, NodeSpec
-from .payloads import objects_named
-from .pods import PodRunner
-from .processes import Census, Processes, version_line
-from .requests import open_exec, open_logs
-from .users import describe_users
+from kubelocal.apiserver.pod_api import ExecOptions, ExecSession, LogOptions
+from kubelocal.node.addresses import AddressPool
+from kubelocal.node.api import VOLUMES, Cluster
+from kubelocal.node.environment.payloads import objects_named
+from kubelocal.node.errors import NodeError
+from kubelocal.node.events import EventRecorder
+from kubelocal.node.images import Catalog, Images
+from kubelocal.node.layout import Layout
+from kubelocal.node.nodes import Heartbeat, NodeSpec
+from kubelocal.node.pod.context import Machine
+from kubelocal.node.pod.runner import PodRunner
+from kubelocal.node.process.cgroups import find_cgroups, remove_groups
+from kubelocal.node.process.client import Census, Processes, version_line
+from kubelocal.node.process.modes import ModeReport, choose_mode
+from kubelocal.node.process.mounts import Mode
+from kubelocal.node.process.users import describe_users
+from kubelocal.node.requests import open_exec, open_logs
 
 __all__ = ["NodeAgent", "end_pods"]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from .errors import ImageError, StartError
-from .references import Reference, parse_reference, version_key, version_of_tag
+from kubelocal.node.errors import ImageError, StartError
+from kubelocal.node.references import Reference, parse_reference, version_key, version_of_tag
 
 __all__ = ["Catalog", "Image", "Images", "Program", "ProgramImage", "find_programs", "plain_start"]
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from .hooks import LogOptions
+from kubelocal.apiserver.pod_api import LogOptions
 
 __all__ = ["read_log"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .launch import hostname_of
+from kubelocal.node.process.launch import hostname_of
 
 __all__ = ["hosts_text"]
 

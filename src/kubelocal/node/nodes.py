@@ -20,10 +20,9 @@ from kubecontroller.client.errors import AlreadyExists, Conflict, KubeError, Not
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import LEASES, NODES
 from kubecontroller.client.patches import MergePatch, StrategicPatch
-
-from .downward import NodeFacts
-from .states import instant
-from .status import RUNTIME
+from kubelocal.node.environment.downward import NodeFacts
+from kubelocal.node.pod.states import instant
+from kubelocal.node.pod.status import RUNTIME
 
 __all__ = ["Heartbeat", "NodeSpec", "node_manifest", "node_status"]
 

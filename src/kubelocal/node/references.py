@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from .errors import ImageError
+from kubelocal.node.errors import ImageError
 
 __all__ = ["Reference", "parse_reference", "version_key", "version_of_tag"]
 

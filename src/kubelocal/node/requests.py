@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from kubecontroller.client.meta import Key
-
-from .containers import ContainerRunner
-from .errors import KeeperError, StartError
-from .execution import start_session
-from .hooks import ExecOptions, ExecSession, HookError, LogOptions
-from .logs import read_log
-from .pods import PodRunner
-from .states import Role, Terminated, Waiting
+from kubelocal.apiserver.pod_api import ExecOptions, ExecSession, HookError, LogOptions
+from kubelocal.node.errors import KeeperError, StartError
+from kubelocal.node.logs import read_log
+from kubelocal.node.pod.container import ContainerRunner
+from kubelocal.node.pod.runner import PodRunner
+from kubelocal.node.pod.states import Role, Terminated, Waiting
+from kubelocal.node.process.execution import start_session
 
 __all__ = ["open_exec", "open_logs"]
 

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from .images import Image
+from kubelocal.node.images import Image
 
 __all__ = ["write_shims"]
 

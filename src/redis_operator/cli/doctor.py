@@ -13,11 +13,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kubelocal.node.cgroups import find_cgroups, remove_groups
 from kubelocal.node.images import Images
-from kubelocal.node.modes import ModeReport, choose_mode
-from kubelocal.node.processes import Processes, version_line
-from kubelocal.node.users import describe_users
+from kubelocal.node.process.cgroups import find_cgroups, remove_groups
+from kubelocal.node.process.client import Processes, version_line
+from kubelocal.node.process.modes import ModeReport, choose_mode
+from kubelocal.node.process.users import describe_users
 from redis_operator.cli.images import CATALOG
 from redis_operator.cli.kubectl import find_kubectl
 

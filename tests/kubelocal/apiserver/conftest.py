@@ -12,8 +12,8 @@ import pytest
 from kubecontroller.client.request import Request, Response
 from kubelocal.apiserver.calls import CallWebhook, Outcome, User, WebhookFailed
 from kubelocal.apiserver.server import ADMIN, ApiServer
-from kubelocal.apiserver.store import Store
-from kubelocal.apiserver.watch import Watch
+from kubelocal.apiserver.storage.store import Store
+from kubelocal.apiserver.storage.watch import Watch
 
 
 class Cluster:

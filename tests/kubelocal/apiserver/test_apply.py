@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelocal.apiserver.apply import ApplyConflict, ApplyError, apply, track
-from kubelocal.apiserver.fields import (
+from kubelocal.apiserver.apply.fieldset import (
     difference,
     from_paths,
     intersection,
@@ -24,7 +23,8 @@ from kubelocal.apiserver.fields import (
     path_text,
     union,
 )
-from kubelocal.apiserver.schema import apply_defaults
+from kubelocal.apiserver.apply.merge import ApplyConflict, ApplyError, apply, track
+from kubelocal.apiserver.custom.schema import apply_defaults
 
 STEPS = json.loads((Path(__file__).parent / "seen_applied.json").read_text())
 SCHEMA, STEPS = STEPS[0], STEPS[1:]

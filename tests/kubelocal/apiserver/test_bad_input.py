@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.kubelocal.apiserver.conftest import Cluster
 
 from kubecontroller.client.request import Response
-from kubelocal.apiserver.protobuf import PROTOBUF
+from kubelocal.apiserver.format.protobuf import PROTOBUF
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

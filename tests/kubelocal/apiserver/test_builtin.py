@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from kubelocal.apiserver.apply import track
-from kubelocal.apiserver.builtin import (
+from kubelocal.apiserver.apply.merge import track
+from kubelocal.apiserver.custom.schema import prune
+from kubelocal.apiserver.kinds.quantities import canonical_quantity, parse_quantity
+from kubelocal.apiserver.kinds.schemas import definition
+from kubelocal.apiserver.kinds.table import BUILT_IN
+from kubelocal.apiserver.objects.builtin import (
     default,
     prepare,
     problems,
     published,
     schema_of,
 )
-from kubelocal.apiserver.builtin_schemas import definition
-from kubelocal.apiserver.patch import merge_patch
-from kubelocal.apiserver.quantities import canonical_quantity, parse_quantity
-from kubelocal.apiserver.resources import BUILT_IN
-from kubelocal.apiserver.schema import prune
+from kubelocal.apiserver.patch.json_patch import merge_patch
 
 HERE = Path(__file__).parent
 CREATED = json.loads((HERE / "seen_created.json").read_text())

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kubecontroller.client.request import Request, Response
-from kubelocal.apiserver.entries import FieldIndex
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.sqlite import SqliteJournal, open_store
+from kubelocal.apiserver.storage.entries import FieldIndex
+from kubelocal.apiserver.storage.sqlite import SqliteJournal, open_store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 NAMES = [f"m{number}" for number in range(8)]

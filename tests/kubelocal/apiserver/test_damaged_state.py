@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kubelocal.apiserver.entries import FieldIndex
-from kubelocal.apiserver.spare import SparedJournal, open_state
-from kubelocal.apiserver.sqlite import StateError
-from kubelocal.apiserver.store import Entry, Store
+from kubelocal.apiserver.storage.entries import FieldIndex
+from kubelocal.apiserver.storage.spare import SparedJournal, open_state
+from kubelocal.apiserver.storage.sqlite import StateError
+from kubelocal.apiserver.storage.store import Entry, Store
 
 
 def commit(store: Store, name: str, *, deleted: bool = False) -> None:

@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 import yaml
 
-from kubelocal.apiserver import connection
 from kubelocal.apiserver.daemon import Daemon
+from kubelocal.apiserver.http import connection
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

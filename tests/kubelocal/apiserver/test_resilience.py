@@ -18,13 +18,12 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import KubeError
 from kubecontroller.client.objects import CONFIG_MAPS
 from kubecontroller.client.request import Request
+from kubelocal.apiserver.admission.webhook_client import WebhookCaller
 from kubelocal.apiserver.calls import CallWebhook, User, WebhookFailed, WebhookReply
 from kubelocal.apiserver.inprocess import InProcessTransport
-from kubelocal.apiserver.quantities import canonical_quantity, parse_quantity
+from kubelocal.apiserver.kinds.quantities import amount, canonical_quantity, parse_quantity
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.store import Store
-from kubelocal.apiserver.webhooks import WebhookCaller
-from kubelocal.controllers.view import quantity
+from kubelocal.apiserver.storage.store import Store
 
 
 @pytest.mark.parametrize("text", ["1e999999999", "-1e999999999", "1e-999999999", "1E3000000"])
@@ -56,7 +55,7 @@ def test_a_claim_of_a_huge_size_is_answered(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("text", ["100n", "5u", "1e3", "0.5", "3Ki"])
 def test_controllers_read_every_amount_that_the_server_accepts(text: str) -> None:
-    assert quantity(text) == float(parse_quantity(text) or 0)
+    assert amount(text) == float(parse_quantity(text) or 0)
 
 
 def act_as(cluster: Cluster, user: User, *headers: tuple[str, str]) -> Any:

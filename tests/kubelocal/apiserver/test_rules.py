@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubelocal.apiserver.causes import Cause
-from kubelocal.apiserver.rules import compile_rules, evaluate
+from kubelocal.apiserver.custom.cel.rules import compile_rules, evaluate
 
 INTEGER: dict[str, Any] = {"type": "integer"}
 STRING: dict[str, Any] = {"type": "string"}

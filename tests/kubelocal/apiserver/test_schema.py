@@ -27,8 +27,8 @@ from kubelocal.apiserver.causes import (
     too_long,
     too_many,
 )
-from kubelocal.apiserver.rules import find_violations
-from kubelocal.apiserver.schema import (
+from kubelocal.apiserver.custom.cel.rules import find_violations
+from kubelocal.apiserver.custom.schema import (
     apply_defaults,
     check_structural,
     prune,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kubelocal.apiserver.builtin import schema_of
-from kubelocal.apiserver.decoding import mistyped
-from kubelocal.apiserver.metadata import check_shape, prune_metadata
-from kubelocal.apiserver.schema import prune
-from kubelocal.apiserver.shapes import fits
+from kubelocal.apiserver.custom.schema import prune
+from kubelocal.apiserver.format.go_decoding import mistyped
+from kubelocal.apiserver.objects.builtin import schema_of
+from kubelocal.apiserver.objects.metadata import check_shape, prune_metadata
+from kubelocal.apiserver.verbs.shapes import fits
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

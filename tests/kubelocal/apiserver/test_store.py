@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelocal.apiserver.entries import FieldIndex
-from kubelocal.apiserver.sqlite import SqliteJournal, open_store
-from kubelocal.apiserver.store import Entry, Lost, Store, pack
+from kubelocal.apiserver.storage.entries import FieldIndex
+from kubelocal.apiserver.storage.sqlite import SqliteJournal, open_store
+from kubelocal.apiserver.storage.store import Entry, Lost, Store, pack
 
 
 def entry(store: Store, name: str, text: str = "{}") -> Entry:

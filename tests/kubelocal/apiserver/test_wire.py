@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelocal.apiserver.websocket import (
+from kubelocal.apiserver.http.websocket import (
     BINARY,
     CLOSE,
     Closed,
@@ -19,7 +19,7 @@ from kubelocal.apiserver.websocket import (
     frame,
     is_upgrade,
 )
-from kubelocal.apiserver.wire import BadRequest, RequestReader, chunk, head
+from kubelocal.apiserver.http.wire import BadRequest, RequestReader, chunk, head
 
 POST = (
     b"POST /api/v1/pods?watch=1&l=a%2Cb+c&empty= HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kubelocal.controllers.view import (
+from kubelocal.controllers.engine.view import (
     Bind,
     Change,
     Changes,

@@ -2,15 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubelocal.controllers import (
-    disruption,
-    endpoints,
-    events,
-    garbage,
-    nodes,
-    scheduler,
-    volumes,
-)
+from kubelocal.controllers import disruption, endpoints, events, garbage, nodes, volumes
+from kubelocal.controllers.scheduling import scheduler
 
 
 def pod(name: str, node: str = "", **spec: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubelocal.controllers import deployment, job, replicaset, statefulset
-from kubelocal.controllers.view import Changes
+from kubelocal.controllers.engine.view import Changes
+from kubelocal.controllers.workloads import deployment, job, replicaset, statefulset
 
 
 def workload(kind: str, name: str = "web", **spec: Any) -> dict[str, Any]:

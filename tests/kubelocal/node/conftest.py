@@ -13,7 +13,7 @@ from tests.kubelocal.node.pod_world import World
 from kubecontroller.client.errors import KubeError
 from kubecontroller.client.objects import NAMESPACES
 from kubelocal.apiserver.server import ApiServer
-from kubelocal.apiserver.store import Store
+from kubelocal.apiserver.storage.store import Store
 from kubelocal.loopback import free_subnet
 
 

@@ -13,12 +13,12 @@ from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import EVENTS, PODS
 from kubecontroller.client.patches import MergePatch
 from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.pod_api import LogOptions
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.loopback import held_number
 from kubelocal.node.agent import NodeAgent
-from kubelocal.node.hooks import LogOptions
-from kubelocal.node.mounts import Mode
 from kubelocal.node.nodes import NodeSpec
+from kubelocal.node.process.mounts import Mode
 from redis_operator.cli.images import CATALOG
 
 

@@ -21,8 +21,8 @@ from tests.kubelocal.node.pod_world import (
 
 from kubecontroller.client.objects import LEASES, NODES
 from kubelocal.node.errors import ModeError, NodeError
-from kubelocal.node.keeper.family import MARK, start_ticks
-from kubelocal.node.mounts import Mode
+from kubelocal.node.process.keeper.family import MARK, start_ticks
+from kubelocal.node.process.mounts import Mode
 
 
 def family(data_dir: Path) -> list[int]:

@@ -19,9 +19,9 @@ from tests.kubelocal.node.pod_world import (
 from kubecontroller.client.objects import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from kubecontroller.client.patches import StrategicPatch
 from kubelocal.loopback import held_number
-from kubelocal.node.cluster import VOLUMES
+from kubelocal.node.api import VOLUMES
 from kubelocal.node.errors import ModeError
-from kubelocal.node.mounts import Mode
+from kubelocal.node.process.mounts import Mode
 
 
 async def start(world: World, mode: Mode) -> None:

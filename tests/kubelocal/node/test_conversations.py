@@ -17,10 +17,9 @@ from tests.kubelocal.node.pod_world import (
     status_of,
 )
 
-from kubelocal.node.channels import PROTOCOLS, choose, serve
-from kubelocal.node.channels import status_of as exec_status
-from kubelocal.node.errors import ModeError
-from kubelocal.node.hooks import (
+from kubelocal.apiserver.http.channels import PROTOCOLS, choose, serve
+from kubelocal.apiserver.http.channels import status_of as exec_status
+from kubelocal.apiserver.pod_api import (
     ExecExit,
     ExecOptions,
     ExecSession,
@@ -28,9 +27,10 @@ from kubelocal.node.hooks import (
     LogOptions,
     Output,
 )
-from kubelocal.node.keeper.logfile import LogFile
+from kubelocal.node.errors import ModeError
 from kubelocal.node.logs import read_log
-from kubelocal.node.mounts import Mode
+from kubelocal.node.process.keeper.logfile import LogFile
+from kubelocal.node.process.mounts import Mode
 
 
 async def collect(session: ExecSession) -> tuple[bytes, bytes, int]:

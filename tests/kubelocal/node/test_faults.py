@@ -12,11 +12,11 @@ from tests.kubelocal.node.pod_world import World, container, is_ready, phase_is,
 from kubecontroller.client.objects import CONFIG_MAPS
 from kubelocal.loopback import free_subnet
 from kubelocal.node.addresses import AddressPool
-from kubelocal.node.atomic import write_files
+from kubelocal.node.environment.payloads import File
 from kubelocal.node.errors import AddressError, ModeError, VolumeError
-from kubelocal.node.keeper.logfile import LogFile
-from kubelocal.node.mounts import Mode
-from kubelocal.node.payloads import File
+from kubelocal.node.process.keeper.logfile import LogFile
+from kubelocal.node.process.mounts import Mode
+from kubelocal.node.volumes.atomic import write_files
 
 
 async def test_container_over_its_memory_limit_is_killed(world: World) -> None:

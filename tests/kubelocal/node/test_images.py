@@ -6,7 +6,7 @@ import pytest
 
 from kubelocal.node.errors import ImageError, StartError
 from kubelocal.node.images import Images, Program, find_programs
-from kubelocal.node.processes import version_line
+from kubelocal.node.process.client import version_line
 from kubelocal.node.references import parse_reference
 from redis_operator.cli.images import CATALOG
 

@@ -16,11 +16,11 @@ import msgspec
 import pytest
 from tests.kubelocal.node.pod_world import World
 
-from kubelocal.node import processes as processes_module
 from kubelocal.node.agent import end_pods
 from kubelocal.node.errors import KeeperError
 from kubelocal.node.images import Images
-from kubelocal.node.processes import Processes
+from kubelocal.node.process import client as processes_module
+from kubelocal.node.process.client import Processes
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubelocal.node import processes as processes_module
 from kubelocal.node.errors import KeeperError
-from kubelocal.node.execution import _MOST_WAITING, start_session
-from kubelocal.node.keeper import main as keeper_module
-from kubelocal.node.keeper import spawn
-from kubelocal.node.keeper.main import Keeper
-from kubelocal.node.processes import Description, Processes
+from kubelocal.node.process import client as processes_module
+from kubelocal.node.process.client import Description, Processes
+from kubelocal.node.process.execution import _MOST_WAITING, start_session
+from kubelocal.node.process.keeper import main as keeper_module
+from kubelocal.node.process.keeper import spawn
+from kubelocal.node.process.keeper.main import Keeper
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kubelocal.node.keeper import namespaces
-from kubelocal.node.mounts import Mount, inside, mounts_of, tree_of
+from kubelocal.node.process.keeper import namespaces
+from kubelocal.node.process.mounts import Mount, inside, mounts_of, tree_of
 
 NOBODY = 65534
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from kubelocal.node.errors import StartError
-from kubelocal.node.execution import Finished
-from kubelocal.node.probes import ExecCheck, HttpCheck, TcpCheck
-from kubelocal.node.probing import ask
+from kubelocal.node.pod.probes import ExecCheck, HttpCheck, TcpCheck
+from kubelocal.node.pod.probing import ask
+from kubelocal.node.process.execution import Finished
 
 
 async def no_command(command: Sequence[str], timeout: float) -> Finished:

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from kubelocal.node.errors import StartError
-from kubelocal.node.keeper.family import start_ticks
-from kubelocal.node.processes import Description, Ended, Processes
+from kubelocal.node.process.client import Description, Ended, Processes
+from kubelocal.node.process.keeper.family import start_ticks
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubelocal.node.crashloop import Backoff
-from kubelocal.node.probes import (
+from kubelocal.node.pod.crashloop import Backoff
+from kubelocal.node.pod.probes import (
     ExecCheck,
     HttpCheck,
     Result,
@@ -14,7 +14,7 @@ from kubelocal.node.probes import (
     Verdict,
     probe_of,
 )
-from kubelocal.node.states import (
+from kubelocal.node.pod.states import (
     Container,
     Role,
     Running,
@@ -22,7 +22,7 @@ from kubelocal.node.states import (
     Waiting,
     from_status,
 )
-from kubelocal.node.status import PodState, phase_of, pod_status, quality_of_service
+from kubelocal.node.pod.status import PodState, phase_of, pod_status, quality_of_service
 
 NOW = datetime(2026, 11, 15, 7, 13, 51, tzinfo=UTC)
 BEFORE = NOW - timedelta(seconds=30)

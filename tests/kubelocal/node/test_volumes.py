@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from kubelocal.node.atomic import write_files
-from kubelocal.node.downward import NodeFacts
-from kubelocal.node.environment import Sources
-from kubelocal.node.errors import ConfigError, VolumeError
-from kubelocal.node.mounts import Mount, PathMap, mounts_of, prepare_sub_path
-from kubelocal.node.payloads import (
+from kubelocal.node.environment.downward import NodeFacts
+from kubelocal.node.environment.payloads import (
     File,
     TokenRequest,
     objects_named,
     payload,
     token_requests,
 )
+from kubelocal.node.environment.variables import Sources
+from kubelocal.node.errors import ConfigError, VolumeError
+from kubelocal.node.process.mounts import Mount, PathMap, mounts_of, prepare_sub_path
+from kubelocal.node.volumes.atomic import write_files
 
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": {"a": "1"}},

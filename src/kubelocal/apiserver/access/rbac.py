@@ -1,0 +1,338 @@
+"""Who may do what: roles and bindings in the store, asked for every request.
+
+The admin's group may do everything and needs no role, so that nobody can lock themselves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from kubelocal.apiserver.calls import User
+from kubelocal.apiserver.causes import go_quote
+from kubelocal.apiserver.core import Core
+from kubelocal.apiserver.errors import forbidden
+from kubelocal.apiserver.objects.metadata import new_uid, timestamp
+from kubelocal.apiserver.storage.entries import Object, decode
+from kubelocal.apiserver.storage.store import Entry
+
+__all__ = ["MASTERS", "RBAC", "Attributes", "Authorizer", "check_escalation", "ensure_roles"]
+
+MASTERS = "system:masters"
+RBAC = "rbac.authorization.k8s.io"
+_ALL = ("*",)
+_PUBLIC = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+_DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_PUBLIC]
+_AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+_READ, _WRITE = (
+    ["get", "list", "watch"],
+    ["create", "delete", "deletecollection", "patch", "update"],
+)
+_EDITED: dict[str, list[str]] = {
+    "": [
+        "configmaps",
+        "endpoints",
+        "persistentvolumeclaims",
+        "pods",
+        "pods/attach",
+        "pods/eviction",
+        "pods/exec",
+        "pods/portforward",
+        "secrets",
+        "serviceaccounts",
+        "services",
+    ],
+    "apps": [
+        "deployments",
+        "deployments/scale",
+        "replicasets",
+        "replicasets/scale",
+        "statefulsets",
+        "statefulsets/scale",
+    ],
+    "batch": ["jobs"],
+    "networking.k8s.io": ["networkpolicies"],
+    "policy": ["poddisruptionbudgets"],
+}
+_VIEWED: dict[str, list[str]] = {
+    group: [name for name in names if name != "secrets" and "/" not in name]
+    for group, names in _EDITED.items()
+}
+_VIEWED[""] += ["events", "namespaces", "pods/log", "pods/status", "resourcequotas"]
+_VIEWED["discovery.k8s.io"] = ["endpointslices"]
+
+
+class Attributes(Struct, frozen=True):
+    """One thing somebody wants to do: to a resource, or to a path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+    path: str = ""
+
+    @property
+    def target(self) -> str:
+        """Return the resource as rules name it."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+class Authorizer:
+    """Evaluates roles and bindings; keeps decoded rules while their objects do not change."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._decoded: dict[int, tuple[Entry, Object]] = {}
+
+    def reason(self, user: User, wanted: Attributes) -> str | None:
+        """Return why somebody may do something, or nothing if they may not."""
+        if MASTERS in user.groups:
+            return ""
+        for binding, subject, rules, kind in self._grants(user, wanted.namespace):
+            if any(_allows(rule, wanted) for rule in rules):
+                role = binding["roleRef"]
+                name = binding["metadata"]["name"]
+                if kind == "RoleBinding":
+                    name = f"{name}/{binding['metadata']['namespace']}"
+                return (
+                    f'RBAC: allowed by {kind} "{name}" of {role["kind"]} "{role["name"]}" to'
+                    f' {subject["kind"]} "{_shown(subject)}"'
+                )
+        return None
+
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        """Return every rule that holds for somebody in a namespace."""
+        found = [dict(rule) for *_, rules, _ in self._grants(user, namespace) for rule in rules]
+        if MASTERS in user.groups:
+            found.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+            found.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
+        return found
+
+    def missing(self, user: User, rules: list[Object], namespace: str) -> list[Object]:
+        """Return which of these rules somebody does not hold, and so may not give to others."""
+        if MASTERS in user.groups:
+            return []
+        held = [rule for *_, held, _ in self._grants(user, namespace) for rule in held]
+        return [
+            rule
+            for rule in rules
+            if not all(any(_allows(one, atom) for one in held) for atom in _atoms(rule))
+        ]
+
+    def rules_of(self, reference: Mapping[str, Any], namespace: str) -> list[Object]:
+        """Return the rules of the role a binding refers to."""
+        if reference.get("kind") == "ClusterRole":
+            return self._rules("clusterroles", "", reference["name"])
+        return self._rules("roles", namespace, reference["name"])
+
+    def _grants(
+        self, user: User, namespace: str
+    ) -> Iterator[tuple[Object, Object, list[Object], str]]:
+        for collection, kind in (
+            (f"clusterrolebindings.{RBAC}", "ClusterRoleBinding"),
+            (f"rolebindings.{RBAC}", "RoleBinding"),
+        ):
+            for entry in self._core.store.collection(collection).entries.values():
+                if kind == "RoleBinding" and entry.namespace != namespace:
+                    continue
+                binding = self._read(entry)
+                subject = _subject(binding, user)
+                if subject is not None:
+                    rules = self.rules_of(binding.get("roleRef") or {}, entry.namespace)
+                    yield binding, subject, rules, kind
+
+    def _rules(self, plural: str, namespace: str, name: str) -> list[Object]:
+        entry = self._core.entry(f"{plural}.{RBAC}", namespace, name)
+        return [] if entry is None else self._read(entry).get("rules") or []
+
+    def _read(self, entry: Entry) -> Object:
+        known = self._decoded.get(id(entry))
+        if known is None or known[0] is not entry:
+            if len(self._decoded) > 2000:
+                self._decoded.clear()
+            known = self._decoded[id(entry)] = (entry, decode(entry.body))
+        return known[1]
+
+
+def _subject(binding: Object, user: User) -> Object | None:
+    for one in binding.get("subjects") or ():
+        match one.get("kind"):
+            case "User":
+                fits = one["name"] == user.name
+            case "Group":
+                fits = one["name"] in user.groups
+            case "ServiceAccount":
+                account = f"system:serviceaccount:{one.get('namespace', '')}:{one['name']}"
+                fits = account == user.name
+            case _:
+                fits = False
+        if fits:
+            found: Object = one
+            return found
+    return None
+
+
+def _shown(subject: Object) -> str:
+    if subject["kind"] == "ServiceAccount":
+        return f"{subject['name']}/{subject.get('namespace', '')}"
+    return str(subject["name"])
+
+
+def _allows(rule: Object, wanted: Attributes) -> bool:
+    verbs = rule.get("verbs") or ()
+    if wanted.verb not in verbs and "*" not in verbs:
+        return False
+    if wanted.path:
+        return any(_path_fits(one, wanted.path) for one in rule.get("nonResourceURLs") or ())
+    groups, names = rule.get("apiGroups") or (), rule.get("resourceNames") or ()
+    if wanted.group not in groups and "*" not in groups:
+        return False
+    if names and wanted.name not in names:
+        return False
+    resources = rule.get("resources") or ()
+    return (
+        wanted.target in resources
+        or "*" in resources
+        or bool(wanted.subresource and f"*/{wanted.subresource}" in resources)
+    )
+
+
+def _path_fits(pattern: str, path: str) -> bool:
+    if pattern in {"*", path}:
+        return True
+    return pattern.endswith("*") and path.startswith(pattern.rstrip("*"))
+
+
+def _atoms(rule: Object) -> Iterator[Attributes]:
+    for verb in rule.get("verbs") or ():
+        for path in rule.get("nonResourceURLs") or ():
+            yield Attributes(verb, path=path)
+        for group in rule.get("apiGroups") or ():
+            for resource in rule.get("resources") or ():
+                for name in rule.get("resourceNames") or ("",):
+                    plural, _, below = resource.partition("/")
+                    yield Attributes(verb, group, plural, below, name)
+
+
+def check_escalation(authorizer: Authorizer, user: User, new: Object, namespace: str) -> None:
+    """Refuse to let somebody give rights, by a role or a binding, that they do not have."""
+    kind, name = new["kind"], new["metadata"].get("name", "")
+    if kind in {"Role", "ClusterRole"}:
+        verb, given, plural = "escalate", new.get("rules") or [], f"{kind.lower()}s"
+        wanted = Attributes(verb, RBAC, plural, name=name, namespace=namespace)
+    elif kind in {"RoleBinding", "ClusterRoleBinding"}:
+        reference = new.get("roleRef") or {}
+        given = authorizer.rules_of(reference, namespace)
+        plural = f"{str(reference.get('kind', '')).lower()}s"
+        wanted = Attributes(
+            "bind", RBAC, plural, name=reference.get("name", ""), namespace=namespace
+        )
+        plural = f"{kind.lower()}s"
+    else:
+        return
+    if authorizer.reason(user, wanted) is not None:
+        return
+    missing = authorizer.missing(user, given, namespace)
+    if missing:
+        listed = "\n".join(_rule_text(rule) for rule in missing)
+        groups = " ".join(f'"{group}"' for group in user.groups)
+        why = (
+            f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not'
+            f" currently held:\n{listed}"
+        )
+        raise forbidden(RBAC, plural, name, why)
+
+
+def _rule_text(rule: Object) -> str:
+    names = {
+        "apiGroups": "APIGroups",
+        "resources": "Resources",
+        "resourceNames": "ResourceNames",
+        "nonResourceURLs": "NonResourceURLs",
+        "verbs": "Verbs",
+    }
+    parts = [
+        f"{shown}:[{' '.join(go_quote(item) for item in rule[key])}]".replace(" ", ", ")
+        for key, shown in names.items()
+        if rule.get(key)
+    ]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _granting(parts: Mapping[str, list[str]], verbs: list[str]) -> list[Object]:
+    return [
+        {"apiGroups": [group], "resources": names, "verbs": verbs} for group, names in parts.items()
+    ]
+
+
+def ensure_roles(core: Core) -> None:
+    """Make sure that the roles every cluster has are there, with who has them."""
+    everything: list[Object] = [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]
+    viewing = _granting(_VIEWED, _READ)
+    editing = [*viewing, *_granting(_EDITED, [*_READ, *_WRITE])]
+    owning: Object = {
+        "apiGroups": [RBAC],
+        "resources": ["roles", "rolebindings"],
+        "verbs": [*_READ, *_WRITE],
+    }
+    asking: list[Object] = [
+        {
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            "verbs": ["create"],
+        },
+        {
+            "apiGroups": ["authentication.k8s.io"],
+            "resources": ["selfsubjectreviews"],
+            "verbs": ["create"],
+        },
+    ]
+    both = (_AUTHENTICATED, _UNAUTHENTICATED)
+    roles: tuple[tuple[str, list[Object], tuple[str, ...]], ...] = (
+        ("cluster-admin", everything, (MASTERS,)),
+        ("admin", [*editing, owning], ()),
+        ("edit", editing, ()),
+        ("view", viewing, ()),
+        ("system:basic-user", asking, (_AUTHENTICATED,)),
+        (
+            "system:discovery",
+            [{"nonResourceURLs": _DISCOVERY, "verbs": ["get"]}],
+            (_AUTHENTICATED,),
+        ),
+        ("system:public-info-viewer", [{"nonResourceURLs": _PUBLIC, "verbs": ["get"]}], both),
+    )
+    for name, rules, groups in roles:
+        _ensure(core, "clusterroles", "ClusterRole", name, {"rules": rules})
+        if groups:
+            _ensure(core, "clusterrolebindings", "ClusterRoleBinding", name, _bound(name, groups))
+
+
+def _bound(name: str, groups: tuple[str, ...]) -> Object:
+    return {
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group} for group in groups],
+    }
+
+
+def _ensure(core: Core, plural: str, kind: str, name: str, content: Object) -> None:
+    collection = f"{plural}.{RBAC}"
+    if core.entry(collection, "", name) is not None:
+        return
+    metadata = {
+        "name": name,
+        "uid": new_uid(core.bits),
+        "creationTimestamp": timestamp(core.clock()),
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    }
+    core.put(
+        core.resource(collection),
+        {"kind": kind, "apiVersion": f"{RBAC}/v1", "metadata": metadata, **content},
+    )

@@ -1,0 +1,220 @@
+"""The rules of a schema (x-kubernetes-validations), written in CEL.
+
+`evaluate` tells which rules a value breaks; a rule that looks at `oldSelf` is only asked where
+there is an old counterpart, and other rules do not complain about what did not change.
+`compile_rules` tells which rules a CRD may not have. Compiled rules are kept, so that a second
+object of a kind costs microseconds. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from kubelocal.apiserver.causes import (
+    Cause,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
+from kubelocal.apiserver.custom.cel.compile import Rule, compile_rules, compiled
+from kubelocal.apiserver.custom.cel.engine import cel
+from kubelocal.apiserver.custom.cel.library import LIBRARY
+from kubelocal.apiserver.custom.cel.values import to_cel
+from kubelocal.apiserver.custom.validation import (
+    ABSENT,
+    correlated_items,
+    same,
+    validate,
+)
+
+__all__ = ["compile_rules", "evaluate", "find_violations"]
+
+_MAX_MESSAGE = 5 * 1024
+_FUNCTION_ERROR = re.compile(r"Python function call failed: \w+: (.*?)\. Check function arguments")
+_BLOCKING = {
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+}
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+def evaluate(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
+    """Find the rules that a value breaks; `old` is nothing when the object is created."""
+    before = ABSENT if old is None else old
+    return list(_walk(schema, value, before, "", is_root=True))
+
+
+def find_violations(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
+    """Find all that a custom resource breaks, of its schema and of its rules.
+
+    Rules are not asked about a value of the wrong shape; the last cause says so then.
+    """
+    found = validate(schema, value, old)
+    if not _has_any_rule(schema):
+        return found
+    if any(cause.reason in _BLOCKING for cause in found):
+        return [*found, invalid("<nil>", None, _UNCHECKED)]
+    return found + evaluate(schema, value, old)
+
+
+def _has_any_rule(schema: dict[str, Any]) -> bool:
+    if _has_rules(schema):
+        return True
+    below = [*schema.get("properties", {}).values(), *schema.get("allOf", ())]
+    below += [schema.get("items"), schema.get("additionalProperties")]
+    return any(isinstance(sub, dict) and _has_any_rule(sub) for sub in below)
+
+
+@cache
+def _context() -> Any:
+    return cel.Context(functions=LIBRARY)
+
+
+def _has_rules(schema: dict[str, Any]) -> bool:
+    return bool(schema.get("x-kubernetes-validations"))
+
+
+def _walk(
+    schema: dict[str, Any], value: Any, old: Any, path: str, *, is_root: bool = False
+) -> Iterator[Cause]:
+    if value is None:
+        return
+    if _has_rules(schema):
+        unchanged = old is not ABSENT and same(value, old)
+        yield from _check(schema, schema, value, old, path, ratchet=unchanged, is_root=is_root)
+    for sub in schema.get("allOf", ()):
+        if _has_rules(sub):
+            yield from _check(sub, schema, value, old, path, ratchet=False, is_root=is_root)
+    if isinstance(value, dict):
+        yield from _walk_object(schema, value, old, path)
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        counterparts = correlated_items(schema, value, old)
+        for index, (item, before) in enumerate(zip(value, counterparts, strict=True)):
+            yield from _walk(schema["items"], item, before, f"{path}[{index}]")
+
+
+def _walk_object(
+    schema: dict[str, Any], value: dict[str, Any], old: Any, path: str
+) -> Iterator[Cause]:
+    properties: dict[str, Any] = schema.get("properties", {})
+    rest = schema.get("additionalProperties")
+    is_correlatable = isinstance(old, dict) and schema.get("x-kubernetes-map-type") != "atomic"
+    before: dict[str, Any] = old if is_correlatable else {}
+    for name, item in value.items():
+        counterpart = before.get(name, ABSENT)
+        if name in properties:
+            below = f"{path}.{name}" if path else name
+            yield from _walk(properties[name], item, counterpart, below)
+        elif isinstance(rest, dict):
+            yield from _walk(rest, item, counterpart, f"{path}[{name}]")
+
+
+def _check(
+    holder: dict[str, Any],
+    schema: dict[str, Any],
+    value: Any,
+    old: Any,
+    path: str,
+    *,
+    ratchet: bool,
+    is_root: bool,
+) -> Iterator[Cause]:
+    rules = [(rule, compiled(rule["rule"])) for rule in holder["x-kubernetes-validations"]]
+    if ratchet:  # what did not change is not asked again: most writes change the status alone
+        rules = [(rule, ready) for rule, ready in rules if ready.uses_old]
+    if not rules:
+        return
+    now = to_cel(schema, value, is_root=is_root)
+    before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
+    for rule, ready in rules:
+        is_optional = bool(rule.get("optionalOldSelf"))
+        if ready.uses_old and (old is ABSENT or old is None) and not is_optional:
+            continue
+        past = before
+        if is_optional:
+            none = cel.OptionalValue.none()
+            past = none if before is None else cel.OptionalValue.of(before)
+        variables = {"self": now, "oldSelf": past}
+        cause = _judge(rule, ready, variables, path or "<nil>", schema.get("type", ""))
+        if cause is not None:
+            yield cause
+
+
+def _judge(
+    rule: dict[str, Any], ready: Rule, variables: dict[str, Any], path: str, kind: str
+) -> Cause | None:
+    """Run one rule; what goes wrong while it runs counts against the value."""
+    if ready.program is None:
+        return invalid(path, kind, f"rule compile error: {ready.error}")
+    try:
+        holds = _run(ready.program, variables)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        return invalid(path, kind, f"{_runtime_error(error)} evaluating rule: {_shown(rule)}")
+    if holds is True:
+        return None
+    place = _place(path, rule.get("fieldPath", ""))
+    return _broken(rule.get("reason"), place, kind, _message(rule, variables))
+
+
+def _run(program: Any, variables: dict[str, Any]) -> Any:
+    context = _context()
+    context.update(variables)
+    return program.execute(context)
+
+
+def _runtime_error(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"no such key: {error.args[0]}"
+    if isinstance(error, IndexError):
+        return str(error)
+    if isinstance(error, TypeError):
+        return "'no such overload': call arguments did not match a supported operator"
+    match = _FUNCTION_ERROR.search(str(error))
+    return match[1] if match else str(error).partition("\n")[0]
+
+
+def _shown(rule: dict[str, Any]) -> str:
+    return str(rule.get("message") or " ".join(rule["rule"].split()))
+
+
+def _place(path: str, field_path: str) -> str:
+    if not field_path:
+        return path
+    tail = re.sub(r"\['([^']*)'\]", r".\1", field_path)
+    return tail.lstrip(".") if path == "<nil>" else f"{path}{tail}"
+
+
+def _message(rule: dict[str, Any], variables: dict[str, Any]) -> str:
+    fallback = rule.get("message") or f"failed rule: {_shown(rule)}"
+    source = rule.get("messageExpression")
+    if not source:
+        return str(fallback)
+    ready = compiled(source)
+    try:
+        text = _run(ready.program, variables) if ready.program else None
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
+        return str(fallback)
+    if not isinstance(text, str) or not text.strip() or "\n" in text or len(text) > _MAX_MESSAGE:
+        return str(fallback)
+    return text.strip()
+
+
+def _broken(reason: str | None, path: str, kind: str, message: str) -> Cause:
+    match reason:
+        case "FieldValueForbidden":
+            return forbidden(path, message)
+        case "FieldValueRequired":
+            return required(path, message)
+        case "FieldValueDuplicate":
+            return duplicate(path, kind)
+    return invalid(path, kind, message)

@@ -1,0 +1,105 @@
+"""Structural schemas (OpenAPI v3 with x-kubernetes-*): fill in defaults, prune, validate.
+
+A schema is the plain JSON of a CRD version's `openAPIV3Schema`, or of a built-in kind with its
+references resolved. Defaulting and pruning change the value in place and are idempotent.
+`validate` reports every problem, in Kubernetes' words, and accepts on update what was already
+there unchanged (ratcheting). Pure; called by the write path of the server.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from kubelocal.apiserver.causes import Cause
+from kubelocal.apiserver.custom.structure import check_structural
+from kubelocal.apiserver.custom.validation import validate
+from kubelocal.apiserver.kinds.filling import writable
+from kubelocal.apiserver.kinds.schemas import OBJECT_META, definition
+
+__all__ = ["Cause", "Schema", "apply_defaults", "check_structural", "prune", "validate"]
+
+Schema = dict[str, Any]
+
+_EMBEDDED = ("apiVersion", "kind", "metadata")
+
+
+def apply_defaults(schema: Schema, value: Any) -> None:
+    """Fill in what the schema gives a default for; drop nulls that it does not allow.
+
+    Metadata, which is the same for all kinds, loses what is empty in it.
+    """
+    if isinstance(value, dict) and isinstance(value.get("metadata"), dict):
+        writable(definition(OBJECT_META), value["metadata"])
+    _default(schema, value)
+
+
+def _default(schema: Schema, value: Any) -> None:
+    if isinstance(value, dict):
+        _default_object(schema, value)
+    elif isinstance(value, list):
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for item in value:
+                _default(items, item)
+
+
+def _default_object(schema: Schema, value: dict[str, Any]) -> None:
+    properties: dict[str, Schema] = schema.get("properties", {})
+    for name, sub in properties.items():
+        if "default" in sub and (name not in value or _is_bad_null(sub, value[name])):
+            value[name] = copy.deepcopy(sub["default"])
+    rest = schema.get("additionalProperties")
+    for name in list(value):
+        sub_schema = properties.get(name, rest)
+        if not isinstance(sub_schema, dict):
+            continue
+        if _is_bad_null(sub_schema, value[name]):
+            del value[name]
+        else:
+            _default(sub_schema, value[name])
+
+
+def _is_bad_null(schema: Schema, value: Any) -> bool:
+    return value is None and not schema.get("nullable")
+
+
+def prune(schema: Schema, value: Any) -> list[str]:
+    """Remove what the schema does not specify; tell the paths of what was removed."""
+    dropped: list[str] = []
+    if isinstance(value, dict):
+        _prune_object(schema, value, "", dropped, is_resource=True)
+    return sorted(dropped)
+
+
+def _prune(schema: Schema, value: Any, path: str, dropped: list[str]) -> None:
+    if isinstance(value, dict):
+        is_resource = bool(schema.get("x-kubernetes-embedded-resource"))
+        _prune_object(schema, value, path, dropped, is_resource=is_resource)
+    elif isinstance(value, list):
+        items = schema.get("items")
+        if items is None and schema.get("x-kubernetes-preserve-unknown-fields"):
+            return
+        for index, item in enumerate(value):
+            _prune(items or {}, item, f"{path}[{index}]", dropped)
+
+
+def _prune_object(
+    schema: Schema, value: dict[str, Any], path: str, dropped: list[str], *, is_resource: bool
+) -> None:
+    properties: dict[str, Schema] = schema.get("properties", {})
+    rest = schema.get("additionalProperties")
+    keep = schema.get("x-kubernetes-preserve-unknown-fields")
+    for name in list(value):
+        below = f"{path}.{name}" if path else name
+        if is_resource and name in _EMBEDDED:
+            if name == "metadata":
+                _prune(definition(OBJECT_META), value[name], below, dropped)
+            continue
+        if name in properties:
+            _prune(properties[name], value[name], below, dropped)
+        elif rest:
+            _prune(rest if isinstance(rest, dict) else {}, value[name], below, dropped)
+        elif not keep:
+            del value[name]
+            dropped.append(below)

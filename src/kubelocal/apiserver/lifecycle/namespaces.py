@@ -1,0 +1,159 @@
+"""Namespaces: nothing is created outside a living one, and a dying one is emptied, then goes.
+
+In Kubernetes a controller does the emptying; here it happens with the write that causes it, so
+that simulation and tests see no in-between that could not also have been seen there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kubelocal.apiserver.core import Core
+from kubelocal.apiserver.errors import StatusError, forbidden, not_found
+from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.lifecycle.deletion import Keep, Mark, Options, decide
+from kubelocal.apiserver.objects.metadata import new_uid, timestamp
+from kubelocal.apiserver.storage.entries import Object, decode
+
+__all__ = ["Namespaces", "check_namespace"]
+
+_ALWAYS = ("default", "kube-system", "kube-public", "kube-node-lease")
+_OWN = {"serviceaccounts": "default", "configmaps": "kube-root-ca.crt"}
+_CA_NOTE = "Contains a CA bundle that can be used to verify the kube-apiserver."
+_MISSING_ALLOWED = {"localsubjectaccessreviews.authorization.k8s.io"}
+
+
+def check_namespace(core: Core, resource: Resource, namespace: str, name: str) -> None:
+    """Refuse to create something in a namespace that is not there or is going away."""
+    if not resource.namespaced or resource.key in _MISSING_ALLOWED:
+        return
+    entry = core.entry("namespaces", "", namespace)
+    if entry is None:
+        raise not_found("", "namespaces", namespace)
+    if entry.fields[0] != "Terminating":
+        return
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    error = forbidden(resource.group, resource.plural, name, why)
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    raise StatusError(
+        403, error.reason, error.message, details={**(error.details or {}), "causes": [cause]}
+    )
+
+
+class Namespaces:
+    """Fills new namespaces and empties dying ones."""
+
+    def __init__(self, core: Core, *, root_ca: str = "") -> None:
+        self._core = core
+        self._root_ca = root_ca
+        self._population: Counter[str] = Counter()
+        for collection in core.store.collections():
+            for entry in collection.entries.values():
+                self._population[entry.namespace] += 1
+        core.reactions.append(self.react)
+
+    def ensure(self) -> None:
+        """Make sure that the namespaces every cluster has are there."""
+        resource = self._core.resource("namespaces")
+        for name in _ALWAYS:
+            if self._core.entry("namespaces", "", name) is None:
+                self._core.put(resource, self._namespace(name))
+
+    def _namespace(self, name: str) -> Object:
+        return {
+            "kind": "Namespace",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": name,
+                "uid": new_uid(self._core.bits),
+                "creationTimestamp": timestamp(self._core.clock()),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
+    def react(self, resource: Resource, value: Object, gone: bool) -> None:
+        """Follow one change anywhere."""
+        metadata = value["metadata"]
+        if resource.key == "namespaces":
+            if metadata.get("deletionTimestamp") and not gone:
+                self._empty(metadata["name"])
+            elif not gone:
+                self._fill(metadata["name"])
+            return
+        namespace = metadata.get("namespace", "")
+        if not namespace:
+            return
+        if gone:
+            self._population[namespace] -= 1
+            if _OWN.get(resource.key) == metadata["name"] and self._lives(namespace):
+                self._fill(namespace)
+            elif self._population[namespace] <= 0:
+                self._finish(namespace)
+        elif self._is_new(resource):
+            self._population[namespace] += 1
+
+    def _is_new(self, resource: Resource) -> bool:
+        return self._core.store.collection(resource.key).last().previous is None
+
+    def _lives(self, name: str) -> bool:
+        entry = self._core.entry("namespaces", "", name)
+        return entry is not None and entry.fields[0] != "Terminating"
+
+    def _fill(self, name: str) -> None:
+        """Give a living namespace what each has; who deletes it gets it anew."""
+        for collection, kind, value in (
+            ("serviceaccounts", "ServiceAccount", {}),
+            ("configmaps", "ConfigMap", {"data": {"ca.crt": self._root_ca}}),
+        ):
+            own = _OWN[collection]
+            if kind == "ConfigMap" and not self._root_ca:
+                continue
+            if self._core.entry(collection, name, own) is not None:
+                continue
+            metadata: Object = {
+                "name": own,
+                "namespace": name,
+                "uid": new_uid(self._core.bits),
+                "creationTimestamp": timestamp(self._core.clock()),
+            }
+            if kind == "ConfigMap":
+                metadata["annotations"] = {"kubernetes.io/description": _CA_NOTE}
+            self._core.put(
+                self._core.resource(collection),
+                {"kind": kind, "apiVersion": "v1", "metadata": metadata, **value},
+            )
+
+    def _empty(self, name: str) -> None:
+        for collection in self._core.store.collections():
+            resource = self._core.registry.in_collection(collection.name)
+            if resource is None or not resource.namespaced:
+                continue
+            for entry in [e for e in collection.entries.values() if e.namespace == name]:
+                if collection.entries.get(entry.key) is entry:
+                    discard(self._core, resource, decode(entry.body))
+        if self._population[name] <= 0:
+            self._finish(name)
+
+    def _finish(self, name: str) -> None:
+        value = self._core.read("namespaces", "", name)
+        if value is None or not value["metadata"].get("deletionTimestamp"):
+            return
+        if value["metadata"].get("finalizers"):
+            return
+        value["spec"] = {key: part for key, part in value["spec"].items() if key != "finalizers"}
+        self._core.remove(self._core.resource("namespaces"), value)
+
+
+def discard(core: Core, resource: Resource, value: Object) -> None:
+    """Delete an object on behalf of what contains it."""
+    decision = decide(resource, value, Options(propagation="Background"), core.clock())
+    if isinstance(decision, Mark):
+        core.put(resource, decision.value)
+    elif not isinstance(decision, Keep):
+        core.remove(resource, decision.value)

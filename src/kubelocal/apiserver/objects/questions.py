@@ -1,0 +1,57 @@
+"""What is known of a kind beyond its row in the table: its schema, defaults and own rules.
+
+Built-ins and custom resources are asked the same questions here, so that the write path has one
+shape for both.
+"""
+
+from __future__ import annotations
+
+from kubelocal.apiserver.causes import Cause, invalid
+from kubelocal.apiserver.custom.cel.rules import find_violations
+from kubelocal.apiserver.custom.schema import Schema, apply_defaults, prune
+from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.objects.builtin import default as default_builtin
+from kubelocal.apiserver.objects.builtin import prepare as prepare_builtin
+from kubelocal.apiserver.objects.builtin import problems as builtin_problems
+from kubelocal.apiserver.objects.builtin import schema_of
+from kubelocal.apiserver.storage.entries import Object, value_at
+
+__all__ = ["complete", "drop_unknown", "fill_defaults", "find_problems", "schema_for"]
+
+
+def schema_for(resource: Resource) -> Schema:
+    """Return the structural schema of a resource."""
+    if resource.custom is not None:
+        return resource.custom.schema
+    return schema_of(resource.group, resource.version, resource.kind)
+
+
+def drop_unknown(resource: Resource, value: Object) -> list[str]:
+    """Take away what the schema does not know; tell what that was."""
+    return prune(schema_for(resource), value)
+
+
+def fill_defaults(resource: Resource, value: Object) -> None:
+    """Fill in what was left out; what is filled in belongs to whoever writes."""
+    if resource.custom is not None:
+        apply_defaults(resource.custom.schema, value)
+    else:
+        default_builtin(resource.group, resource.kind, value)
+
+
+def complete(resource: Resource, value: Object) -> None:
+    """Add to a new object what the server itself adds and nobody manages."""
+    if resource.custom is None:
+        prepare_builtin(resource.group, resource.kind, value)
+
+
+def find_problems(resource: Resource, value: Object, old: Object | None) -> list[Cause]:
+    """Return every rule of the kind that an object breaks."""
+    if resource.custom is None:
+        return builtin_problems(resource.group, resource.kind, value, old)
+    found = find_violations(resource.custom.schema, value, old)
+    for path in (resource.custom.scale or {}).values():
+        replicas = value_at(value, str(path).lstrip("."))
+        if isinstance(replicas, int) and replicas < 0:
+            found.append(invalid(str(path), replicas, "should be a non-negative integer"))
+    return found

@@ -1,0 +1,6 @@
+"""State: every object in its encoded form, its history, and who watches it.
+
+`store` keeps collections and writes them to `sqlite` before anybody sees them (`spare` keeps a
+copy), `entries` encodes objects and indexes their fields, `watch` is a cursor in the history. May
+import `kinds`. Called by everything above; begin with `store`.
+"""

@@ -1,0 +1,102 @@
+"""Bodies against their schema: values of the wrong type, and fields nobody knows.
+
+Wrong types are always refused for built-in kinds, as Go cannot hold them. Unknown fields are
+dropped silently, with a warning, or refused, as the client asked with `fieldValidation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kubelocal.apiserver.calls import Call
+from kubelocal.apiserver.causes import Cause, too_long
+from kubelocal.apiserver.errors import StatusError, bad_request, invalid
+from kubelocal.apiserver.format.go_decoding import mistyped
+from kubelocal.apiserver.objects.metadata import check_shape, prune_metadata
+from kubelocal.apiserver.objects.questions import drop_unknown, schema_for
+from kubelocal.apiserver.storage.entries import Object
+from kubelocal.apiserver.verbs.shapes import fits
+
+__all__ = [
+    "accept_fields",
+    "check_directive",
+    "is_plain",
+    "report",
+    "strict_text",
+    "type_problem",
+    "unknown_fields",
+]
+
+_LONGEST_MANAGER = 128
+_DIRECTIVES = ("", "Ignore", "Warn", "Strict")
+
+
+def check_directive(call: Call) -> None:
+    """Refuse a validation directive that does not exist."""
+    given = call.options.get("fieldValidation", "")
+    if given not in _DIRECTIVES:
+        cause = Cause(
+            "fieldValidation",
+            "FieldValueNotSupported",
+            f'Unsupported value: "{given}": supported values: "", "Ignore", "Strict", "Warn"',
+        )
+        raise invalid("meta.k8s.io", call.options_kind, "", [cause])
+    if len(call.options.get("fieldManager", "")) > _LONGEST_MANAGER:
+        cause = too_long("fieldManager", _LONGEST_MANAGER)
+        raise invalid("meta.k8s.io", call.options_kind, "", [cause])
+
+
+def is_plain(call: Call, value: Object) -> bool:
+    """Tell at once of most objects that nothing in them is mistyped or unknown."""
+    resource = call.resource
+    return (
+        resource.custom is None
+        and "metadata" in value
+        and fits(resource.group, resource.version, resource.kind, value)
+    )
+
+
+def type_problem(call: Call, value: Object) -> str | None:
+    """Return what is of the wrong type in an object of a built-in kind."""
+    if call.resource.custom is not None:
+        return None
+    return mistyped(schema_for(call.resource), value, call.resource.kind)
+
+
+def unknown_fields(call: Call, value: Object) -> list[str]:
+    """Drop what the schema does not know, and tell it in the words of warnings."""
+    order = {key: number for number, key in enumerate(value)}
+    resource = call.resource
+    check_shape(resource.kind, resource.version, value)
+    dropped = [*prune_metadata(value["metadata"]), *drop_unknown(resource, value)]
+    dropped.sort(key=lambda path: order.get(path.partition(".")[0].partition("[")[0], len(order)))
+    return [f'unknown field "{path}"' for path in dropped]
+
+
+def strict_text(found: Sequence[str]) -> str:
+    """Return how a strict refusal lists what it found."""
+    return f"strict decoding error: {', '.join(found)}"
+
+
+def accept_fields(call: Call, value: Object, duplicates: Sequence[str]) -> None:
+    """Refuse wrong types; drop unknown fields, and warn of them or refuse as the client asked."""
+    kind, version = call.resource.kind, call.resource.version
+    subject = f'{kind} in version "{version}" cannot be handled as a {kind}'
+    found: list[str] = []
+    if not is_plain(call, value):
+        problem = type_problem(call, value)
+        if problem is not None:
+            raise bad_request(f"{subject}: {problem}")
+        found = unknown_fields(call, value)
+    found += [f'duplicate field "{key}"' for key in duplicates]
+    report(call, found, lambda: bad_request(f"{subject}: {strict_text(found)}"))
+
+
+def report(call: Call, found: Sequence[str], refusal: Callable[[], StatusError]) -> None:
+    """Warn of unknown fields or raise the refusal, as the client asked."""
+    directive = call.options.get("fieldValidation", "") or "Warn"
+    if not found or directive == "Ignore":
+        return
+    if directive == "Strict":
+        raise refusal()
+    call.warnings.extend(found)

@@ -1,0 +1,161 @@
+"""What a controller is given to look at and what it may ask for.
+
+Objects are plain JSON values as the API server holds them. A controller never changes one that it
+was given; it builds a changed copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+__all__ = [
+    "Bind",
+    "Change",
+    "Changes",
+    "Create",
+    "Delete",
+    "Obj",
+    "Update",
+    "UpdateStatus",
+    "View",
+    "controller_of",
+    "controller_reference",
+    "edited",
+    "labels_match",
+    "parse_time",
+    "timestamp",
+]
+
+Obj: TypeAlias = dict[str, Any]
+
+
+class View(Protocol):
+    """A read-only look at what is stored, by resource name (plural)."""
+
+    def get(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """Return one object, or None when there is none."""
+
+    def list(self, resource: str, namespace: str | None = None) -> Sequence[Obj]:
+        """Return all objects of a resource, of one namespace or of all."""
+
+    def owned(self, resource: str, uid: str) -> Sequence[Obj]:
+        """Return the objects of a resource that name this uid among their owners."""
+
+
+class Create(Struct, frozen=True):
+    """Create an object. Existing already is fine: names are deterministic or generated."""
+
+    resource: str
+    obj: Obj
+
+
+class Update(Struct, frozen=True):
+    """Replace an object; refused if it changed since it was seen (by resourceVersion)."""
+
+    resource: str
+    obj: Obj
+
+
+class UpdateStatus(Struct, frozen=True):
+    """Replace an object's status; refused if the object changed since it was seen."""
+
+    resource: str
+    obj: Obj
+
+
+class Delete(Struct, frozen=True):
+    """Delete exactly the object with this uid."""
+
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    grace_seconds: int | None = None
+
+
+class Bind(Struct, frozen=True):
+    """Bind a pod to a node."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+
+Change: TypeAlias = Create | Update | UpdateStatus | Delete | Bind
+
+
+class Changes(Struct, frozen=True):
+    """What to do now, and when to look again by itself (None: on the next event)."""
+
+    steps: tuple[Change, ...] = ()
+    again_after: float | None = None
+
+
+def edited(obj: Obj) -> Obj:
+    """Return a copy that may be changed."""
+    return copy.deepcopy(obj)
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """Return the owner reference of the object's controller, if it has one."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return dict(reference)
+    return None
+
+
+def controller_reference(owner: Obj) -> Obj:
+    """Return the reference by which a child names its controller."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def labels_match(selector: Obj | None, labels: Obj | None) -> bool:
+    """Tell whether labels satisfy a LabelSelector (matchLabels and matchExpressions)."""
+    if selector is None:
+        return False
+    have = labels or {}
+    if any(have.get(k) != v for k, v in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_holds(e, have) for e in selector.get("matchExpressions") or ())
+
+
+def _expression_holds(expression: Obj, labels: Obj) -> bool:
+    key, operator = expression["key"], expression["operator"]
+    values: list[str] = expression.get("values") or []
+    match operator:
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":
+            return key not in labels or labels[key] not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case "Gt":
+            return key in labels and int(labels[key]) > int(values[0])
+        case "Lt":
+            return key in labels and int(labels[key]) < int(values[0])
+    return False
+
+
+def timestamp(now: datetime) -> str:
+    """Write an instant as Kubernetes does, in whole seconds."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    """Read an instant as Kubernetes writes it, with or without fractions."""
+    return datetime.fromisoformat(text)

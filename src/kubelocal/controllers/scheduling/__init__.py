@@ -1,0 +1,1 @@
+"""Which node a pod goes to; pure. Begin with `scheduler`."""

@@ -1,0 +1,1 @@
+"""StatefulSets, Deployments, ReplicaSets and Jobs; pure. Begin with `statefulset`."""

@@ -1,0 +1,455 @@
+"""The one place of local mode that starts programs: the agent's side of the keeper.
+
+Guarantees: what was started goes on when the agent ends, and is found again by the next one; when
+the keeper dies its processes are ended, reported as killed, and a new keeper is started.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from kubelocal.node.errors import KeeperError, StartError
+
+__all__ = ["Census", "Description", "Ended", "Processes", "Running", "version_line"]
+
+_PACKET = 1 << 20
+_START_DEADLINE = 30.0
+_REQUEST_DEADLINE = 60.0
+_LOOK_AGAIN = 0.005
+_START_PAUSE = 0.2
+_GONE_WITHIN = 10.0
+_RESTART_PAUSE = 1.0
+_log = logging.getLogger(__name__)
+_KEEPER = (  # the first step detaches it, so that it has no parent that could outlive or miss it
+    "import os; os.fork() and os._exit(0); import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from kubelocal.node.process.keeper.main import main; "
+    "sys.exit(main(sys.argv[1], int(sys.argv[2])))"
+)
+
+
+class Running(Struct, frozen=True):
+    """A process that was started: its pid and start time tell it from any other."""
+
+    pid: int
+    started: int
+
+
+class Ended(Struct, frozen=True):
+    """How a process ended; `lost` when it was killed because its keeper died."""
+
+    code: int
+    finished: int
+    lost: bool = False
+
+
+class Census(Struct, frozen=True):
+    """What the keeper knows: what runs, and what ended and was not yet forgotten."""
+
+    running: Mapping[str, Running]
+    ended: Mapping[str, Ended]
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """Everything needed to start a process; kept on disk beside the container it is of.
+
+    `isolation` is `none`, `mount` or `user`; `tree` is described in `keeper.namespaces`; `join_id`
+    names a running container whose mount tree to enter; a `guest` is no container of its own.
+    `paths` are the mount paths that were replaced by others, for commands that come later. `user`
+    holds `uid`, `gid` and `groups`, where the process is to become somebody else.
+    """
+
+    id: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str = "/"
+    isolation: str = "none"
+    tree: Mapping[str, Any] | None = None
+    join_id: str | None = None
+    guest: bool = False
+    tty: bool = False
+    log: str | None = None
+    log_limit: int = 10 * 1024 * 1024
+    log_files: int = 2
+    cgroups: Sequence[str] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
+    user: Mapping[str, Any] | None = None
+    no_new_privileges: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> Description | None:
+        """Read what was written, or None when there is none."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def write(self, path: Path) -> None:
+        """Write it where only this user can read it: the environment may hold secrets."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(msgspec.json.encode(self))
+
+
+def version_line(program: Path) -> str:
+    """Return the first line of `PROGRAM --version`; raise StartError when it cannot run."""
+    try:
+        done = subprocess.run(
+            [str(program), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=5,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise StartError("exec", 0, f"{program} --version did not end within 5 s") from None
+    except OSError as error:
+        raise StartError("exec", error.errno or 0, f"{program}: {error.strerror}") from None
+    text = (done.stdout or done.stderr).decode(errors="replace").strip()
+    if done.returncode != 0:
+        raise StartError(
+            "exec", 0, f"{program} --version ended with {done.returncode}: {text or 'no output'}"
+        )
+    return text.splitlines()[0] if text else ""
+
+
+def _take_lock(folder: Path) -> int | None:
+    """Take the lock that every keeper of a folder holds, or return None when there is one.
+
+    Whoever starts a keeper takes it and hands it on, so that a keeper is known to be there from
+    its first step on: there is never a second one, and none is overlooked.
+    """
+    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return lock
+
+
+def _detach(folder: Path, lock: int) -> subprocess.Popen[bytes]:
+    """Start a keeper; what is returned is the process that starts it and ends at once."""
+    source = Path(__file__).parents[3]
+    with (folder / "keeper.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _KEEPER, str(source), str(folder), str(lock)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+
+
+class Processes:
+    """A connection to the keeper of one folder, which is started when there is none.
+
+    There is one connection at a time, and none after `close`, `quit` or an `open` that failed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._socket: socket.socket | None = None
+        self._sequence = 0
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._ends: dict[str, asyncio.Future[Ended]] = {}
+        self._restarting: asyncio.Task[None] | None = None
+        self._gone: asyncio.Event | None = None
+        self._quitting = False
+        self._is_open = False
+        self._is_closed = False
+
+    def has_work(self) -> bool:
+        """Tell whether a keeper runs here or is being started, or died and left processes."""
+        if not self._folder.exists():
+            return False
+        lock = _take_lock(self._folder)
+        if lock is None:
+            return True
+        os.close(lock)
+        running = self._folder / "run"
+        return running.exists() and any(running.iterdir())
+
+    async def open(self) -> None:
+        """Connect to the keeper, after starting it if need be."""
+        self._is_closed = self._is_open = False
+        await self._reach()
+        self._is_open = True
+
+    async def _reach(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        started = False
+        try:
+            async with asyncio.timeout(_START_DEADLINE):
+                while not (self._connect() and await self._greet()):
+                    started = await self._start_keeper(again=started) or started
+        except TimeoutError:
+            self._disconnect()
+            raise KeeperError(
+                f"the keeper of {self._folder} did not answer within {_START_DEADLINE:.0f} s; "
+                f"what it said is in {self._folder / 'keeper.log'}"
+            ) from None
+        except BaseException:
+            self._disconnect()
+            raise
+
+    async def _greet(self) -> bool:
+        """Make sure that a keeper answers: one that is dying still takes connections."""
+        try:
+            await self._ask("ping", (), {})
+        except KeeperError:
+            self._disconnect()
+            return False
+        return True
+
+    async def _start_keeper(self, *, again: bool) -> bool:
+        """Start a keeper, unless one is there that does not listen yet, or any more."""
+        lock = _take_lock(self._folder)
+        if lock is None:
+            await asyncio.sleep(_LOOK_AGAIN)
+            return False
+        try:
+            if again:  # the one before it ended at once
+                await asyncio.sleep(_START_PAUSE)
+            starting = _detach(self._folder, lock)
+        finally:
+            os.close(lock)
+        try:
+            while True:
+                if starting.poll() is not None:
+                    return True
+                await asyncio.sleep(_LOOK_AGAIN)
+        finally:
+            if starting.poll() is None:
+                starting.kill()
+                starting.wait()
+
+    def _connect(self) -> bool:
+        """Connect to a keeper that listens; whatever was connected before is not any more."""
+        self._disconnect()
+        if self._is_closed:
+            raise KeeperError("the connection to the keeper was closed")
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.setblocking(False)
+            place = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                connection.connect(f"/proc/self/fd/{place}/socket")
+            finally:
+                os.close(place)
+        except OSError:
+            connection.close()
+            return False
+        self._socket = connection
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(connection, self._receive)
+        return True
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        while True:
+            try:
+                packet = self._socket.recv(_PACKET)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet = b""
+            if not packet:
+                self._lost()
+                return
+            self._take(msgspec.json.decode(packet))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "seq" in message:
+            answer = self._answers.pop(message["seq"], None)
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+            return
+        end = Ended(message["code"], message["finished"])
+        self._announce(message["ended"], end)
+
+    def _announce(self, identity: str, end: Ended) -> None:
+        future = self._ends.get(identity)
+        if future is not None and not future.done():
+            future.set_result(end)
+
+    def _lost(self) -> None:
+        """The keeper is gone: fail what waits for it, and have a new one end what is left."""
+        self._disconnect()
+        self._fail_answers("the keeper died")
+        if self._gone is not None:
+            self._gone.set()
+        if not self._quitting and self._is_open:
+            self._is_open = False
+            self._restarting = asyncio.ensure_future(self._restart())
+
+    def _fail_answers(self, reason: str) -> None:
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(KeeperError(reason))
+        self._answers.clear()
+
+    async def _restart(self) -> None:
+        """Start a keeper, again and again until one answers: without it no pod can be served."""
+        while True:
+            try:
+                await self._reach()
+                census = _read_listing(await self._ask("list", (), {}))
+                break
+            except (KeeperError, OSError) as error:
+                _log.warning("the keeper cannot be started again, will retry: %s", error)
+                self._disconnect()
+                await asyncio.sleep(_RESTART_PAUSE)
+        self._is_open = True
+        for identity, future in self._ends.items():
+            if identity not in census.running and not future.done():
+                lost = Ended(137, 0, lost=True)
+                future.set_result(census.ended.get(identity, lost))
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    async def _request(
+        self, verb: str, descriptors: Sequence[int] = (), **fields: Any
+    ) -> dict[str, Any]:
+        """Ask the keeper; what may be repeated is asked again when the keeper dies over it."""
+        await self._wait_restarted()
+        try:
+            return await self._ask(verb, descriptors, fields)
+        except KeeperError:
+            if verb in ("start", "quit") or self._restarting is None:
+                raise
+        await self._wait_restarted()
+        return await self._ask(verb, descriptors, fields)
+
+    async def _wait_restarted(self) -> None:
+        if self._restarting is not None:
+            await asyncio.wait({self._restarting})
+
+    async def _ask(
+        self, verb: str, descriptors: Sequence[int], fields: dict[str, Any]
+    ) -> dict[str, Any]:
+        if self._socket is None:
+            raise KeeperError("not connected to the keeper")
+        self._sequence += 1
+        sequence = self._sequence
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._answers[sequence] = answer
+        packet = msgspec.json.encode({"verb": verb, "seq": sequence, **fields})
+        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        try:
+            async with asyncio.timeout(_REQUEST_DEADLINE):
+                await self._send(packet, passed if descriptors else [])
+                return await answer
+        except TimeoutError:
+            raise KeeperError(f"the keeper did not answer {verb!r} in time") from None
+        finally:
+            self._answers.pop(sequence, None)
+
+    async def _send(self, packet: bytes, passed: list[tuple[int, int, array.array[int]]]) -> None:
+        while self._socket is not None:
+            try:
+                self._socket.sendmsg([packet], passed)
+            except BlockingIOError:
+                await asyncio.sleep(0.001)
+            except OSError as error:
+                self._lost()
+                raise KeeperError(f"the keeper cannot be reached: {error.strerror}") from error
+            else:
+                return
+
+    async def start(self, spec: Path, descriptors: Sequence[int] = ()) -> Running:
+        """Start what a written `Description` says; `descriptors` replace the log, as 0, 1 and 2.
+
+        Errors: StartError with the stage at which it failed.
+        """
+        answer = await self._request("start", descriptors, spec=str(spec))
+        if "error" in answer:
+            error = answer["error"]
+            raise StartError(error["stage"], error["errno"], error["message"])
+        return Running(answer["pid"], answer["started"])
+
+    def watch(self, identity: str) -> asyncio.Future[Ended]:
+        """Return the future end of a process. Call it before `start`, or after `census`."""
+        future = self._ends.get(identity)
+        if future is None:
+            future = self._ends[identity] = asyncio.get_running_loop().create_future()
+        return future
+
+    def unwatch(self, identity: str) -> None:
+        """Stop waiting for a process that never started, or whose end was taken."""
+        self._ends.pop(identity, None)
+
+    async def signal(self, identity: str, number: int = signal.SIGTERM) -> bool:
+        """Send a signal to a process; return whether it was still there."""
+        return bool((await self._request("signal", id=identity, signal=number))["sent"])
+
+    async def kill(self, identity: str) -> None:
+        """Kill a process and all its family."""
+        await self._request("kill", id=identity)
+
+    async def census(self) -> Census:
+        """Ask what runs and what ended."""
+        return _read_listing(await self._request("list"))
+
+    async def forget(self, identities: Sequence[str]) -> None:
+        """Let the keeper drop the records of ended processes whose end was written down."""
+        await self._request("forget", ids=list(identities))
+
+    def begin_quitting(self) -> None:
+        """Let the keeper go when it goes; it is not started again."""
+        self._quitting = True
+
+    def close(self) -> None:
+        """Leave the keeper; what runs goes on."""
+        self._quitting = self._is_closed = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+        self._disconnect()
+        self._fail_answers("the connection to the keeper was closed")
+
+    async def quit(self) -> None:
+        """Kill everything and end the keeper; return when it is gone."""
+        self._quitting = True
+        self._gone = asyncio.Event()
+        try:
+            with contextlib.suppress(KeeperError, TimeoutError):
+                await self._request("quit")
+                if self._socket is not None:
+                    await asyncio.wait_for(self._gone.wait(), _GONE_WITHIN)
+        finally:
+            self.close()
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    running: dict[str, Running]
+    ended: dict[str, Ended | None]
+
+
+def _read_listing(answer: dict[str, Any]) -> Census:
+    listing = msgspec.json.decode(Path(answer["path"]).read_bytes(), type=_Listing)
+    ended = {identity: end for identity, end in listing.ended.items() if end is not None}
+    return Census(listing.running, ended)

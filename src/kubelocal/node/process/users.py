@@ -1,0 +1,78 @@
+"""As whom a container runs, and who may read and write its volumes.
+
+Only root can become somebody else, and only with mount namespaces do paths stay reachable for a
+user who may not enter our folders. Elsewhere pods run as the user who started the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubelocal.node.process.mounts import Mode
+
+__all__ = ["describe_users", "give_to_group", "group_of", "is_enforced", "user_of"]
+
+_FILE, _FOLDER = 0o660, 0o2770  # what a group that owns a volume may do with what is in it
+
+
+def is_enforced(mode: Mode) -> bool:
+    """Tell whether pods run as the users that they ask for."""
+    return mode is Mode.NAMESPACE and os.geteuid() == 0
+
+
+def describe_users(mode: Mode) -> str:
+    """Say as whom pods run here, in one line."""
+    if is_enforced(mode):
+        return "pods run as the users and groups that they ask for"
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = f"user {os.geteuid()}"
+    return (
+        f"pods run as {name}: runAsUser, runAsGroup, fsGroup and supplementalGroups are not "
+        "enforced, which needs root and mount namespaces"
+    )
+
+
+def group_of(pod: Mapping[str, Any]) -> int | None:
+    """Return the group that a pod's volumes belong to."""
+    found = (pod["spec"].get("securityContext") or {}).get("fsGroup")
+    return None if found is None else int(found)
+
+
+def user_of(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the user and groups that a container asks for, or nothing."""
+    shared = pod["spec"].get("securityContext") or {}
+    context = {**shared, **(container.get("securityContext") or {})}
+    groups = [int(one) for one in shared.get("supplementalGroups") or ()]
+    if shared.get("fsGroup") is not None:
+        groups.append(int(shared["fsGroup"]))
+    uid, gid = context.get("runAsUser"), context.get("runAsGroup")
+    if uid is None and gid is None and not groups:
+        return None
+    return {"uid": int(uid or 0), "gid": int(gid or 0), "groups": sorted({int(gid or 0), *groups})}
+
+
+def give_to_group(folder: Path, group: int) -> None:
+    """Let a group read and write a volume; a look at its top tells whether that was done before."""
+    top = folder.stat()
+    if top.st_gid == group and top.st_mode & _FOLDER == _FOLDER:
+        return
+    for path in [*_below(folder), folder]:  # the top last: it says that all is done
+        found = path.lstat()
+        os.chown(path, -1, group, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            path.chmod(stat.S_IMODE(found.st_mode) | _FOLDER)
+        elif stat.S_ISREG(found.st_mode):
+            path.chmod(stat.S_IMODE(found.st_mode) | _FILE)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            yield Path(where) / name
