@@ -115,7 +115,7 @@ class Instance(Struct, frozen=True):
             return None
         except msgspec.MsgspecError as error:
             raise InstanceError(
-                f"{self.settings_file} cannot be read: {error}. Mend it, or delete the folder "
+                f"{self.settings_file} cannot be read: {error}. Fix it, or delete the folder "
                 f"{self.folder} with all data of this instance"
             ) from error
 

@@ -42,6 +42,6 @@ async def set_power(kubeconfig: Path, name: str, state: str, annotation: str) ->
         names = ", ".join(sorted(node.metadata.name for node in nodes.items))
         raise PowerError(f"there is no node {name!r}; there are {names}") from error
     except KubeError as error:
-        raise PowerError(f"the local cluster does not answer: {error}") from error
+        raise PowerError(f"the local cluster does not respond: {error}") from error
     finally:
         await client.close()

@@ -94,7 +94,7 @@ async def test_a_primary_in_memory_only_starts_as_somebody_new_after_its_replica
         [before] = await ask(primary, commands.my_id())
         primary.end(kill=True)
         primary.start()
-        # While it waits nobody listens at its address, so the replica cannot copy an empty server.
+        # While it waits, connections are refused: the replica cannot copy an empty server.
         # (Alone it cannot be elected either: with other primaries it would take over now.)
         assert await ask(replica, commands.dbsize()) == [100]
         [after] = await ask(primary, commands.my_id())

@@ -127,7 +127,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return InheritSlots(place(database, 0, 1), SlotSet([1]), dead), lambda: None
 
 
-@row("preconditions._inherit#2", "is alive in the eyes of db-0-0")
+@row("preconditions._inherit#2", "is alive according to db-0-0")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     dead = NodeId(database.server(2, 0).id)
     return InheritSlots(place(database, 0, 0), SlotSet([16000]), dead), lambda: None
@@ -175,7 +175,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return ResetEmptyNode(node=place(database, 0, 0)), lambda: None
 
 
-@row("servers.open#1", "db-0-1 is not the pod it was: it was re-created")
+@row("servers.open#1", "db-0-1 was recreated")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     action = ResetEmptyNode(node=replace(place(database, 0, 1), uid="of another day"))
     return action, lambda: None
@@ -230,7 +230,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return failover(database, Fence.PROCESS_GONE), lambda: database.remove_pod(0, 0)
 
 
-@row("preconditions.fence_limitation#1", "pod db-0-0 was re-created meanwhile")
+@row("preconditions.fence_limitation#1", "pod db-0-0 was recreated meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     database.world.kill("db-0-0")
     return failover(database, Fence.CONTAINER_ENDED), lambda: recreated(database, 0, 0)
@@ -250,7 +250,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return failover(database, Fence.POD_GONE, unseen=("db-0-0",)), down
 
 
-@row("preconditions._not_empty#1", "db-0-0 does not answer: its writes cannot be paused")
+@row("preconditions._not_empty#1", "db-0-0 does not respond: its writes cannot be paused")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return failover(database, Fence.EMPTY_AND_PAUSED), lambda: database.remove_pod(0, 0)
 
@@ -268,7 +268,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
 # Pods
 
 
-@row("preconditions._delete_pod#1", "db-0-1 was re-created meanwhile")
+@row("preconditions._delete_pod#1", "db-0-1 was recreated meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     action = DeletePod("db-0-1", pod_of(database, 0, 1).uid, "a roll")
     return action, lambda: recreated(database, 0, 1)
@@ -305,7 +305,7 @@ def _discarded(database: SimulatedDatabase) -> DiscardData:
     return DiscardData(pod.name, pod.uid, place(database, 0, 0), claim.name, claim.uid)
 
 
-@row("preconditions._discard#1", "db-0-1 was re-created meanwhile")
+@row("preconditions._discard#1", "db-0-1 was recreated meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     database.corrupt(0, 1)
     return _discarded(database), lambda: recreated(database, 0, 1)
@@ -326,7 +326,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return _discarded(database), emptied
 
 
-@row("preconditions.claim_limitation#1", "claim data-db-0-1 was re-created meanwhile")
+@row("preconditions.claim_limitation#1", "claim data-db-0-1 was recreated meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     database.corrupt(0, 1)
     return replace(_discarded(database), claim_uid="of another day"), lambda: None
@@ -391,7 +391,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return ScaleWorkload(2, database.workloads[2].uid, 2, 1), between
 
 
-@row("preconditions._delete_workload#1", "the StatefulSet of shard 2 was re-created meanwhile")
+@row("preconditions._delete_workload#1", "the StatefulSet of shard 2 was recreated meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     action = DeleteWorkload(2, database.workloads[2].uid)
     other = replace(database.workloads[2], uid="of another day")
@@ -467,7 +467,7 @@ def test_every_action_on_a_server_that_does_not_answer_is_refused() -> None:
         Failover(at, other.id, FailoverMode.FORCE, Fence.POD_GONE),
         DiscardData("db-0-1", "uid", at),
     ):
-        assert "db-0-0 does not answer" in (precondition(action, Facts()) or ""), action
+        assert "db-0-0 does not respond" in (precondition(action, Facts()) or ""), action
 
 
 # Counting

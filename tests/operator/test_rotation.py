@@ -253,7 +253,7 @@ def test_a_server_that_does_not_answer_holds_the_change_back_and_is_named() -> N
         await set_password(sim, "db-auth", "new")
         await asyncio.sleep(300.0)
         found = condition(await sim.redis(), "AuthApplied")
-        assert "db-1-1 does not answer" in found["message"]
+        assert "db-1-1 does not respond" in found["message"]
         assert (await secret(sim, "db-conn"))["password"] == old
         sim.thaw("db-1-1")
         await until_rotated(sim)

@@ -74,7 +74,7 @@ def test_a_new_database_tells_why_its_pods_do_not_run() -> None:
     database.remove_pod(2, 1, comes_back_after=0.0)
     database.advance(1.0)
     blocked = database.plan().blocked
-    assert "db-2-1 does not answer: ImagePullBackOff: no such image" in blocked
+    assert "db-2-1 does not respond: ImagePullBackOff: no such image" in blocked
 
 
 def test_thirty_servers_are_formed_by_one_plan() -> None:
@@ -196,7 +196,7 @@ def test_a_silent_primary_is_left_to_the_engine() -> None:
     database.server(0, 0).stopped = True
     advice = database.plan()
     assert not advice.steps
-    assert any("db-0-0 does not answer and may be alive" in reason for reason in advice.blocked)
+    assert any("db-0-0 does not respond and may be alive" in reason for reason in advice.blocked)
     database.advance(8.0)
     assert database.server(0, 1).slots == even_shares(3)[0]
 
@@ -207,7 +207,7 @@ def test_a_silent_sibling_stops_the_assisted_failover() -> None:
     database.world.kill("db-0-0")
     advice = database.plan()
     assert not any(isinstance(step, Failover) for step in advice.steps)
-    assert "db-0-2 may hold newer data and does not answer" in advice.blocked
+    assert "db-0-2 may hold newer data and does not respond" in advice.blocked
 
 
 def test_the_replica_with_more_data_is_promoted() -> None:
@@ -401,7 +401,9 @@ def test_a_stranger_with_slots_in_our_books_is_named_and_not_forgotten() -> None
     stranger.me.epoch = stranger.current_epoch = 99
     advice = database.plan()
     assert not any(isinstance(step, Forget) for step in advice.steps)
-    assert any("is no pod of ours but owns slots 7" in reason for reason in advice.blocked)
+    assert any(
+        "is not a pod of this database but owns slots 7" in reason for reason in advice.blocked
+    )
 
 
 # Roles

@@ -187,7 +187,7 @@ def test_nothing_is_wrong_with_a_database_that_goes_to_sleep() -> None:
     ending = Plan(phase=Phase.HIBERNATED, why="pods end", stages=((_SCALE,),))
     begun = told(wanted, whole(), ending, awake)
     nodes = tuple(
-        Unreachable(replace(node.pod, deleting=True), "nobody listens", _NOW - 300)
+        Unreachable(replace(node.pod, deleting=True), "connection refused", _NOW - 300)
         for node in whole().nodes
     )
     waits = Plan(rule="hibernate", blocked=("6 pods are still ending",), phase=Phase.HIBERNATED)
@@ -281,13 +281,13 @@ def _replaced(**changes: object) -> Observed:
     """Return a whole database one of whose replicas is being replaced."""
     nodes: list[Node] = list(whole().nodes)
     pod = replace(nodes[1].pod, since=_NOW - 3, ready=False)
-    gone = Unreachable(pod, "nobody listens", since=_NOW - 2, evidence=Evidence.TERMINATED)
+    gone = Unreachable(pod, "connection refused", since=_NOW - 2, evidence=Evidence.TERMINATED)
     nodes[1] = replace(gone, **changes)
     return replace(whole(), nodes=tuple(nodes))
 
 
 _ROLLING = Plan(rule="roll", blocked=("3 pods are of an old revision",), phase=Phase.UPDATING)
-_LAST = Plan(rule="rest", blocked=("cache-0-1 does not answer",), phase=Phase.HEALING)
+_LAST = Plan(rule="rest", blocked=("cache-0-1 does not respond",), phase=Phase.HEALING)
 
 
 @pytest.mark.parametrize("advice", [_ROLLING, _LAST], ids=["in the middle", "the last pod"])
@@ -332,7 +332,7 @@ def test_an_owner_of_slots_that_goes_during_a_change_is_an_outage() -> None:
     owner, *others = whole().nodes
     assert isinstance(owner, Seen)
     pod = replace(owner.pod, since=_NOW - 3)
-    gone = Unreachable(pod, "nobody listens", _NOW - 2, Evidence.TERMINATED, last_id=owner.id)
+    gone = Unreachable(pod, "connection refused", _NOW - 2, Evidence.TERMINATED, last_id=owner.id)
     found = told(AT_REST, replace(whole(), nodes=(gone, *others)), _LAST, before)
     assert condition(found, "Degraded")[0] == "True"
     assert condition(found, "Available")[0] == "False"

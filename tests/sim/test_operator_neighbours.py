@@ -31,7 +31,7 @@ class Poison:
             self.refused += 1
             if self._hangs:
                 await asyncio.sleep(timeout)
-            raise ConnectionFailed("the API server did not answer")
+            raise ConnectionFailed("the API server did not respond")
         return await self._transport.request(request, timeout=timeout)
 
 

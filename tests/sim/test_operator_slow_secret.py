@@ -49,7 +49,7 @@ class SlowSecret:
                 return Response(403, {}, _FORBIDDEN)
             if self.hangs:
                 await asyncio.sleep(timeout)
-                raise ConnectionFailed("the API server did not answer in time")
+                raise ConnectionFailed("the API server did not respond in time")
         return await self._transport.request(request, timeout=timeout)
 
 

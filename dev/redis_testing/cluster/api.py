@@ -81,7 +81,7 @@ class DatabaseApi:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Answer one request."""
         if self.is_down:
-            raise ConnectionFailed("the API does not answer", host="simulation")
+            raise ConnectionFailed("the API does not respond", host="simulation")
         if request.path.endswith("/resize"):
             return self._resize(request)
         if request.method != "GET" and self.before_write is not None:

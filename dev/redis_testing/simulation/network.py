@@ -55,7 +55,7 @@ class Network:
         if host not in self.sandboxes or cut:
             await asyncio.Event().wait()  # no route: packets vanish
         if server is None:
-            raise ConnectionRefusedError(f"nobody listens at {host}")
+            raise ConnectionRefusedError(f"connection refused at {host}")
         wire = Wire(self, protocol, server, process)
         self._wires[wire] = None
         protocol.connection_made(wire)

@@ -158,7 +158,7 @@ def proxy_problem(proxy: str) -> str | None:
     except ValueError:
         usable = False
     if not usable:
-        return "the proxy is no address"
+        return "the proxy is not an address"
     if parts.scheme not in {"http", "https"}:
         return f"a proxy of scheme {parts.scheme!r} is not supported"
     return None

@@ -60,7 +60,7 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
     if not token.isascii() or not token.isprintable():
         raise CredentialError(
             "the token holds line breaks or other characters that no header can carry",
-            advice="Write the token anew, on one line",
+            advice="Write the token again, on one line",
         )
     return (("authorization", f"Bearer {token}"),)
 

@@ -91,7 +91,7 @@ class StatusDetails(Struct, frozen=True, rename="camel"):
 
 
 class Status(Struct, frozen=True):
-    """The `Status` object an API server answers with when it does not answer with the object."""
+    """The `Status` object an API server answers with when it does not return the object."""
 
     status: str = ""
     message: str = ""

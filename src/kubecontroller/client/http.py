@@ -320,7 +320,7 @@ class HttpTransport:
                     f" {self.access.source or 'the configuration'}",
                 )
             case aiohttp.ServerTimeoutError() | TimeoutError():
-                return NoAnswer("the server does not answer", host=host)
+                return NoAnswer("the server does not respond", host=host)
             case aiohttp.ClientOSError() if isinstance(error.__cause__, ssl.SSLError):
                 return CertificateRejected(
                     f"the server ended TLS ({error.__cause__.reason})",

@@ -250,7 +250,7 @@ def _read(path: Path) -> _File:
         raise ConfigError(
             f"is not YAML ({_yaml_problem(error)})",
             file=str(path),
-            advice="Correct it there, or write the file anew",
+            advice="Correct it there, or write the file again",
         ) from error
     try:
         return msgspec.convert({} if content is None else content, _File)
@@ -308,7 +308,7 @@ def _server(cluster: _Cluster, inside: _In) -> str:
         usable = False
     if not usable:
         raise inside.error(
-            f"{cluster.server!r} is no address", "server", "Write it like https://host:6443"
+            f"{cluster.server!r} is not an address", "server", "Write it like https://host:6443"
         )
     if parts.username or parts.password:
         raise inside.error(

@@ -93,7 +93,7 @@ class Trust:
             context.load_verify_locations(cadata="\n".join(_PEM.findall(ca.decode("latin-1"))))
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
-                "the CA is no PEM certificate",
+                "the CA is not a PEM certificate",
                 file=self._access.ca.file or self._access.source,
                 field="" if self._access.ca.file else "certificate-authority-data",
                 advice="Put the cluster's CA there, beginning with -----BEGIN CERTIFICATE-----",
@@ -108,10 +108,10 @@ class Trust:
                 context.load_cert_chain(file.name)
             except (ssl.SSLError, ValueError) as error:
                 raise ConfigError(
-                    "the client certificate and its key are no matching PEM pair",
+                    "the client certificate and its key are not a matching PEM pair",
                     file=self._access.certificate.file or self._access.source,
                     field="" if self._access.certificate.file else "client-certificate-data",
-                    advice="Write both anew from the same issue",
+                    advice="Write both again, issued together",
                 ) from error
 
 

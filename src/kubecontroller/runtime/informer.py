@@ -257,7 +257,9 @@ class Informer(Generic[T]):
 
         def check() -> None:
             if not self._has_reached(version):
-                self.suspect(f"{version} was written and is not told after {within:g} s")
+                self.suspect(
+                    f"{version} was written and did not arrive from the watch after {within:g} s"
+                )
                 self.expect(version, within=min(2 * within, _TOLD_WITHIN_MOST))
 
         asyncio.get_running_loop().call_later(within, check)

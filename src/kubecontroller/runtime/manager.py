@@ -317,7 +317,7 @@ class Manager:
         self.metrics.leading.labels(election.settings.name).set(0)
         lost = LeadershipLost(
             f"the lease {election.settings.namespace}/{election.settings.name} was lost; "
-            f"{election.holder or 'nobody'} was seen to hold it last"
+            f"{election.holder or 'no one'} was seen to hold it last"
         )
         _log.error("exiting at once", extra=fields(error=lost))
         self._exit_now(LOST_STATUS)

@@ -137,7 +137,7 @@ class WebhookServer:
                     async with asyncio.timeout(_seconds(request)):
                         admission = await admit(asked)
                 except TimeoutError:
-                    return web.Response(status=504, text="the webhook did not answer in time\n")
+                    return web.Response(status=504, text="the webhook did not respond in time\n")
                 except Exception:
                     _log.exception("the webhook raised")
                     return web.Response(status=500, text="the webhook failed; see its log\n")

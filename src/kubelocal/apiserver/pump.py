@@ -77,7 +77,7 @@ class Feed:
             self._expire()
 
     def close(self) -> None:
-        """Let go of the watch; nobody listens any more."""
+        """Stop watching."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()

@@ -144,7 +144,7 @@ class Forwarder:
                 await listener.open(address)
             except OSError as error:
                 failed[address] = f"cannot listen on {address[0]}:{address[1]}: {error.strerror}"
-                _LOG.warning("service address does not answer", extra=fields(why=failed[address]))
+                _LOG.warning("service address does not respond", extra=fields(why=failed[address]))
                 continue
             self._listeners[address] = listener
         return failed

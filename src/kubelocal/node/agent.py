@@ -285,7 +285,7 @@ class NodeAgent:
                     _log.warning("status of pod %s/%s: %s", *runner.key, error)
                     asyncio.get_running_loop().call_later(_RETRY, self._mark, runner)
                 except Exception:
-                    _log.exception("status of pod %s/%s cannot be told", *runner.key)
+                    _log.exception("status of pod %s/%s cannot be reported", *runner.key)
 
     # Nodes
 

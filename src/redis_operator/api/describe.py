@@ -40,7 +40,7 @@ _QUANTITIES: Final = {"maxProperties": 16, "values": {"pattern": QUANTITY_PATTER
 FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Metadata.name": {"pattern": _DATABASE_NAME, "maxLength": 40},
     # --- spec
-    "Redis.spec": _f("What is wanted."),
+    "Redis.spec": _f("The desired state."),
     "Redis.status": _f("What was last seen and decided. Written by the operator alone."),
     "RedisSpec.mode": _f(
         "How the servers work together: Standalone is one server, Failover is a primary with "
@@ -233,10 +233,12 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Update.parallel_shards": _f(
         "Shards that may have a pod replaced at the same time.", minimum=1, maximum=1000
     ),
-    "Update.balance_primaries": _f("Move primaries apart over zones when all is calm."),
+    "Update.balance_primaries": _f(
+        "Spread primaries over zones when nothing else is being changed."
+    ),
     "Deletion.policy": _f("Delete removes volumes, Retain keeps them, Backup saves them first."),
     "Deletion.protected": _f(
-        "While true, a deletion is not carried out: the database goes on as if nobody had asked."
+        "While true, a deletion is not carried out: the database continues as before."
     ),
     "Bootstrap.from_backup": _f("Start with the content of a RedisBackup."),
     "Bootstrap.from_redis": _f("Start as a copy of a running server."),
@@ -255,9 +257,9 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisStatus.progress": _f("How far a running slot move has come."),
     "RedisStatus.shards": _f("Each shard as last seen.", listKey="name"),
     "RedisStatus.shard_count": _f("Shards that own slots."),
-    "RedisStatus.replicas": _f("Replicas of each shard that are wanted."),
+    "RedisStatus.replicas": _f("Desired replicas of each shard."),
     "RedisStatus.selector": _f("Label selector of the pods."),
-    "RedisStatus.ready": _f("Servers that are ready, of those wanted."),
+    "RedisStatus.ready": _f("Ready servers of the desired number."),
     "RedisStatus.primary": _f("Pods that are primaries."),
     "RedisStatus.slots": _f("Slots that are served, of all."),
     "RedisStatus.memory": _f("Memory that primaries use."),
@@ -268,7 +270,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisStatus.last_operation": _f("The change or repair under way, or the last one."),
     "RedisStatus.ready_shards": _f("Shards whose slots are served and whose servers are ready."),
     "RedisStatus.pods": _f("Each server as last seen; left out above 400.", listKey="name"),
-    "RedisStatus.pod_count": _f("Servers that are wanted."),
+    "RedisStatus.pod_count": _f("Desired number of servers."),
     "RedisStatus.ready_pods": _f("Servers that do their part."),
     "Endpoints.clients": _f("Any server; clients find their way from there."),
     "Endpoints.primaries": _f("Servers that are primaries."),
@@ -280,7 +282,9 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Operation.message": _f("Why it began."),
     "PodStatus.name": _f("Name of the pod."),
     "PodStatus.shard": _f("Number of its shard."),
-    "PodStatus.role": _f("primary or replica, as the server says; absent when it does not answer."),
+    "PodStatus.role": _f(
+        "primary or replica, as the server says; absent when it does not respond."
+    ),
     "PodStatus.ready": _f("Whether it does its part: serves slots, or follows a primary."),
     "PodStatus.node": _f("Node it runs on."),
     "PodStatus.zone": _f("Zone of that node."),
@@ -291,7 +295,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "PodStatus.keys": _f("Keys it holds, to a tenth."),
     "PodStatus.lag_bytes": _f("How far it is behind its primary, in whole MiB."),
     "PodStatus.restarts": _f("Restarts of its server."),
-    "PodStatus.reason": _f("Why it does not answer."),
+    "PodStatus.reason": _f("Why it does not respond."),
     "RedisStatus.image": _f("Image that all servers run."),
     "RedisStatus.last_data_loss": _f(
         "Slots that last lost every copy of their data, and what was done about it."
@@ -311,7 +315,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ShardStatus.slots": _f("Slots it owns."),
     "ShardStatus.primary": _f("Pod of its primary."),
     "ShardStatus.node_id": _f("Node id of the primary; of a dead one while slots are still its."),
-    "ShardStatus.replication_id": _f("Replication id of the data, as that node told it."),
+    "ShardStatus.replication_id": _f("Replication id of the data, as reported by that node."),
     "ShardStatus.replicas": _f("Its replicas."),
     "ShardStatus.last_failover_time": _f("When its primary last changed."),
     "ReplicaStatus.pod": _f("Name of the pod."),
@@ -329,7 +333,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisVersionSpec.version": _f("Its version, like 9.1.", pattern=_VERSION, maxLength=11),
     "RedisVersionSpec.image": _f("Image that runs it.", pattern=_IMAGE, maxLength=500),
     "RedisVersionSpec.exporter_image": _f("Image of its exporter.", pattern=_IMAGE, maxLength=500),
-    "RedisVersionSpec.deprecated": _f("Databases on it are told to move on."),
+    "RedisVersionSpec.deprecated": _f("Databases that use it are told to upgrade."),
     "RedisVersionSpec.minimum_patch": _f(
         "Oldest patch level that is safe.", pattern=_VERSION, maxLength=11
     ),

@@ -61,8 +61,13 @@ def app() -> None:
 @app.command()
 @_named
 @click.option("--nodes", type=click.IntRange(1, 20), default=None, help="Virtual nodes.")
-@click.option("--zones", type=click.IntRange(1, 20), default=None, help="Zones they lie in.")
-@click.option("--detach", is_flag=True, help="Go on in the background.")
+@click.option(
+    "--zones",
+    type=click.IntRange(1, 20),
+    default=None,
+    help="Number of zones the nodes are spread over.",
+)
+@click.option("--detach", is_flag=True, help="Run in the background.")
 @click.option(
     "--mounts",
     type=click.Choice(["namespace", "user-namespace", "mapping"]),
@@ -214,7 +219,7 @@ def status() -> None:
 
 @app.command()
 @click.argument("component", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("-f", "--follow", is_flag=True, help="Follow: keep printing new lines.")
 @click.option("--tail", type=click.IntRange(1), default=200, show_default=True, help="Last lines.")
 @_named
 def logs(*, component: str | None, follow: bool, tail: int, name: str) -> None:
@@ -309,7 +314,7 @@ def doctor() -> None:
     healthy = True
     for finding in examine():
         healthy = healthy and finding.good
-        click.echo(f"{'ok  ' if finding.good else 'LACK'} {finding.what}: {finding.said}")
+        click.echo(f"{'ok     ' if finding.good else 'MISSING'} {finding.what}: {finding.said}")
     sys.exit(0 if healthy else 1)
 
 

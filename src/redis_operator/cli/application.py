@@ -277,8 +277,8 @@ class Application:
     async def verify(self) -> Report:
         """Read every key back, from whichever server owns it by now.
 
-        A server that does not answer, or redirects, may be about to be replaced: its keys are asked
-        for again for a while. What cannot be read then is not there for whoever needs it.
+        A server that does not respond, or redirects, may be about to be replaced: its keys are
+        read again for a while. What cannot be read then is not there for whoever needs it.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + _READ_SECONDS
@@ -376,7 +376,7 @@ class Application:
         return self._addresses[self._turn % len(self._addresses)]
 
     def avoid(self, address: tuple[str, int]) -> None:
-        """Ask others first: an address that did not answer may belong to nobody any more.
+        """Ask others first: an address that did not respond may belong to nobody any more.
 
         When none of those it knew is left, it begins where it began, like a client that is made
         anew.

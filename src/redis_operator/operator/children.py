@@ -403,7 +403,7 @@ class Children:
 def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:
     """Tell whether a StatefulSet differs only in what never changes: the size of its claims.
 
-    Then it is made anew and adopts the pods. Anything else that is wrong with it would keep it
+    Then it is recreated and adopts the pods. Anything else that is wrong with it would keep it
     from being made again. IN-03
     """
     fields = [(cause.field, cause.reason) for cause in error.causes]
@@ -424,5 +424,5 @@ def redis_owner(redis: Redis) -> Manifest:
 def _version(redis: Redis, entry: RedisVersionSpec) -> Version:
     version = parse_version(redis.spec.engine.value, entry.version)
     if version is None:
-        raise ChildError(f"{entry.version!r} is no version; use one such as 9.1")
+        raise ChildError(f"{entry.version!r} is not a version; use one such as 9.1")
     return version

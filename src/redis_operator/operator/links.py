@@ -83,7 +83,7 @@ class Links:
         link.node_id, link.silent_since = node_id, None
 
     def failed(self, uid: str, now: float) -> float:
-        """Note that the server did not answer; return since when it has not."""
+        """Note that the server did not respond; return since when it has not."""
         link = self._links.get(uid)
         if link is None:
             return now

@@ -91,9 +91,9 @@ def _last_failover(status: Manifest) -> float:
 
 
 _GAUGES: tuple[tuple[str, str, Callable[[Manifest], float]], ...] = (
-    ("ready", "Whether the database is as its spec wants it.", _condition("Ready")),
+    ("ready", "Whether the database matches its spec.", _condition("Ready")),
     ("available", "Whether every slot is served.", _condition("Available")),
-    ("degraded", "Whether something is in the way.", _condition("Degraded")),
+    ("degraded", "Whether something is wrong.", _condition("Degraded")),
     ("slots_served", "Slots that are served, of 16384.", _served),
     ("shards", "Shards that own slots.", lambda status: float(status.get("shardCount", 0))),
     (

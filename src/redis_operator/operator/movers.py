@@ -171,7 +171,7 @@ class SlotMovers:
             self._failures.pop(place, None)
         except (ActionError, RedisError) as error:
             self._fail(place, str(error))
-            _LOG.warning("a slot move ended early", extra=fields(database=key, why=error))
+            _LOG.warning("a slot migration stopped early", extra=fields(database=key, why=error))
         finally:
             self._journeys.pop(place, None)
             self._on_end(key)
@@ -259,7 +259,7 @@ class DatabaseMovers:
             owner = await stack.enter_async_context(await servers.anew(action.owner))
             move = await self._move(holder, owner, action.holder, action.owner, action.slots)
             brought, kept = await rescue_keys(holder, owner, move)
-        _LOG.info("keys brought home", extra=fields(keys=brought, kept_by_owner=kept))
+        _LOG.info("keys moved to their owner", extra=fields(keys=brought, kept_by_owner=kept))
         if kept and not brought:
             self._movers.leave(self._key, action)
             _LOG.warning(

@@ -124,7 +124,7 @@ class ClusterObjects:
     async def _delete_pod(self, action: DeletePod, facts: Facts) -> None:
         """Delete a pod whose server still is what the plan took it for.
 
-        Servers that did not answer when they were observed are deleted by uid alone.
+        Servers that did not respond when they were observed are deleted by uid alone.
         """
         if facts.pod is not None:
             await self._delete(PODS, action.pod, uid=action.uid)

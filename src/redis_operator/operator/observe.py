@@ -1,6 +1,6 @@
 """One look at one database: objects from the caches, servers asked all at once.
 
-No decision is taken here. A server that does not answer costs its own time-out and nobody else's:
+No decision is taken here. A server that does not respond costs its own time-out and nobody else's:
 a whole look is bounded by one time-out whatever the number of black holes.
 """
 

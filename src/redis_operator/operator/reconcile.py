@@ -318,7 +318,7 @@ class Reconciler(Struct, frozen=True):
         """Tell why a spec cannot be followed; what runs is cared for by the last that could be."""
         meta, before = raw["metadata"], load_status(raw)
         generation = meta.get("generation", 0)
-        _LOG.info("the spec cannot be followed", extra=fields(reason=reason, problems=messages))
+        _LOG.info("the spec is invalid", extra=fields(reason=reason, problems=messages))
         known = self.memories.last_followed(key, meta.get("uid", ""))
         known = known or await self._recorded(raw)
         if known is not None and before.binding is not None:

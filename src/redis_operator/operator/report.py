@@ -69,7 +69,9 @@ class Reporter:
 
     def complain(self, raw: Manifest, error: Forbidden) -> None:
         """Tell that the operator lacks a right: where the status may not be written, an event."""
-        text = f"the operator lacks a right and goes on as soon as it has it: {error}"
+        text = (
+            f"the operator is missing a permission and continues as soon as it is granted: {error}"
+        )
         self._recorder.warning(Regarding.of(REDISES, raw), "Forbidden", text)
 
     def tell(self, raw: Manifest, rule: str, reason: str, message: str) -> None:

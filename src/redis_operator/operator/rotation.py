@@ -83,7 +83,7 @@ class Rotations:
         if rotation is None:
             return []
         found = [
-            f"{node.pod.name} does not answer"
+            f"{node.pod.name} does not respond"
             for node in observed.nodes
             if isinstance(node, Unreachable) and node.evidence is not Evidence.NOT_STARTED
         ]

@@ -87,7 +87,7 @@ class Servers:
         """Return a connection to the server of exactly this pod, whoever it says it is."""
         target = self._targets.get(pod)
         if target is None or target.uid != uid:
-            raise Refused(f"{pod} is not the pod it was: it was re-created")
+            raise Refused(f"{pod} was recreated")
         return await self._links.open(target, timeout=_TIMEOUT)
 
     async def reach(self, at: At) -> Connection:
@@ -423,7 +423,7 @@ async def version_of(connection: Connection) -> Version:
     info = await connection.run(commands.info(), timeout=_TIMEOUT)
     version = parse_version(info.server.engine, info.server.version)
     if version is None:
-        raise Failed(f"{connection.address} runs {info.server.version}, which is no version")
+        raise Failed(f"{connection.address} runs {info.server.version}, which is not a version")
     return version
 
 

@@ -41,7 +41,7 @@ def read_settings(
     """Read the arguments of `redis-operator run`; exits with a message when they are wrong."""
     parser = argparse.ArgumentParser(
         prog="redis-operator run",
-        description="Look after the Redis databases of a cluster.",
+        description="Run the operator: manage the Redis databases of a cluster.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--kubeconfig", default="", help="else KUBECONFIG, else the pod's own")
@@ -49,7 +49,7 @@ def read_settings(
     parser.add_argument(
         "--namespaces",
         default=environment.get("WATCH_NAMESPACES", ""),
-        help="namespaces to look after, separated by commas; all when none is named",
+        help="namespaces to watch, separated by commas; default: all",
     )
     parser.add_argument(
         "--namespace",
@@ -68,8 +68,12 @@ def read_settings(
         action="store_true",
         help="bindings name the address of the client Service: for clusters without DNS",
     )
-    parser.add_argument("--workers", type=int, default=8, help="databases looked at at a time")
-    parser.add_argument("--no-election", action="store_true", help="this process is alone")
+    parser.add_argument(
+        "--workers", type=int, default=8, help="databases reconciled at the same time"
+    )
+    parser.add_argument(
+        "--no-election", action="store_true", help="do not elect a leader: only one process runs"
+    )
     parser.add_argument("--health-port", type=int, default=8080, help="0 serves none")
     parser.add_argument("--health-host", default="0.0.0.0")
     parser.add_argument("--probe-interval", type=float, default=10.0, help="seconds at rest")
@@ -81,7 +85,9 @@ def read_settings(
         "change of passwords lasts at least that long",
     )
     parser.add_argument("--log", choices=[f.value for f in Format], default=Format.HUMAN.value)
-    parser.add_argument("--verbose", action="store_true", help="say why nothing is done, too")
+    parser.add_argument(
+        "--verbose", action="store_true", help="debug log: also say why nothing is done"
+    )
     parser.add_argument(
         "--wait-for-server", action="store_true", help="wait for the kubeconfig and the server"
     )

@@ -112,7 +112,7 @@ def add_databases(
             raise Refused(f"{type(action).__name__} is not done: this operator no longer leads")
 
     movers = SlotMovers(
-        on_end=lambda key: controller.enqueue(key, reason="a slot move ended"), may_act=leads
+        on_end=lambda key: controller.enqueue(key, reason="a slot migration ended"), may_act=leads
     )
     children = Children(
         manager.client,

@@ -257,9 +257,9 @@ class DeletePod(Struct, frozen=True):
     """Delete exactly this pod (uid); its workload makes it anew.
 
     `expect_id` and `expect_role` are what the server answered when it was observed. They are
-    checked on the live server; one that does not answer any more may have been promoted, so its
+    checked on the live server; one that does not respond any more may have been promoted, so its
     pod stays. A primary with slots is only deleted when nothing better can be done and
-    `expect_role` says PRIMARY. Both are None for a server that did not answer.
+    `expect_role` says PRIMARY. Both are None for a server that did not respond.
     """
 
     pod: str

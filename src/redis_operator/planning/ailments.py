@@ -86,7 +86,7 @@ def _refused(situation: Situation, _: str) -> Iterator[Ailment]:
     """Pods that Kubernetes does not let be made: a quota, a limit range, a policy. K-14"""
     for workload in situation.observed.workloads:
         if workload.trouble:
-            yield Ailment("PodsRefused", f"{workload.name} lacks pods: {workload.trouble}")
+            yield Ailment("PodsRefused", f"{workload.name} is missing pods: {workload.trouble}")
 
 
 def _full(situation: Situation, told: str) -> Iterator[Ailment]:

@@ -32,7 +32,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
     """Why one shard's pods are not all in place and in sync, or None."""
     leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
     if leader is None:
-        return f"shard {shard} has no primary that answers"
+        return f"shard {shard} has no primary that responds"
     missing = _missing(situation, shard)
     if missing:
         return missing
@@ -71,7 +71,7 @@ def _missing(situation: Situation, shard: int) -> str | None:
 def _pod_unrest(node: Node) -> str | None:
     name = node.pod.name
     if isinstance(node, Unreachable):
-        return f"{name} does not answer: {node.pod.waiting or node.error}"
+        return f"{name} does not respond: {node.pod.waiting or node.error}"
     if node.pod.deleting:
         return f"{name} is being deleted"
     if not node.pod.ready:
@@ -107,7 +107,7 @@ def _unowned(situation: Situation) -> str | None:
     owned = NO_SLOTS
     for node, slots in situation.owned.items():
         if node not in situation.by_id:
-            return f"{situation.name_of(node)} owns slots and does not answer"
+            return f"{situation.name_of(node)} owns slots and does not respond"
         owned |= slots
     return None if owned == ALL_SLOTS else f"slots {ALL_SLOTS - owned} have no owner"
 

@@ -61,13 +61,13 @@ def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
             type="Available", status="True", reason="AllSlotsServed", message="every slot is served"
         )
     if plan.phase is advice.Phase.HIBERNATED and not plan.losses:
-        text = "spec.hibernate is set: it serves nothing until it is woken"
+        text = "spec.hibernate is set: the database does not serve until it is set to false"
         return Condition(type="Available", status="False", reason="Hibernated", message=text)
     if plan.phase is advice.Phase.WAKING:
         text = f"slots {missing} are not served yet: it is waking"
         return Condition(type="Available", status="False", reason="Waking", message=text)
     reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
-    text = f"slots {missing} are not served" if observed.formed else "it is not formed yet"
+    text = f"slots {missing} are not served" if observed.formed else "the cluster is not formed yet"
     return Condition(type="Available", status="False", reason=reason, message=text)
 
 
@@ -145,7 +145,7 @@ def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condi
 def _auth_applied(context: Context) -> Condition:
     problem = context.auth
     if problem is None:
-        text = "only the passwords that are wanted are accepted"
+        text = "only the current passwords are accepted"
         return Condition(type="AuthApplied", status="True", reason="Applied", message=text)
     return Condition(
         type="AuthApplied", status="False", reason=problem.reason, message=problem.message
@@ -163,14 +163,15 @@ def _ready(
             return Condition(
                 type="Ready", status="False", reason=condition.reason, message=condition.message
             )
-    text = "everything is as the spec asks"
+    text = "the database matches its spec"
     return Condition(type="Ready", status="True", reason="Reconciled", message=text)
 
 
 def _with_companions(situation: Situation, ready: Condition) -> Condition:
     """Name containers beside a server that do not run: they hold nothing up. IN-25"""
     broken = [
-        f"{node.pod.name} serves, but no Service leads to it while beside it: {node.pod.waiting}"
+        f"{node.pod.name} serves, but is not a Service endpoint while a container beside it "
+        f"fails: {node.pod.waiting}"
         for node in situation.seen
         if node.pod.ready and node.pod.waiting
     ]
@@ -182,7 +183,7 @@ def _with_companions(situation: Situation, ready: Condition) -> Condition:
 def _paused(wanted: Wanted) -> Condition:
     """Say that a person holds the operator back; what it sees is reported all the same."""
     if wanted.paused:
-        text = "spec.paused is set: nothing is changed until it is taken back"
+        text = "spec.paused is set: nothing is changed until it is removed"
         return Condition(type="Paused", status="True", reason="Paused", message=text)
     if wanted.update_paused:
         text = "spec.update.paused is set: no pod is replaced for a change"
@@ -194,7 +195,7 @@ def _paused(wanted: Wanted) -> Condition:
 
 def _hibernated(wanted: Wanted, observed: Observed) -> Condition:
     if not wanted.hibernate:
-        text = "it is meant to run"
+        text = "spec.hibernate is not set"
         return Condition(type="Hibernated", status="False", reason="Running", message=text)
     if observed.nodes:
         text = f"{len(observed.nodes)} pods still run"
@@ -221,7 +222,7 @@ def _version_supported(wanted: Wanted, observed: Observed) -> Condition:
     if wanted.deprecated:
         text = f"{wanted.engine} {wanted.version} is deprecated: set a newer spec.version"
         return Condition(type="VersionSupported", status="False", reason="Deprecated", message=text)
-    text = "nothing is known against the versions that run"
+    text = "the running versions are supported"
     return Condition(type="VersionSupported", status="True", reason="Supported", message=text)
 
 

@@ -45,7 +45,7 @@ def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
 def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
     """The replica to promote after its primary died, or None and the reason.
 
-    A replica that does not answer may be ahead of all that do: then nobody is promoted by us, and
+    A replica that does not respond may be ahead of all that do: then nobody is promoted by us, and
     the engine's own election, in which it takes part, decides. I2, CL-13
     """
     candidates, reason = _of_its_history(situation, primary)
@@ -54,7 +54,7 @@ def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
     silent = _silent_siblings(situation, primary)
     if silent:
         names = ", ".join(node.pod.name for node in silent)
-        return None, f"{names} may hold newer data and does not answer"
+        return None, f"{names} may hold newer data and does not respond"
     top = candidates[0]
     hindrance = outdated(situation, top, primary) or limitation(situation, top, primary)
     return (None, hindrance) if hindrance else (top, "")
@@ -82,7 +82,13 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         return (), f"{name} has no live replica with its data"
     if len({node.replication.id for node in able}) > 1:
         names = " and ".join(node.pod.name for node in able)
-        return (), f"{names} follow {name} with different histories: nobody knows whose is its own"
+        return (
+            (),
+            (
+                f"{names} follow {name} with different replication histories: "
+                "it is not known which one is its own"
+            ),
+        )
     return tuple(able), ""
 
 
@@ -121,7 +127,7 @@ def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | 
         return f"{name} is being deleted"
     killed = memory_kill(candidate.pod, situation.now, within=_OOM_REST_SECONDS)
     if killed:
-        return f"{killed}: it is not hurried into the next kill"
+        return f"{killed}: it is not promoted while it may be killed again"
     return _unknown(situation, candidate, primary) or _too_soon(situation, candidate, primary)
 
 

@@ -177,7 +177,7 @@ def _forget(situation: Situation, step: Forget) -> list[str]:
     if step.id in situation.by_id and not situation.leaving(situation.by_id[step.id].pod):
         found.append(f"I3: {step.id} is {situation.name_of(step.id)}, which stays")
     if step.id in situation.identities or situation.possible_owners:
-        found.append(f"I2: {step.id} may be a pod that does not answer")
+        found.append(f"I2: {step.id} may be a pod that does not respond")
     return found
 
 
@@ -207,7 +207,7 @@ def _failover(situation: Situation, step: Failover) -> list[str]:
 def _planned(situation: Situation, node: Seen, step: Failover) -> list[str]:
     primary = situation.by_id.get(step.primary)
     if primary is None:
-        return [f"I6: {step.primary} does not answer, so nobody would pause its writes"]
+        return [f"I6: {step.primary} does not respond, so its writes cannot be paused"]
     if situation.unfinished_moves:
         return [f"I5: {situation.unfinished_moves[0]}"]
     reason = unsynced(node, primary) or limitation(situation, node, step.primary)
@@ -223,7 +223,7 @@ def _unplanned(situation: Situation, step: Failover) -> list[str]:
         if primary is None or primary.keys:
             found.append(f"I7: {step.primary} is not known to be empty")
     elif primary is not None:
-        found.append(f"I7: {primary.pod.name} answers and is not fenced")
+        found.append(f"I7: {primary.pod.name} responds and is not fenced")
     else:
         holder = situation.identities.get(step.primary)
         suspects = [holder] if holder is not None else list(situation.strangers)
@@ -243,7 +243,7 @@ def _unplanned(situation: Situation, step: Failover) -> list[str]:
         found += [f"I6: {older}"] if older else []
     electable = replica is None or can_be_elected(situation, replica, step.primary)
     if step.mode is FailoverMode.TAKEOVER and situation.has_majority and electable:
-        found.append("I7: a majority can vote, so nobody takes over alone")
+        found.append("I7: a majority can vote, so no replica takes over without a vote")
     return found
 
 

@@ -141,7 +141,7 @@ def does_its_part(node: Seen) -> bool:
 
 
 def is_replaced(situation: Situation, node: Unreachable) -> bool:
-    """Whether a pod does not answer because it ends or has just been made, and owns nothing.
+    """Whether a pod does not respond because it ends or has just been made, and owns nothing.
 
     While a change goes on that is what the change does, and no alarm; not for long, though.
     """

@@ -243,7 +243,7 @@ class Seen(Struct, frozen=True):
 
 
 class Evidence(Enum):
-    """What is known of a server that does not answer. Only `SILENT` may still be serving."""
+    """What is known of a server that does not respond. Only `SILENT` may still be serving."""
 
     SILENT = "silent"  # no answer and no sign: partition, stopped, busy, or dead
     REFUSED = "refused"  # our connection was reset and the pod's own verified address refuses
@@ -252,7 +252,7 @@ class Evidence(Enum):
 
 
 class Unreachable(Struct, frozen=True):
-    """A server that did not answer. Unless the evidence denies it, it may be alive and ahead."""
+    """A server that did not respond. Unless the evidence denies it, it may be alive and ahead."""
 
     pod: Pod
     error: str
@@ -374,7 +374,7 @@ class Observed(Struct, frozen=True):
 
     @property
     def unreachable(self) -> tuple[Unreachable, ...]:
-        """The servers that did not answer."""
+        """The servers that did not respond."""
         return tuple(node for node in self.nodes if isinstance(node, Unreachable))
 
     def shadowed(self, node: NodeId) -> SlotSet:

@@ -96,7 +96,7 @@ class ClaimFacts(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """What is known at this moment of the things an action names; None: it did not answer."""
+    """What is known at this moment of the things an action names; None: it did not respond."""
 
     server: ServerFacts | None = None
     pod: PodFacts | None = None
@@ -153,7 +153,7 @@ def identity_limitation(at: At, found: str) -> str | None:
 
 
 def _unanswered(pod: str) -> str:
-    return f"{pod} does not answer: what it holds is not known"
+    return f"{pod} does not respond: what it holds is not known"
 
 
 @precondition_of(TuneForBootstrap)
@@ -197,7 +197,7 @@ def _inherit(action: InheritSlots, facts: Facts) -> str | None:
     if not server.is_primary:
         return f"{action.node.pod} is not a primary by now"
     if any(peer.id == action.dead and peer.healthy for peer in server.peers):
-        return f"node {action.dead[:8]} is alive in the eyes of {action.node.pod}"
+        return f"node {action.dead[:8]} is alive according to {action.node.pod}"
     return None
 
 
@@ -270,7 +270,7 @@ def fence_limitation(action: Failover, facts: FenceFacts) -> str | None:
             if facts.pod is None:
                 return None  # deleted since: its process has ended with it
             if facts.pod.uid != action.primary_uid:
-                return f"pod {pod} was re-created meanwhile: its server may be running again"
+                return f"pod {pod} was recreated meanwhile: its server may be running again"
             return _listening(pod, facts)
         case Fence.POD_GONE:
             if not facts.existing:
@@ -282,7 +282,7 @@ def fence_limitation(action: Failover, facts: FenceFacts) -> str | None:
 
 def _not_empty(action: Failover, server: ServerFacts | None) -> str | None:
     if server is None:
-        return f"{action.primary_pod} does not answer: its writes cannot be paused"
+        return f"{action.primary_pod} does not respond: its writes cannot be paused"
     if server.id != action.primary:
         return f"{action.primary_pod} is another node by now"
     if server.keys:
@@ -294,7 +294,7 @@ def _listening(pod: str, facts: FenceFacts) -> str | None:
     if facts.port is Port.REFUSED:
         return None
     if facts.port is Port.ANSWERED:
-        return f"{pod} answers again"
+        return f"{pod} responds again"
     return f"{pod} may be alive: {facts.error}"
 
 
@@ -305,13 +305,13 @@ def _listening(pod: str, facts: FenceFacts) -> str | None:
 def _delete_pod(action: DeletePod, facts: Facts) -> str | None:
     """What answered when it was observed must answer the same now: it may have been promoted."""
     if facts.pod is not None and facts.pod.uid != action.uid:
-        return f"{action.pod} was re-created meanwhile"
+        return f"{action.pod} was recreated meanwhile"
     if action.expect_id is None and action.expect_role is None:
         return None
     server = facts.server
     if server is None:
         return (
-            f"{action.pod} answered when it was observed and does not now; "
+            f"{action.pod} responded when it was observed and does not now; "
             "it may have been promoted since, so it is observed again first"
         )
     if action.expect_id is not None and server.id != action.expect_id:
@@ -325,7 +325,7 @@ def _delete_pod(action: DeletePod, facts: Facts) -> str | None:
 def _discard(action: DiscardData, facts: Facts) -> str | None:
     """Files are deleted while their server is down and a primary holds the data. ST-07"""
     if facts.pod is not None and facts.pod.uid != action.uid:
-        return f"{action.pod} was re-created meanwhile"
+        return f"{action.pod} was recreated meanwhile"
     if facts.pod is not None and facts.pod.ready:
         return f"{action.pod} is up again"
     keeper = facts.server
@@ -349,14 +349,14 @@ def _scale(action: ScaleWorkload, facts: Facts) -> str | None:
 @precondition_of(DeleteWorkload)
 def _delete_workload(action: DeleteWorkload, facts: Facts) -> str | None:
     if facts.workload is not None and facts.workload.uid != action.uid:
-        return f"the StatefulSet of shard {action.shard} was re-created meanwhile"
+        return f"the StatefulSet of shard {action.shard} was recreated meanwhile"
     return None
 
 
 def claim_limitation(name: str, database: str, uid: str, claim: ClaimFacts) -> str | None:
     """Why a claim may not be deleted: it is another one, or not this database's. K-07"""
     if uid and claim.uid != uid:
-        return f"claim {name} was re-created meanwhile: its data is kept"
+        return f"claim {name} was recreated meanwhile: its data is kept"
     if claim.database != database:
         return (
             f"claim {name} does not carry the database label of {database}: its data is kept; "

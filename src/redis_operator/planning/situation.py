@@ -1,7 +1,7 @@
 """What is wanted and what was seen, put together: who owns what, who leads which shard, who votes.
 
 Computed once for all rules. Ownership follows the engine's own law: of all who claim a slot, the
-one with the highest epoch has it. A server speaks for itself; of one that does not answer, only
+one with the highest epoch has it. A server speaks for itself; of one that does not respond, only
 what a majority of the seen slot owners say counts. I2
 """
 
@@ -64,7 +64,7 @@ class Situation:
 
     @cached_property
     def identities(self) -> dict[NodeId, Unreachable]:
-        """Ids of servers that do not answer: as they last said, or as their address is known."""
+        """Ids of servers that do not respond: as they last said, or as their address is known."""
         at_address: dict[str, set[NodeId]] = {}
         for _, peer in self._views():
             if peer.ip and peer.id not in self.by_id:
@@ -80,7 +80,7 @@ class Situation:
 
     @cached_property
     def strangers(self) -> tuple[Unreachable, ...]:
-        """Pods that do not answer and whose id is not known: they may be anyone we miss."""
+        """Pods that do not respond and whose id is not known: they may be anyone we miss."""
         identified = {node.pod.name for node in self.identities.values()}
         return tuple(node for node in self.unreachable if node.pod.name not in identified)
 
@@ -168,7 +168,7 @@ class Situation:
 
     @cached_property
     def unclaimed(self) -> SlotSet:
-        """Slots that nobody claims, not even by a single view of a node that does not answer."""
+        """Slots that nobody claims, not even by a single view of a node that does not respond."""
         claimed = NO_SLOTS
         for node in self.seen:
             if node.is_primary:
@@ -282,7 +282,7 @@ class Situation:
         """
         volatile = self.wanted.volatile
         away = [n for n in self.unreachable if not (volatile and n.dead)]
-        reasons = [f"{n.pod.name} does not answer: {n.pod.waiting or n.error}" for n in away]
+        reasons = [f"{n.pod.name} does not respond: {n.pod.waiting or n.error}" for n in away]
         reasons += [f"{pod} does not exist yet" for pod in self.missing_pods]
         reasons += [f"{n.pod.name} is still loading its data" for n in self.seen if n.loading]
         if self.twins:
@@ -369,7 +369,7 @@ class Situation:
         return ((node, peer) for node in self.seen for peer in node.peers)
 
     def _told(self) -> Iterable[tuple[NodeId, int, SlotSet]]:
-        """Of nodes that did not answer: the slots that most of the seen owners say they own."""
+        """Of nodes that did not respond: the slots that most of the seen owners say they own."""
         witnesses = [n for n in self.seen if n.is_primary and n.slots] or list(self.seen)
         absent = {peer.id for _, peer in self._views() if peer.slots} - set(self.by_id) - self.twins
         for node in sorted(absent):

@@ -46,7 +46,7 @@ def limitation(name: str) -> str | None:
     """Why a person may not set this directive, or None. Names are compared in lower case."""
     low = name.lower()
     if not _NAME.fullmatch(low):
-        return "is no directive name; names look like maxmemory-policy"
+        return "is not a directive name; names look like maxmemory-policy"
     if low in DANGEROUS:
         return f"is refused: {DANGEROUS[low]}"
     if low in MANAGED:
@@ -114,7 +114,7 @@ def render(directives: Iterable[Directive]) -> str:
     lines = []
     for name, value in directives:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no directive name")
+            raise ValueError(f"{name!r} is not a directive name")
         for words in words_of(name, value):
             shown = [word if _PLAIN.fullmatch(word) else _quote(word) for word in words]
             lines.append(" ".join([name, *shown]))

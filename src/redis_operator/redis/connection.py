@@ -100,7 +100,7 @@ class _Protocol(asyncio.Protocol):
                 self._take(answer)
         except hiredis.ProtocolError as error:
             self.lost = LostError(
-                f"sent bytes that are no Redis reply: {error}", address=self._address
+                f"sent bytes that are not a Redis reply: {error}", address=self._address
             )
             assert self.transport is not None
             self.transport.abort()
@@ -250,7 +250,7 @@ async def connect(
     except ssl.SSLError as error:
         raise LinkError(f"TLS failed: {error}", address=text) from error
     except ConnectionRefusedError as error:
-        raise RefusedError("nobody listens", address=text) from error
+        raise RefusedError("connection refused", address=text) from error
     except OSError as error:
         raise LinkError(f"cannot connect: {error}", address=text) from error
     return Connection(address, protocol, credentials)

@@ -2,7 +2,7 @@
 
 RedisError
 ├── LinkError                    the bytes did not get there or back: nothing is known of the effect
-│   ├── RefusedError             nobody listens at the address: the process is gone or not yet up
+│   ├── RefusedError             connection refused: the process is gone or not yet up
 │   ├── LostError                an open connection ended; commands in flight may have been done
 │   └── DeadlineError            no answer in time; the command may still be done later
 ├── ReplyError                   the server answered with an error

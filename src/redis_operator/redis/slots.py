@@ -82,7 +82,7 @@ class SlotSet:
             try:
                 bits |= cls.span(int(first), int(last if dash else first)).bits
             except ValueError as error:
-                raise ValueError(f"{part!r} is no slot range like 0-5460: {error}") from error
+                raise ValueError(f"{part!r} is not a slot range like 0-5460: {error}") from error
         return cls.from_bits(bits)
 
     @property

@@ -148,7 +148,7 @@ def support_limitation(version: Version) -> str | None:
     """Why this version is not run at all, or None. A bare `6.2` means its newest patch."""
     oldest = OLDEST.get(version.engine)
     if oldest is None:
-        return f"{version.engine} is no engine; use valkey or redis"
+        return f"{version.engine} is not an engine; use valkey or redis"
     if (version.major, version.minor) < oldest[:2]:
         return f"{version} is too old; the oldest that is run is {Version(version.engine, *oldest)}"
     return None

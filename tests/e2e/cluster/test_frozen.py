@@ -1,4 +1,4 @@
-"""Servers that are there and do not answer: suspended, or busy. ST-10, ST-13, CL-13"""
+"""Servers that are there and do not respond: suspended, or busy. ST-10, ST-13, CL-13"""
 
 from __future__ import annotations
 

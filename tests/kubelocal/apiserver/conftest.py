@@ -25,7 +25,7 @@ class Cluster:
         self.server = ApiServer(
             self.store, clock=lambda: self.now, bits=random.Random(7).getrandbits
         )
-        self.webhook = lambda effect: WebhookFailed("nobody listens")
+        self.webhook = lambda effect: WebhookFailed("connection refused")
         self.effects: list[CallWebhook] = []
 
     def pass_time(self, seconds: float) -> None:

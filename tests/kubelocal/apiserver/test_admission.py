@@ -63,7 +63,7 @@ def test_denial_keeps_nothing(cluster):
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
 def test_webhook_that_is_down_is_handled_by_its_policy(cluster, policy, status):
     register(cluster, "validating", failurePolicy=policy)
-    cluster.webhook = lambda _: WebhookFailed("nobody listens")
+    cluster.webhook = lambda _: WebhookFailed("connection refused")
     assert cluster.ask("POST", MAPS, {"metadata": {"name": "a"}}).status == status
 
 

@@ -113,7 +113,7 @@ def test_statefulset_partition_keeps_low_ordinals_on_the_old_revision(world: Any
     assert images(world) == {"web-0": "valkey:9.1", "web-1": "valkey:9.2"}
     world._delete("pods", "d", "web-0", world.get("pods", "d", "web-0")["metadata"]["uid"])
     run_statefulset(world)
-    assert images(world)["web-0"] == "valkey:9.1"  # re-created below the partition: still old
+    assert images(world)["web-0"] == "valkey:9.1"  # recreated below the partition: still old
 
 
 def test_statefulset_on_delete_waits_for_a_person(world: Any) -> None:

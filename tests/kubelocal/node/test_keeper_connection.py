@@ -108,7 +108,7 @@ async def test_opening_that_takes_too_long(
     folder: Path, connections: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes_module, "_START_DEADLINE", 0.1)
-    with held_up(folder), pytest.raises(KeeperError, match="did not answer within"):
+    with held_up(folder), pytest.raises(KeeperError, match="did not respond within"):
         await Processes(folder).open()
     assert count_open(connections) == 0
     monkeypatch.setattr(processes_module, "_START_DEADLINE", 30)

@@ -58,7 +58,7 @@ def _envelope(body: bytes) -> dict[str, Any]:
     if kind.get("kind") == "DeleteOptions":
         name = "meta.v1.DeleteOptions"
     if name not in _messages():
-        raise ValueError(f"{kind.get('apiVersion')} {kind.get('kind')} is no kind known here")
+        raise ValueError(f"{kind.get('apiVersion')} {kind.get('kind')} is not a known kind")
     value = _message(name, outer.get("raw", b""), 0)
     try:
         schema = schema_of(group, version, kind["kind"])

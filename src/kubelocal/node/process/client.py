@@ -205,7 +205,7 @@ class Processes:
         except TimeoutError:
             self._disconnect()
             raise KeeperError(
-                f"the keeper of {self._folder} did not answer within {_START_DEADLINE:.0f} s; "
+                f"the keeper of {self._folder} did not respond within {_START_DEADLINE:.0f} s; "
                 f"what it said is in {self._folder / 'keeper.log'}"
             ) from None
         except BaseException:

@@ -32,7 +32,7 @@ def write_files(folder: Path, files: Mapping[str, File], *, group: int | None = 
     for path in files:
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or path.startswith(".."):
-            raise VolumeError(f"{path!r} is no path within a volume")
+            raise VolumeError(f"{path!r} is not a path within a volume")
     if group is not None:
         files = {path: File(file.content, file.mode | 0o440) for path, file in files.items()}
     if _current(folder) == dict(files) and group in {None, _owner(folder)}:

@@ -24,7 +24,7 @@ def assist(situation: Situation) -> Plan | None:
 
     With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
     operator with old news, cannot make two primaries. Without it TAKEOVER asks nobody: only when
-    every slot owner that does not answer is dead and its data are gone with it, or a person gave
+    every slot owner that does not respond is dead and its data are gone with it, or a person gave
     up what it may still hold; or when the owners
     would refuse every vote, because the replica never heard of its primary's last epoch. Silence is
     never death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
@@ -87,7 +87,7 @@ def assist(situation: Situation) -> Plan | None:
 
 
 def fence_of(situation: Situation, node: NodeId) -> Fence | None:
-    """Why a slot owner that does not answer can serve nobody, or None when it might.
+    """Why a slot owner that does not respond can serve nobody, or None when it might.
 
     A pod that was not observed may run all the same: its label may be missing, or the cache late.
     It is taken to be gone only when no voter is linked with the server, and the executor finds no
@@ -152,19 +152,19 @@ def _unheard_epoch(situation: Situation, candidate: Seen) -> str | None:
 def _uncertain(situation: Situation, node: NodeId) -> str:
     holder = situation.identities.get(node)
     if holder is not None:
-        return f"{holder.pod.name} does not answer and may be alive: {holder.error}"
+        return f"{holder.pod.name} does not respond and may be alive: {holder.error}"
     if linked := seen_healthy_by(situation, node):
         return (
             f"{situation.name_of(node)} owns slots and was not observed in any pod, "
             f"but {linked[0]} is linked with it, so it is not failed over"
         )
     names = ", ".join(s.pod.name for s in situation.strangers if not s.dead)
-    return f"{situation.name_of(node)} owns slots and may be {names}, which does not answer"
+    return f"{situation.name_of(node)} owns slots and may be {names}, which does not respond"
 
 
 def _no_majority(situation: Situation, gone: list[NodeId]) -> str:
     return (
-        f"only {len(situation.voters)} of {len(situation.claims)} slot owners answer, "
+        f"only {len(situation.voters)} of {len(situation.claims)} slot owners respond, "
         f"{situation.quorum} are needed to elect a primary; "
         "the others may come back. If they will not, let replicas take over with what they have, "
         "once every lost primary is known to be dead: annotate the database with "

@@ -67,7 +67,7 @@ def unpersisted(wanted: Wanted, observed: Observed) -> str | None:
         return None
     for node in observed.nodes:
         if not isinstance(node, Seen):
-            return f"{node.pod.name} does not answer"
+            return f"{node.pod.name} does not respond"
         for name in ("appendonly", "save"):
             value, found = dict(wanted.config).get(name, ""), node.setting(name)
             if found is None or not has_value(observed, name, value, found):

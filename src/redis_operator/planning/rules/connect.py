@@ -56,7 +56,7 @@ def connect(situation: Situation) -> Plan | None:
             again_after=0.1,
         )
     if meeting:
-        blocked[f"{meeting} pairs of servers are being introduced"] = None
+        blocked[f"{meeting} pairs of servers are meeting (CLUSTER MEET)"] = None
     if not blocked:
         return None
     again = 0.05 if meeting else min(spans, default=None)
@@ -82,7 +82,7 @@ def merge_limitation(one: Seen, two: Seen) -> str | None:
         return (
             f"{winner.pod.name} (epoch {winner.config_epoch}, no keys) and {loser.pod.name} "
             f"(epoch {loser.config_epoch}, {loser.keys} keys) both claim slots {both}: "
-            "introducing them would delete the keys"
+            "CLUSTER MEET would delete the keys"
         )
     return None
 

@@ -36,7 +36,9 @@ def follow(situation: Situation) -> Plan | None:
     if steps:
         return Plan(
             rule="follow",
-            why="shards lack replicas" if idle else "a replica copies another shard's primary",
+            why="shards are missing replicas"
+            if idle
+            else "a replica copies another shard's primary",
             stages=(steps,),
             blocked=tuple(blocked),
             phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
@@ -60,7 +62,7 @@ def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:
     if node.loading:
         return f"{name} is still loading its data"
     if not leader.is_primary:
-        return f"{leader.pod.name} is no primary"
+        return f"{leader.pod.name} is not a primary"
     if situation.view(node, leader.id) is None:
         return f"{name} does not know {leader.pod.name} yet"
     if node.is_primary:
@@ -79,7 +81,7 @@ def _stray_limitation(situation: Situation, node: Seen) -> str | None:
     if node.replica_of in situation.owned and situation.is_copy(node):
         return f"{name} may be the last copy of {situation.name_of(node.replica_of)}"
     if node.replica_of in situation.identities:
-        return f"{name} follows {situation.name_of(node.replica_of)}, which does not answer"
+        return f"{name} follows {situation.name_of(node.replica_of)}, which does not respond"
     return None
 
 

@@ -38,7 +38,7 @@ def foreign(situation: Situation) -> Plan | None:
         )
     return Plan(
         rule="foreign",
-        why="our servers are linked with nodes that no pod of ours is",
+        why="servers are linked with nodes that do not belong to this database",
         stages=(tuple(steps),),
         blocked=tuple(blocked),
         phase=Phase.HEALING,
@@ -54,6 +54,7 @@ def _is_foreign(views: tuple[Peer, ...], addresses: set[str]) -> bool:
 def _explain(node: NodeId, views: tuple[Peer, ...]) -> str:
     view = next(view for view in views if view.slots)
     return (
-        f"node {node[:8]} at {view.ip} is no pod of ours but owns slots {view.slots} here: "
+        f"node {node[:8]} at {view.ip} is not a pod of this database but owns slots "
+        f"{view.slots} here: "
         "find out which database it belongs to before anything is forgotten"
     )

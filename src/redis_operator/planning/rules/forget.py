@@ -29,7 +29,7 @@ def forget(situation: Situation) -> Plan | None:
         return None
     return Plan(
         rule="forget",
-        why="nodes that no pod is any more are still known",
+        why="the cluster still knows nodes whose pods are gone",
         stages=(tuple(steps),),
         phase=Phase.READY,
     )

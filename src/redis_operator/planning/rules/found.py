@@ -54,7 +54,7 @@ def found(situation: Situation) -> Plan | None:
 def _limitation(situation: Situation) -> tuple[str, ...]:
     wanted = situation.wanted
     reasons = [
-        f"{node.pod.name} does not answer: {node.pod.waiting or node.error}"
+        f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
         for node in situation.unreachable
     ]
     reasons += [f"{pod} does not exist yet" for pod in situation.missing_pods]
@@ -69,7 +69,7 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
     ]
     reasons += [
         f"{node.pod.name} holds keys for slots {node.stranded.slots & situation.unclaimed}, "
-        "which nobody owns"
+        "which have no owner"
         for node in situation.seen
         if isinstance(node.stranded, Counted) and node.stranded.slots & situation.unclaimed
     ]

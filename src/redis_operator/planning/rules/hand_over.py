@@ -32,7 +32,7 @@ def hand_over(
     if primary.id not in situation.owned:
         reasons.append(f"{primary.pod.name} owns no slots: there is nothing to take over")
     if not situation.has_majority:
-        reasons.append("no majority of slot owners answers")
+        reasons.append("no majority of slot owners responds")
     for replica in ranked(situation, primary.id):
         if reasons or replica.id not in allowed:
             continue

@@ -43,11 +43,11 @@ def leave(situation: Situation) -> Plan | None:
 def _limitations(situation: Situation, shard: int) -> list[str]:
     reasons: list[str] = []
     if situation.strangers or situation.missing_pods:
-        reasons.append("a pod does not answer and may hold its data")
+        reasons.append("a pod does not respond and may hold its data")
     reasons += situation.unfinished_moves[:1]
     for node in situation.pods_of(shard):
         if not isinstance(node, Seen):
-            reasons.append(f"{node.pod.name} does not answer: {node.pod.waiting or node.error}")
+            reasons.append(f"{node.pod.name} does not respond: {node.pod.waiting or node.error}")
         elif node.id in situation.owned or node.slots:
             reasons.append(f"{node.pod.name} owns slots")
         elif node.is_primary and node.keys:

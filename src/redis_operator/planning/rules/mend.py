@@ -42,7 +42,7 @@ def mend(situation: Situation) -> Plan | None:
         return Plan(
             rule="mend",
             why=f"{node.pod.name} cannot load its files ({node.pod.unloadable}); "
-            f"{keeper.pod.name} holds the data, and it copies them anew",
+            f"{keeper.pod.name} holds the data, and it copies them again",
             stages=((step,),),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
@@ -62,11 +62,11 @@ def _keeper(situation: Situation, node: Unreachable) -> Seen | str:
             covered |= owner.slots
     if covered != ALL_SLOTS:
         return (
-            f"slots {ALL_SLOTS - covered} have no owner that answers, it may hold their last copy"
+            f"slots {ALL_SLOTS - covered} have no owner that responds, it may hold their last copy"
         )
     leader = situation.by_id.get(situation.leaders.get(node.pod.shard, NodeId("")))
     if leader is None or not leader.slots:
-        return "its shard has no primary that answers"
+        return "its shard has no primary that responds"
     if leader.loading or not leader.state_ok:
         return f"{leader.pod.name} does not serve yet"
     if not leader.keys:

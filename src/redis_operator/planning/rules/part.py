@@ -29,7 +29,7 @@ def part(situation: Situation) -> Plan | None:
         return Plan(
             rule="part",
             why=f"{voter.pod.name} shares epoch {voter.config_epoch} with "
-            f"{situation.name_of(other)}, which does not answer",
+            f"{situation.name_of(other)}, which does not respond",
             stages=((step,),),
             phase=Phase.HEALING,
             urgent=True,

@@ -135,7 +135,7 @@ def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None
         source = situation.by_id.get(NodeId(move.source))
         target = situation.by_id.get(NodeId(move.target))
         if source is None or target is None or not (source.is_primary and target.is_primary):
-            return f"{move.source} and {move.target} are not both primaries that answer"
+            return f"{move.source} and {move.target} are not both primaries that respond"
         if not target.state_ok:
             return f"{target.pod.name} does not serve yet"  # it would refuse every key
         if not can_copy((source.engine, source.version), (target.engine, target.version)):
@@ -180,12 +180,12 @@ def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
             stops.append(StopMoving(source=move.source, target=move.target))
         else:
             notes.append(
-                f"{len(move.slots)} slots are on their way from "
+                f"{len(move.slots)} slots are being migrated from "
                 f"{situation.name_of(move.source)} to {situation.name_of(move.target)}"
             )
     return Plan(
         rule="rebalance",
-        why="slots that are on their way are wanted elsewhere by now" if stops else "",
+        why="the plan for slots that are being migrated has changed" if stops else "",
         stages=(tuple(stops),) if stops else (),
         blocked=tuple(notes),
         phase=Phase.SCALING,

@@ -154,7 +154,9 @@ def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
         return reasons[0]
     if any(isinstance(n, Seen) and not n.is_primary for n in old):
         return (
-            shard_unrest(situation, disturbed[0]) or "a shard is not at rest" if disturbed else []
+            shard_unrest(situation, disturbed[0]) or "a shard is still changing"
+            if disturbed
+            else []
         )
     return []
 
@@ -212,7 +214,7 @@ def _replace(situation: Situation, nodes: list[Node], why: str) -> Plan:
     )
     names = ", ".join(step.pod for step in steps)
     return Plan(
-        rule="roll", why=f"{why}; {names} is made anew", stages=(steps,), phase=Phase.UPDATING
+        rule="roll", why=f"{why}; {names} is recreated", stages=(steps,), phase=Phase.UPDATING
     )
 
 

@@ -43,7 +43,7 @@ def settle(situation: Situation) -> Plan | None:
         return None
     return Plan(
         rule="settle",
-        why="slots were left open by an unfinished move" if steps else "",
+        why="slots were left open by an unfinished migration" if steps else "",
         stages=(steps,) if steps else (),
         blocked=tuple(blocked),
         phase=Phase.HEALING,
@@ -100,7 +100,9 @@ def _judge_target(
     if node.keys and not isinstance(node.stranded, Counted):
         return f"keys of slot {open_slot.slot} on {node.pod.name} are not counted yet"
     if _holds(node, open_slot.slot):
-        return f"slot {open_slot.slot} of {node.pod.name} closes when its keys are home"
+        return (
+            f"slot {open_slot.slot} of {node.pod.name} is closed when its keys are on their owner"
+        )
     return "close"
 
 

@@ -22,12 +22,16 @@ def switch(situation: Situation) -> Plan | None:
         return None
     node = next((n for n in situation.seen if n.pod.name == request.pod), None)
     if node is None:
-        return Plan(rule="switch", blocked=(f"{request.pod} shall be primary and does not answer",))
+        return Plan(
+            rule="switch", blocked=(f"{request.pod} shall be primary and does not respond",)
+        )
     if node.is_primary:
         return None
     primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
     if primary is None:
-        return Plan(rule="switch", blocked=(f"{request.pod} follows nobody who answers",))
+        return Plan(
+            rule="switch", blocked=(f"{request.pod} does not follow a primary that responds",)
+        )
     return hand_over(
         situation,
         primary,
