@@ -125,7 +125,7 @@ def test_different_histories_promote_nobody() -> None:
     forgotten = replace(changed(seen, "db-0-2", replication=other), histories=())
     candidate, reason = best(Situation(WANTED, forgotten, now), gone.id)
     assert candidate is None
-    assert "different histories" in reason
+    assert "different replication histories" in reason
     told = replace(
         changed(seen, "db-0-2", replication=other),
         histories=((gone.id, gone.replication.id),),

@@ -145,7 +145,7 @@ def test_a_move_under_way_that_is_not_wanted_any_more_is_stopped() -> None:
     turned = Moving(source=target, target=source, slots=SlotSet([1]))
     advice = plan(database.wanted, replace(seen, moving=(turned,)), database.world.now)
     assert not advice.steps
-    assert any("on their way" in reason for reason in advice.blocked)
+    assert any("being migrated" in reason for reason in advice.blocked)
 
 
 def test_a_move_that_only_finishes_what_is_open_is_let_go_on() -> None:
@@ -160,7 +160,7 @@ def test_a_move_that_only_finishes_what_is_open_is_let_go_on() -> None:
     moving = Moving(source=NodeId(source.id), target=NodeId(target.id), slots=SlotSet([slot]))
     advice = plan(database.wanted, replace(seen, moving=(moving,)), database.world.now)
     assert not advice.steps
-    assert any("on their way" in reason for reason in advice.blocked)
+    assert any("being migrated" in reason for reason in advice.blocked)
     more = replace(moving, slots=SlotSet([slot, slot + 1]))
     advice = plan(database.wanted, replace(seen, moving=(more,)), database.world.now)
     assert StopMoving(source=more.source, target=more.target) in advice.steps
