@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from kubecontroller.runtime.logs import fields, set_up
 from kubelocal.instance import Instance
+from kubelocal.node.process.keeper.family import start_ticks
 
 __all__ = [
     "Child",
@@ -151,12 +152,7 @@ def start_time(pid: int) -> int:
 
     With the pid it names a process for good: pids are used again, this pair is not.
     """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return 0
-    fields = stat.rpartition(")")[2].split()
-    return 0 if fields[0] == "Z" else int(fields[19])
+    return start_ticks(pid) or 0
 
 
 def read_pid(instance: Instance) -> int | None:

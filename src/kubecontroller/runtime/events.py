@@ -58,7 +58,7 @@ class EventType(StrEnum):
 
 
 class Regarding(Struct, frozen=True):
-    """The object an event is about."""
+    """The object an event is about; `field_path` is a part of it, `host` where it happened."""
 
     api_version: str
     kind: str
@@ -66,11 +66,16 @@ class Regarding(Struct, frozen=True):
     name: str
     uid: str = ""
     resource_version: str = ""
+    field_path: str = ""
+    host: str = ""  # the recorder's own unless given
 
     @property
     def identity(self) -> tuple[str, ...]:
         """Which object it is, whatever its version."""
-        return (self.api_version, self.kind, self.namespace, self.name, self.uid)
+        return (
+            *(self.api_version, self.kind, self.namespace, self.name, self.uid),
+            *(self.field_path, self.host),
+        )
 
     @classmethod
     def of(cls, kind: Kind[Any], obj: Any) -> Regarding:
@@ -249,6 +254,8 @@ class Recorder:
     def _body(self, event: _Event) -> Manifest:
         regarding = event.regarding
         now = self._now()
+        host = regarding.host or self._host
+        part = {"fieldPath": regarding.field_path} if regarding.field_path else {}
         return {
             "metadata": {
                 "namespace": regarding.namespace or "default",
@@ -261,15 +268,16 @@ class Recorder:
                 "name": regarding.name,
                 "uid": regarding.uid,
                 "resourceVersion": regarding.resource_version,
+                **part,
             },
             "type": event.type.value,
             "reason": event.reason,
             "message": event.message,
             "firstTimestamp": now,
             "lastTimestamp": now,
-            "source": {"component": self._component, "host": self._host},
+            "source": {"component": self._component, "host": host},
             "reportingComponent": self._component,
-            "reportingInstance": self._host,
+            "reportingInstance": host,
         }
 
     def _now(self) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from kubelocal.apiserver.calls import Call
 from kubelocal.apiserver.custom.versions import convert
+from kubelocal.apiserver.errors import not_found
 from kubelocal.apiserver.kinds.registry import Registry
 from kubelocal.apiserver.kinds.table import Resource
 from kubelocal.apiserver.objects.metadata import Bits
@@ -50,6 +52,14 @@ class Core:
         """Return an object as it is kept now, free to be changed."""
         entry = self.entry(collection, namespace, name)
         return None if entry is None else decode(entry.body)
+
+    def live(self, call: Call) -> Object:
+        """Return the object that a call names, as it is now, free to be changed, or refuse."""
+        resource = call.resource
+        entry = self.entry(resource.key, call.namespace if resource.namespaced else "", call.name)
+        if entry is None:
+            raise not_found(resource.group, resource.plural, call.name)
+        return self.load(resource, entry)
 
     def load(self, resource: Resource, entry: Entry) -> Object:
         """Return an entry's object at the version of a resource, free to be changed."""

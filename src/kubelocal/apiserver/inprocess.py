@@ -8,15 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from kubecontroller.client.errors import NoAnswer, StreamStalled, error_from_response
 from kubecontroller.client.request import Request, Response
-from kubelocal.apiserver.calls import (
-    Answer,
-    CallWebhook,
-    Connect,
-    Outcome,
-    Steps,
-    User,
-    WebhookFailed,
-)
+from kubelocal.apiserver.calls import CallWebhook, Connect, Outcome, User, WebhookFailed
 from kubelocal.apiserver.pump import Perform, drive, pump
 from kubelocal.apiserver.server import ADMIN, ApiServer
 from kubelocal.apiserver.storage.watch import Watch
@@ -38,24 +30,12 @@ class InProcessTransport:
         self._server = server
         self._user = user
         self._perform = perform
-        self._behind = 0
-
-    def behind(self, versions: int) -> InProcessTransport:
-        """Return a transport whose reads are answered as they were so many versions ago."""
-        other = InProcessTransport(self._server, user=self._user, perform=self._perform)
-        other._behind = versions
-        return other
-
-    def _handle(self, request: Request) -> Steps[Answer]:
-        version = self._server.core.store.version
-        lag = max(1, version - self._behind) if self._behind else 0
-        return self._server.handle(request, self._user, lag=lag)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Return the whole answer to one request."""
         try:
             async with asyncio.timeout(timeout):
-                answer = await drive(self._handle(request), self._perform)
+                answer = await drive(self._server.handle(request, self._user), self._perform)
         except TimeoutError:
             raise NoAnswer(f"no answer within {timeout:g} s", host="in-process") from None
         except Exception as error:  # as over the network: a bug in here is not the caller's end
@@ -76,7 +56,7 @@ class InProcessTransport:
     @asynccontextmanager
     async def _stream(self, request: Request, idle: float) -> AsyncIterator[AsyncIterator[bytes]]:
         try:
-            answer = await drive(self._handle(request), self._perform)
+            answer = await drive(self._server.handle(request, self._user), self._perform)
         except Exception as error:
             answer = self._server.failed(error, f"{request.method} {request.path}")
         if isinstance(answer, Response):

@@ -96,11 +96,11 @@ class ApiServer:
         ensure_roles(self.core)
         store.settle()
 
-    def handle(self, request: Request, user: User = ADMIN, *, lag: int = 0) -> Steps[Answer]:
+    def handle(self, request: Request, user: User = ADMIN) -> Steps[Answer]:
         """Answer one request; refusals are answers too."""
         routed = self._route(request.path)
         try:
-            answer = yield from self._dispatch(request, routed, user, lag)
+            answer = yield from self._dispatch(request, routed, user)
         except StatusError as error:
             answer = refusal(error)
         code = answer.status if isinstance(answer, Response) else 200
@@ -113,9 +113,7 @@ class ApiServer:
         _log.error("%s failed inside the API server", request, exc_info=error)
         return refusal(internal(f"{type(error).__name__}: {error}"))
 
-    def _dispatch(
-        self, request: Request, routed: _Routed | None, user: User, lag: int
-    ) -> Steps[Answer]:
+    def _dispatch(self, request: Request, routed: _Routed | None, user: User) -> Steps[Answer]:
         headers = {name.lower(): value for name, value in request.headers}
         user = self._impersonated(user, request)
         if routed is None and "/watch/" in request.path:
@@ -143,7 +141,7 @@ class ApiServer:
             call.warnings.append(resource.custom.warning)
         verb = _verb(call)
         self._authorize(call, verb)
-        return (yield from self._perform(call, verb, lag))
+        return (yield from self._perform(call, verb))
 
     def _authorize(self, call: Call, verb: str) -> None:
         resource = call.resource
@@ -209,7 +207,7 @@ class ApiServer:
             raise _nowhere()
         return _text(404, "404 page not found\n")
 
-    def _perform(self, call: Call, verb: str, lag: int) -> Steps[Answer]:
+    def _perform(self, call: Call, verb: str) -> Steps[Answer]:
         resource = call.resource
         if call.subresource and resource.subresource(call.subresource) is None:
             raise _nowhere()
@@ -223,9 +221,9 @@ class ApiServer:
             raise method_not_allowed()
         match verb:
             case "get":
-                return self.reader.get(call, lag)
+                return self.reader.get(call)
             case "list":
-                return self.reader.page(call, lag)
+                return self.reader.page(call)
             case "watch":
                 return self.reader.watch(call)
         return (yield from self._write(call, verb))

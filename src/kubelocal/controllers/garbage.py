@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kubelocal.apiserver.lifecycle.deletion import FOREGROUND, ORPHAN
 from kubelocal.controllers.engine.pods import is_deleting
 from kubelocal.controllers.engine.view import Change, Delete, Obj, Update, edited
 
 __all__ = ["FOREGROUND", "ORPHAN", "Everything", "plan_dependent", "plan_owner"]
-
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 
 Everything = Mapping[str, Iterable[Obj]]
 

@@ -50,6 +50,21 @@ async def test_an_event_is_written_about_its_object(server, recorder, running):
     assert event["source"] == {"component": "redis-operator", "host": "node-1"}
 
 
+async def test_an_event_about_a_part_of_an_object_names_it_and_where_it_happened(
+    server, recorder, running
+):
+    part = Regarding("v1", "Pod", "d", "p", field_path="spec.containers{main}", host="node-2")
+    async with running(recorder.run()):
+        recorder.warning(part, "BackOff", "it fails")
+        recorder.warning(Regarding("v1", "Pod", "d", "p"), "BackOff", "it fails")
+        await recorder.drain()
+    first, second = stored(server)
+    assert first["involvedObject"]["fieldPath"] == "spec.containers{main}"
+    assert first["source"]["host"] == first["reportingInstance"] == "node-2"
+    assert "fieldPath" not in second["involvedObject"]
+    assert (second["source"]["host"], second["count"]) == ("node-1", 1)
+
+
 async def test_an_event_about_a_cluster_scoped_object_goes_to_the_default_namespace(
     server, recorder, running
 ):

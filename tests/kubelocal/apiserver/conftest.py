@@ -40,7 +40,6 @@ class Cluster:
         user: User = ADMIN,
         media: str = "application/json",
         accept: str = "",
-        lag: int = 0,
         **query: Any,
     ) -> Any:
         raw = (
@@ -56,7 +55,7 @@ class Cluster:
             headers=tuple(headers),
             body=raw,
         )
-        steps = self.server.handle(request, user, lag=lag)
+        steps = self.server.handle(request, user)
         outcome: Outcome | None = None
         try:
             while True:

@@ -127,14 +127,3 @@ def test_token_of_a_forgotten_version_is_expired_but_can_go_on():
     assert (refused["code"], refused["reason"]) == (410, "Expired")
     rest = cluster.get(MAPS, continue_=refused["metadata"]["continue"])
     assert [item["metadata"]["name"] for item in rest["items"]][:2] == ["a2", "a3"]
-
-
-def test_lagging_view_shows_the_past(cluster):
-    make(cluster, "a")
-    version = cluster.store.version
-    make(cluster, "b")
-    cluster.delete(f"{MAPS}/a")
-    past = cluster.get(MAPS, lag=version)
-    assert [item["metadata"]["name"] for item in past["items"]] == ["a"]
-    assert past["metadata"]["resourceVersion"] == str(version)
-    assert cluster.ask("GET", f"{MAPS}/b", lag=version).status == 404

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kubelocal.apiserver.objects.prepare import quality_of_service
 from kubelocal.node.pod.crashloop import Backoff
 from kubelocal.node.pod.probes import (
     ExecCheck,
@@ -22,7 +23,7 @@ from kubelocal.node.pod.states import (
     Waiting,
     from_status,
 )
-from kubelocal.node.pod.status import PodState, phase_of, pod_status, quality_of_service
+from kubelocal.node.pod.status import PodState, phase_of, pod_status
 
 NOW = datetime(2026, 11, 15, 7, 13, 51, tzinfo=UTC)
 BEFORE = NOW - timedelta(seconds=30)
@@ -235,7 +236,7 @@ def test_quality_of_service_follows_from_resources(
     resources: dict[str, Any], expected: str
 ) -> None:
     manifest = pod(containers=[{"name": "a", "resources": resources}])
-    assert quality_of_service(manifest) == expected
+    assert quality_of_service(manifest["spec"]) == expected
 
 
 def test_crash_loop_waits_longer_each_time_up_to_five_minutes() -> None:

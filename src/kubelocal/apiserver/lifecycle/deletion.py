@@ -18,6 +18,8 @@ from kubelocal.apiserver.objects.metadata import timestamp
 from kubelocal.apiserver.storage.entries import Object
 
 __all__ = [
+    "FOREGROUND",
+    "ORPHAN",
     "Keep",
     "Mark",
     "Options",

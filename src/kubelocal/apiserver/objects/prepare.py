@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "quality_of_service"]
 
 _NO_EXECUTE = {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 300}
 
@@ -28,7 +28,7 @@ def _pod(pod: dict[str, Any]) -> None:
         if not any(_tolerates(toleration, key) for toleration in tolerations):
             tolerations.append({**_NO_EXECUTE, "key": key})
     status["phase"] = "Pending"
-    status["qosClass"] = _quality(spec)
+    status["qosClass"] = quality_of_service(spec)
 
 
 def _tolerates(toleration: dict[str, Any], key: str) -> bool:
@@ -38,7 +38,7 @@ def _tolerates(toleration: dict[str, Any], key: str) -> bool:
     }
 
 
-def _quality(spec: dict[str, Any]) -> str:
+def quality_of_service(spec: Mapping[str, Any]) -> str:
     """Name the quality of service: the more a pod promises, the longer it lives."""
     asked = False
     guaranteed = True
@@ -48,7 +48,9 @@ def _quality(spec: dict[str, Any]) -> str:
         wanted = {name for name in {*requests, *limits} if name in {"cpu", "memory"}}
         asked = asked or bool(wanted)
         both = {"cpu", "memory"} <= set(limits)
-        guaranteed = guaranteed and both and all(requests.get(n) == limits[n] for n in limits)
+        guaranteed = (
+            guaranteed and both and all(requests.get(n, limits[n]) == limits[n] for n in limits)
+        )
     if not asked:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"

@@ -5,9 +5,9 @@ and a list is a join; what selectors need is kept beside it. Every change gets t
 resourceVersion, is handed to the journal, and only then becomes visible: what a client was told
 happened survives a crash.
 
-The history serves three readers: watches (each is a cursor into it, so a reader that does not
-read costs nothing), lists pinned to a version (today's state with later changes undone), and
-views that lag on purpose. Whoever asks for more than is kept is told so with `Lost`.
+The history serves two readers: watches (each is a cursor into it, so a reader that does not read
+costs nothing) and lists pinned to a version (today's state with later changes undone). Whoever
+asks for more than is kept is told so with `Lost`.
 """
 
 from __future__ import annotations

@@ -69,13 +69,13 @@ class Reader:
         self._index = index
         self._tables = tables
 
-    def get(self, call: Call, lag: int = 0) -> Response:
+    def get(self, call: Call) -> Response:
         """Answer with one object."""
         resource = call.resource
         asked = _version(call)
         if asked > self._store.version:
             raise too_new(asked, self._store.version)
-        entry = self._state(resource, lag).get(key_of(call))
+        entry = self._store.collection(resource.key).entries.get(key_of(call))
         if entry is None:
             raise not_found(resource.group, resource.plural, call.name)
         return self.show(call, entry, 200)
@@ -117,7 +117,7 @@ class Reader:
         home = self._store.collection(call.resource.key)
         return [e for e in map(home.entries.__getitem__, home.keys()) if selection.includes(e)]
 
-    def page(self, call: Call, lag: int = 0) -> Response:
+    def page(self, call: Call) -> Response:
         """Answer with a page of a collection, all of one version."""
         _check_list_options(call)
         _number(call, "timeoutSeconds")
@@ -126,7 +126,7 @@ class Reader:
         limit = max(0, _number(call, "limit"))
         if call.options.get("resourceVersion") == "0" and not call.options.get("continue"):
             limit = 0  # as the watch cache of Kubernetes does
-        start, version, state = self._snapshot(call, home, lag)
+        start, version, state = self._snapshot(call, home)
         keys = home.keys() if state is home.entries else sorted(state)
         page: list[Entry] = []
         rest, after = 0, ""
@@ -168,17 +168,9 @@ class Reader:
         head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return answer(200, _joined(head, bodies, cut), call)
 
-    def _state(self, resource: Resource, lag: int) -> dict[str, Entry]:
-        home = self._store.collection(resource.key)
-        if not lag:
-            return home.entries
-        return home.at(max(home.floor, lag))
-
-    def _snapshot(
-        self, call: Call, home: Collection, lag: int
-    ) -> tuple[str, int, dict[str, Entry]]:
+    def _snapshot(self, call: Call, home: Collection) -> tuple[str, int, dict[str, Entry]]:
         """Return where to start, the version of the page, and the state at it."""
-        current = lag or self._store.version
+        current = self._store.version
         given = call.options.get("continue", "")
         if given:
             token = _read_token(given)
@@ -197,7 +189,7 @@ class Reader:
             except Lost:
                 text = "The resourceVersion for the provided list is too old."
                 raise expired(text) from None
-        return "", current, home.at(max(home.floor, lag)) if lag else home.entries
+        return "", current, home.entries
 
     def watch(self, call: Call) -> Watch:
         """Answer with a stream of changes."""

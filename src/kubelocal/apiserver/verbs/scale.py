@@ -12,14 +12,13 @@ from kubecontroller.client.request import APPLY_PATCH, Response
 from kubelocal.apiserver.calls import Call, Steps
 from kubelocal.apiserver.causes import invalid as invalid_cause
 from kubelocal.apiserver.core import Core
-from kubelocal.apiserver.errors import StatusError, bad_request, conflict, invalid, not_found
+from kubelocal.apiserver.errors import StatusError, bad_request, conflict, invalid
 from kubelocal.apiserver.format.bodies import answer_object, read_body, read_patch
 from kubelocal.apiserver.kinds.table import Resource
 from kubelocal.apiserver.patch.json_patch import PatchError, json_patch, merge_patch
 from kubelocal.apiserver.storage.entries import Object, value_at
 from kubelocal.apiserver.storage.store import Entry
 from kubelocal.apiserver.verbs.patch import PATCHES, unpatched
-from kubelocal.apiserver.verbs.read import key_of
 from kubelocal.apiserver.verbs.write import Writer
 
 __all__ = ["Scaling", "scale_of"]
@@ -80,7 +79,7 @@ class Scaling:
     def answer(self, call: Call, verb: str) -> Steps[Response]:
         """Read or write a scale."""
         if verb == "get":
-            return answer_object(200, scale_of(call.resource, self._live(call)), call)
+            return answer_object(200, scale_of(call.resource, self._core.live(call)), call)
         if verb == "update":
             given, _ = read_body(call)
             return (yield from self._write(call, lambda _scale: given))
@@ -139,12 +138,6 @@ class Scaling:
             text = "must be greater than or equal to 0"
             cause = invalid_cause("spec.replicas", wanted, text)
             raise invalid("autoscaling", "Scale", call.name, [cause])
-
-    def _live(self, call: Call) -> Object:
-        entry = self._core.store.collection(call.resource.key).entries.get(key_of(call))
-        if entry is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
-        return self._core.load(call.resource, entry)
 
 
 def _unscaled(text: str) -> StatusError:

@@ -16,7 +16,7 @@ from kubelocal.apiserver.objects.metadata import timestamp
 from kubelocal.apiserver.storage.entries import Object, decode
 from kubelocal.apiserver.verbs.delete import Remover
 from kubelocal.apiserver.verbs.pods import Pods
-from kubelocal.apiserver.verbs.read import Reader, key_of
+from kubelocal.apiserver.verbs.read import Reader
 from kubelocal.apiserver.verbs.scale import Scaling
 from kubelocal.apiserver.verbs.write import Writer
 
@@ -57,7 +57,7 @@ class Subresources:
         return self._connect(call)
 
     def _connect(self, call: Call) -> Connect | Response:
-        pod = self._live(call)
+        pod = self._core.live(call)
         spec = pod.get("spec") or {}
         wanted = call.options.get("container")
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
@@ -83,7 +83,7 @@ class Subresources:
     def _finalize(self, call: Call) -> Response:
         """Replace the finalizers of a namespace; without any, a dying one goes."""
         given, _ = read_body(call)
-        value = self._live(call)
+        value = self._core.live(call)
         version = (given.get("metadata") or {}).get("resourceVersion")
         if version and version != value["metadata"]["resourceVersion"]:
             raise conflict("", "namespaces", call.name)
@@ -97,7 +97,7 @@ class Subresources:
     def _token(self, call: Call) -> Response:
         """Issue a token for a service account."""
         given, _ = read_body(call)
-        account = self._live(call)
+        account = self._core.live(call)
         spec = given.get("spec") or {}
         seconds = spec.get("expirationSeconds") or _USUAL
         if not _SHORTEST <= seconds <= _LONGEST:
@@ -157,9 +157,3 @@ class Subresources:
                     f" different serviceaccount name."
                 )
         bound["uid"] = entry.uid
-
-    def _live(self, call: Call) -> Object:
-        entry = self._core.store.collection(call.resource.key).entries.get(key_of(call))
-        if entry is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
-        return self._core.load(call.resource, entry)

@@ -12,14 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from kubelocal.apiserver.objects.prepare import quality_of_service
 from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting, instant
 
-__all__ = ["RUNTIME", "PodState", "phase_of", "pod_status", "quality_of_service"]
+__all__ = ["RUNTIME", "PodState", "phase_of", "pod_status"]
 
 RUNTIME = "process"
 """The scheme of container ids, where a cluster has `containerd`."""
-
-_COMPUTE = ("cpu", "memory")
 
 
 class PodState(Struct, frozen=True, kw_only=True):
@@ -107,7 +106,9 @@ def pod_status(pod: Mapping[str, Any], state: PodState, *, now: datetime) -> dic
         status["initContainerStatuses"] = [_container_status(pod, c) for c in inits]
     mains = sorted((c for c in state.containers if c.role is Role.MAIN), key=lambda c: c.name)
     status["containerStatuses"] = [_container_status(pod, c) for c in mains]
-    status["qosClass"] = (pod.get("status") or {}).get("qosClass") or quality_of_service(pod)
+    status["qosClass"] = (pod.get("status") or {}).get("qosClass") or quality_of_service(
+        pod["spec"]
+    )
     return status
 
 
@@ -260,20 +261,3 @@ def _ready(
     if problems:
         return False, "ReadinessGatesNotReady", ", ".join(problems)
     return True, "", ""
-
-
-def quality_of_service(pod: Mapping[str, Any]) -> str:
-    """Return the class that follows from a pod's requests and limits."""
-    spec = pod["spec"]
-    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
-    resources = [container.get("resources") or {} for container in containers]
-    if not any(r.get("requests") or r.get("limits") for r in resources):
-        return "BestEffort"
-    for one in resources:
-        limits = one.get("limits") or {}
-        requests = one.get("requests") or limits
-        if any(name not in limits for name in _COMPUTE) or any(
-            requests.get(name, limits[name]) != limits[name] for name in _COMPUTE
-        ):
-            return "Burstable"
-    return "Guaranteed"
