@@ -1,0 +1,219 @@
+"""What CI calls red: each test plays a run of `.ci/run` in a checkout whose `make` is a script.
+
+The script writes the reports that pytest would write. No user is made: the run finds no `useradd`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("bash", "sh", "cat", "rm", "mkdir", "wc", "timeout", "tail", "sed", "git", "id")
+MAKE = """#!/bin/bash
+# The n-th run of a step does what the file of its name and number says: tests that fail or skip.
+step=$*
+[ -z "${KUBECONFIG:-}" ] || step="$step-real"
+number=$(ls "$PLAY" | grep -c "^ran $step ")
+: >"$PLAY/ran $step $number ${E2E_PART%/*}"
+[ ! -e "$PLAY/sleep $step" ] || exec sleep 60
+said="$PLAY/$step $number"
+[ -e "$said" ] || said=/dev/null
+words=" $PYTEST_ADDOPTS "
+cache=${words#*cache_dir=}
+cache=${cache%% *}
+mkdir -p "$cache/v/cache"
+if [[ $words == *junitxml=* ]]; then
+    report=${words#*junitxml=}
+    {
+        echo "<testsuite>"
+        while read -r state name; do
+            echo "<testcase classname='tests.t' name='$name'>"
+            [ "$state" != skip ] || echo "<skipped type='pytest.skip'/>"
+            echo "</testcase>"
+        done <"$said"
+        echo "</testsuite>"
+    } >"${report%% *}"
+fi
+failed=$(sed -n 's/^fail \\(.*\\)/"tests.t::\\1": true,/p' "$said" | tr -d '\\n')
+[ -z "$failed" ] || { echo "{${failed%,}}" >"$cache/v/cache/lastfailed"; exit 1; }
+"""
+
+
+@dataclass
+class Checkout:
+    folder: Path
+    recorded: dict[str, str] = field(default_factory=dict)
+
+    def plays(self, step: str, number: int, *said: str) -> None:
+        (self.folder / "play" / f"{step} {number}").write_text("".join(f"{s}\n" for s in said))
+
+    def run(self, *, rig: str = "") -> tuple[int, str]:
+        for suite in ("test", "contract", "e2e"):
+            path = self.folder / ".ci/skips.d" / f"{suite}.txt"
+            path.write_text(self.recorded.get(suite, ""))
+        environment = {
+            "PATH": str(self.folder / "bin"),
+            "HOME": str(self.folder),
+            "PLAY": str(self.folder / "play"),
+            "RIG": rig or str(self.folder / "no-rig"),
+        }
+        command = [str(self.folder / ".ci/run")]
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def ran(self) -> list[str]:
+        found = (path.name for path in (self.folder / "play").iterdir())
+        return sorted(name.removeprefix("ran ") for name in found if name.startswith("ran "))
+
+    def make_rig(self, up: str) -> str:
+        rig = self.folder / "rig"
+        rig.mkdir()
+        for name, text in (("setup", "true"), ("up", up), ("image", "true"), ("down", "true")):
+            (rig / name).write_text(f"#!/bin/sh\n{text}\n")
+            (rig / name).chmod(0o755)
+        return str(rig)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    for name in ("bin", "play"):
+        (tmp_path / name).mkdir()
+    for tool in (*TOOLS, "dirname", "ls", "grep", "tr", "sleep", "env"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
+    (tmp_path / "bin/python3").symlink_to(Path(sys.executable).resolve())
+    make = tmp_path / "bin/make"
+    make.write_text(MAKE)
+    make.chmod(0o755)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@y"]
+    subprocess.run([*git, "init", "--quiet"], check=True, env=os.environ | {"HOME": str(tmp_path)})
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "x"], check=True)
+    return Checkout(tmp_path)
+
+
+def test_a_run_in_which_all_passes_is_green(checkout: Checkout) -> None:
+    code, told = checkout.run()
+    assert code == 0, told
+    assert "passed on this machine alone" in told
+    assert [name.split(" ")[0] for name in checkout.ran()] == ["contract", "e2e", "format", "test"]
+
+
+@pytest.mark.parametrize("step", ["test", "contract"])
+def test_red_is_red_and_nothing_is_run_again(checkout: Checkout, step: str) -> None:
+    checkout.plays(step, 0, "fail one")
+    code, told = checkout.run()
+    assert code == 1, told
+    assert "tests.t::one" in told
+    assert [name for name in checkout.ran() if name.startswith(step)] == [f"{step} 0 "]
+    assert not any(name.startswith("e2e") for name in checkout.ran())
+
+
+def test_two_end_to_end_tests_may_be_run_once_more_and_their_names_come_last(
+    checkout: Checkout,
+) -> None:
+    checkout.plays("e2e", 0, "fail one", "fail two", "pass three")
+    code, told = checkout.run()
+    assert code == 0, told
+    assert told.splitlines()[-2:] == ["tests.t::one", "tests.t::two"]
+    assert [name for name in checkout.ran() if name.startswith("e2e")] == ["e2e 0 ", "e2e 1 "]
+
+
+def test_a_third_one_is_red(checkout: Checkout) -> None:
+    checkout.plays("e2e", 0, "fail one", "fail two", "fail three")
+    code, told = checkout.run()
+    assert code == 1, told
+    assert "e2e 1 " not in checkout.ran()
+
+
+def test_two_in_one_run_are_two_in_all_its_steps(checkout: Checkout) -> None:
+    checkout.plays("e2e", 0, "fail one", "fail two")
+    checkout.plays("e2e-real", 0, "fail three")
+    rig = checkout.make_rig("echo export KUBECONFIG=/dev/null")
+    code, told = checkout.run(rig=rig)
+    assert code == 1, told
+    assert told.splitlines()[-1] == "tests.t::three"
+
+
+def test_one_that_fails_twice_is_red(checkout: Checkout) -> None:
+    checkout.plays("e2e", 0, "fail one")
+    checkout.plays("e2e", 1, "fail one")
+    assert checkout.run()[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("recorded", "said", "tells"),
+    [
+        ("", "skip one", "skipped, and not recorded in test.txt: tests.t::one"),
+        ("tests.t::one\n", "pass one", "recorded in test.txt, and not skipped: tests.t::one"),
+        ("tests.t::one\n", "pass two", "recorded in test.txt, and there is none: tests.t::one"),
+        ("if real: tests.t::one\n", "skip one", "skipped, and not recorded"),
+        ("if not real: tests.t::one\n", "pass one", "and not skipped"),
+    ],
+)
+def test_tests_that_are_skipped_otherwise_than_recorded_are_red(
+    checkout: Checkout, recorded: str, said: str, tells: str
+) -> None:
+    checkout.recorded["test"] = recorded
+    checkout.plays("test", 0, said)
+    code, told = checkout.run()
+    assert code == 1, told
+    assert tells in told
+
+
+@pytest.mark.parametrize("recorded", ["tests.t::one\n", "if not real: tests.t::one\n"])
+def test_tests_that_are_skipped_as_recorded_are_green(checkout: Checkout, recorded: str) -> None:
+    checkout.recorded["test"] = recorded
+    checkout.plays("test", 0, "skip one", "skip two[redis-7.0]")  # an engine of this machine
+    code, told = checkout.run()
+    assert code == 0, told
+
+
+def test_a_real_cluster_that_is_there_and_does_not_start_is_red(checkout: Checkout) -> None:
+    code, told = checkout.run(rig=checkout.make_rig("echo no room; exit 1"))
+    assert code == 1, told
+    assert "the real cluster did not start" in told
+    assert "no room" in told
+
+
+def test_a_real_cluster_gets_the_contract_suite_and_a_third_of_the_rest(
+    checkout: Checkout,
+) -> None:
+    checkout.recorded["e2e"] = "if real: tests.t::one\nif real: tests.t::of-another-part\n"
+    checkout.plays("e2e", 0, "pass one", "pass of-another-part")
+    checkout.plays("e2e-real", 0, "skip one")
+    code, told = checkout.run(rig=checkout.make_rig("echo export KUBECONFIG=/dev/null"))
+    assert code == 0, told
+    assert {"contract-real 0 ", "e2e-real 0 1"} <= {*checkout.ran()}
+
+
+def test_what_cannot_be_compared_is_red(checkout: Checkout) -> None:
+    python = checkout.folder / "bin/python3"
+    python.unlink()
+    python.symlink_to("/bin/false")
+    code, told = checkout.run()
+    assert code == 1, told
+    assert "could not be compared" in told
+
+
+def test_a_step_that_takes_longer_than_it_may_is_red(checkout: Checkout) -> None:
+    script = checkout.folder / ".ci/run"
+    script.write_text(script.read_text().replace("720 make test", "1 make test"))
+    (checkout.folder / "play/sleep test").touch()
+    code, told = checkout.run()
+    assert code == 1, told
+    assert "test: took longer than it may" in told
