@@ -124,3 +124,13 @@ def test_restarts_are_those_of_the_server_and_not_of_what_runs_beside_it() -> No
 def test_memory_counts_when_the_node_has_given_it(given: dict[str, Any], limit: int) -> None:
     """maxmemory must not rise before the container may use it."""
     assert seen(ready=True, limits={"memory": "2Gi"}, **given).memory_limit == limit
+
+
+def test_the_setting_that_a_server_refuses_is_part_of_its_last_words() -> None:
+    """IN-27"""
+    said = "*** FATAL CONFIG FILE ERROR ***\nReading the configuration file, at line 1\n"
+    said += ">>> 'rdma-rx-size 1'\nargument must be between 65536 and 16777216 inclusive\n"
+    pod = seen(state=WAITING, lastState=ended(said))
+    assert pod.waiting.endswith(
+        "which ended with: 'rdma-rx-size 1': argument must be between 65536 and 16777216 inclusive"
+    )

@@ -17,7 +17,7 @@ from redis_operator.planning.ailments import OOM_SECONDS
 from redis_operator.planning.calm import shard_unrest
 from redis_operator.planning.context import Context
 from redis_operator.planning.invariants import breaches
-from redis_operator.planning.observed import Observed, Seen
+from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
 from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
@@ -197,6 +197,28 @@ def test_a_change_whose_pod_may_not_be_made_again_is_not_under_way_any_more() ->
     found = status(database.wanted, missing, plan(database.wanted, missing, NOW), context)
     assert found.phase is Phase.DEGRADED
     assert next(c.reason for c in found.conditions if c.type == "Ready") == "PodsRefused"
+
+
+def test_servers_of_a_new_database_that_do_not_start_are_named_and_made_again_when_corrected() -> (
+    None
+):
+    """IN-27: a value that only the server itself refuses."""
+    database = whole_database()
+    observed = replace(database.observe(), formed=False)
+    waiting = "CrashLoopBackOff (container server), which ended with: 'rdma-rx-size 1': too small"
+    nodes = tuple(
+        Unreachable(replace(node.pod, waiting=waiting), "nobody listens", 0.0, Evidence.TERMINATED)
+        for node in observed.nodes
+    )
+    failing = replace(observed, nodes=nodes)
+    state, reason, message = told(database, failing)
+    assert (state, reason) == ("True", "StartFailed")
+    assert "rdma-rx-size 1" in message
+    assert not plan(database.wanted, failing, NOW).stages, "they are as the spec asks"
+    workloads = tuple(replace(w, revision="corrected") for w in failing.workloads)
+    corrected = plan(database.wanted, replace(failing, workloads=workloads), NOW)
+    assert {step.pod for step in corrected.steps} == {"db-0-0", "db-1-0", "db-2-0"}  # I8
+    assert all(isinstance(step, DeletePod) for step in corrected.steps)
 
 
 # ST-07

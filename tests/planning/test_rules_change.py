@@ -93,6 +93,27 @@ def test_a_leaving_shard_is_drained_forgotten_and_only_then_removed() -> None:
     assert_serves_all(database)
 
 
+def test_a_leaving_shard_waits_for_a_server_that_writes_its_append_only_file() -> None:
+    """It would ignore the signal to end until it is killed. CL-33"""
+    database = whole_database(replace(WANTED, shards=4))
+    database.apply_spec(WANTED)
+    for _ in range(40):
+        advice = after_counting(database)
+        if any(isinstance(step, DeleteWorkload) for step in advice.steps):
+            break
+        carry_out(database)
+        database.advance(0.5)
+    else:
+        raise AssertionError("it never came to its end")
+    observed = database.observe()
+    nodes = tuple(
+        replace(node, saving=True) if node.pod.name == "db-3-0" else node for node in observed.nodes
+    )
+    waits = plan(database.wanted, replace(observed, nodes=nodes), database.world.now)
+    assert not any(isinstance(step, DeleteWorkload | Forget) for step in waits.steps)
+    assert any("append-only" in reason for reason in waits.blocked), waits
+
+
 def test_a_leaving_shard_is_found_by_who_owns_not_by_ordinals() -> None:
     """CL-07: its primary is another pod by now"""
     database = whole_database(replace(WANTED, shards=4))

@@ -148,10 +148,12 @@ def _end(status: ContainerStatus) -> Terminated | None:
 
 
 def _last_words(status: ContainerStatus) -> str:
-    """Return the last line a container that failed wrote."""
+    """Return the last line a container that failed wrote, with the setting that it is about."""
     end = _end(status)
     lines = [line.strip() for line in end.message.splitlines()] if end is not None else []
-    return next((line[-_LONGEST:] for line in reversed(lines) if line), "")
+    last = next((line for line in reversed(lines) if line), "")
+    setting = next((line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")), "")
+    return (f"{setting}: {last}" if setting and not last.startswith(">>>") else last)[-_LONGEST:]
 
 
 def _killed_for_memory_at(pod: Pod) -> float:

@@ -38,6 +38,7 @@ def ailments(situation: Situation, told: str = "") -> tuple[Ailment, ...]:
     """
     checks: tuple[Callable[[Situation, str], Iterator[Ailment]], ...] = (
         _unloadable,
+        _unstartable,
         _killed,
         _refused,
         _full,
@@ -65,6 +66,20 @@ def _unloadable(situation: Situation, _: str) -> Iterator[Ailment]:
                 "until another server is known to hold the same data; repair them with the "
                 "engine's check tool, or restore them",
             )
+
+
+def _unstartable(situation: Situation, _: str) -> Iterator[Ailment]:
+    """Servers of a new database that end as soon as they start, as by a value they refuse. IN-27"""
+    if situation.observed.formed:
+        return  # a running one stops at its first pod, and says so
+    for node in situation.unreachable:
+        if node.pod.waiting.startswith("CrashLoopBackOff") and not node.pod.unloadable:
+            yield Ailment(
+                "StartFailed",
+                f"{node.pod.name} does not start: {node.pod.waiting}. Correct what it names in "
+                "spec.config or spec.pod; pods are then made again",
+            )
+            return  # the others say the same
 
 
 def _killed(situation: Situation, _: str) -> Iterator[Ailment]:

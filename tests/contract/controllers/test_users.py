@@ -77,3 +77,32 @@ def test_no_program_gains_privileges_where_that_is_forbidden(world: World) -> No
     script = "grep NoNewPrivs /proc/self/status | tr -d '\\t'"
     forbidden = {"allowPrivilegeEscalation": False}
     assert printed(world, script, securityContext=forbidden) == ["NoNewPrivs:1"]
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"runAsNonRoot": True}, "container has runAsNonRoot and image will run as root"),
+        (
+            {"runAsNonRoot": True, "runAsUser": 0},
+            "container's runAsUser breaks non-root policy",
+        ),
+    ],
+    ids=["no user", "root"],
+)
+def test_a_container_that_may_not_be_root_and_would_be_is_not_started(
+    world: World, context: dict[str, Any], message: str
+) -> None:
+    world.run_pod("p", world.pod_spec(LIVE, securityContext=context))
+    path = "{.status.containerStatuses[0].state.waiting}"
+
+    def told() -> bool:
+        found = world.kubectl("get", "pod", "p", "-o", f"jsonpath={path}")
+        return "CreateContainerConfigError" in found and message in found
+
+    world.until(f"the refusal {message}", told)
+
+
+def test_a_container_that_may_not_be_root_and_is_somebody_else_runs(world: World) -> None:
+    found = printed(world, "id -u", securityContext={"runAsNonRoot": True})
+    assert found == ["1234"]

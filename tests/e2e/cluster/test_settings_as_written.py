@@ -103,3 +103,17 @@ async def test_a_new_database_with_a_setting_that_no_server_takes_names_it(
         return  # at admission: nothing was made
     await until(lambda: _says(cache, name), seconds=60, what=f"{name} to be reported")
     assert (await cache.condition("Ready"))["status"] == "False"
+
+
+async def test_a_new_database_whose_servers_do_not_start_says_why_and_a_corrected_spec_heals_it(
+    database: Any,
+) -> None:
+    """A value that passes every table and that the server itself refuses when it starts. IN-27"""
+    cache = await database(config={"rdma-rx-size": "1"})
+
+    found = await cache.wait_condition("Degraded", "True", reason="StartFailed")
+    for part in ("rdma-rx-size 1", "argument must be between", "spec.config"):
+        assert part in found["message"], found
+    await cache.patch(config={"rdma-rx-size": None})
+    await cache.wait_ready(seconds=120)
+    assert await cache.check(await cache.fill(100)) == []

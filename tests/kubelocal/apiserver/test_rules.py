@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kubelocal.apiserver.causes import Cause
+from kubelocal.apiserver.custom.cel.cost import cost_problems
 from kubelocal.apiserver.custom.cel.rules import compile_rules, evaluate
 
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -247,3 +248,21 @@ def test_old_self_needs_a_place_that_can_be_found_again() -> None:
     (cause,) = compile_rules(schema, at="s")
     assert cause.field == "s.properties[l].items.x-kubernetes-validations[0].rule"
     assert cause.message.endswith("uncorrelatable portion of the schema within s.properties[l]")
+
+
+def test_a_message_that_joins_texts_of_its_own_is_too_dear() -> None:
+    """A real API server refused such a definition: how long written texts are it does not know."""
+    expression = "'not: ' + ['a', 'b'].filter(x, x in self.m).join(', ')"
+    rule = {"rule": "!['a', 'b'].exists(x, x in self.m)", "messageExpression": expression}
+    schema = ruled(rule, m={"type": "object", "additionalProperties": STRING})
+    found, *_ = cost_problems(schema, "schema")
+    assert str(found.field).endswith(".x-kubernetes-validations[0].messageExpression")
+    assert "estimated messageExpression cost exceeds budget" in found.message
+    plain = ruled(rule["rule"], m={"type": "object", "additionalProperties": STRING})
+    assert not list(cost_problems(plain, "schema"))
+
+
+def test_a_rule_that_makes_a_huge_list_fails_instead_of_filling_the_memory() -> None:
+    (found,) = judged(ruled("lists.range(self.n).size() > 0", n=INTEGER), {"n": 10**12})
+    assert "cost limit exceeded" in found
+    assert judged(ruled("lists.range(self.n).size() == 5", n=INTEGER), {"n": 5}) == []

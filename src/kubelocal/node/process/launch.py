@@ -23,7 +23,7 @@ from kubelocal.node.process.mounts import (
     prepare_sub_path,
     tree_of,
 )
-from kubelocal.node.process.users import is_enforced, user_of
+from kubelocal.node.process.users import check_user, is_enforced, user_of
 from kubelocal.node.shims import write_shims
 
 __all__ = ["TERMINATION_LOG", "Launch", "describe", "exec_description", "hostname_of", "path_map"]
@@ -105,6 +105,7 @@ def describe(launch: Launch) -> Description:
 
 
 def _user(launch: Launch) -> Mapping[str, Any] | None:
+    check_user(launch.pod, launch.container)
     return user_of(launch.pod, launch.container) if is_enforced(launch.mode) else None
 
 

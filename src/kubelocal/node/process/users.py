@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kubelocal.node.errors import ConfigError
 from kubelocal.node.process.mounts import Mode
 
-__all__ = ["describe_users", "give_to_group", "group_of", "is_enforced", "user_of"]
+__all__ = ["check_user", "describe_users", "give_to_group", "group_of", "is_enforced", "user_of"]
 
 _FILE, _FOLDER = 0o660, 0o2770  # what a group that owns a volume may do with what is in it
 
@@ -27,15 +28,16 @@ def is_enforced(mode: Mode) -> bool:
 
 def describe_users(mode: Mode) -> str:
     """Say as whom pods run here, in one line."""
+    rest = "capabilities and seccomp profiles are not enforced"
     if is_enforced(mode):
-        return "pods run as the users and groups that they ask for"
+        return f"pods run as the users and groups that they ask for; {rest}"
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         name = f"user {os.geteuid()}"
     return (
         f"pods run as {name}: runAsUser, runAsGroup, fsGroup and supplementalGroups are not "
-        "enforced, which needs root and mount namespaces"
+        f"enforced, which needs root and mount namespaces; {rest}"
     )
 
 
@@ -56,6 +58,23 @@ def user_of(pod: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, A
     if uid is None and gid is None and not groups:
         return None
     return {"uid": int(uid or 0), "gid": int(gid or 0), "groups": sorted({int(gid or 0), *groups})}
+
+
+def check_user(pod: Mapping[str, Any], container: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a container that may not run as root and would, as kubelets do."""
+    shared = pod["spec"].get("securityContext") or {}
+    context = {**shared, **(container.get("securityContext") or {})}
+    if not context.get("runAsNonRoot"):
+        return
+    meta, asked = pod["metadata"], context.get("runAsUser")
+    whose = (
+        f'(pod: "{meta["name"]}_{meta["namespace"]}({meta["uid"]})", container: '
+        f"{container['name']})"
+    )
+    if asked is None and os.geteuid() == 0:
+        raise ConfigError(f"container has runAsNonRoot and image will run as root {whose}")
+    if asked == 0:
+        raise ConfigError(f"container's runAsUser breaks non-root policy {whose}")
 
 
 def give_to_group(folder: Path, group: int) -> None:

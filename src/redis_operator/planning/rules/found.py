@@ -5,10 +5,20 @@ from __future__ import annotations
 from itertools import combinations
 
 from ...redis.slots import SlotSet, even_shares
-from ..actions import Action, AssignSlots, Meet, Replicate, SetConfigEpoch, TuneForBootstrap, at
+from ..actions import (
+    Action,
+    AssignSlots,
+    DeletePod,
+    Meet,
+    Replicate,
+    SetConfigEpoch,
+    TuneForBootstrap,
+    at,
+)
 from ..advice import Phase, Plan
-from ..observed import Counted, Seen
+from ..observed import Counted, Seen, Unreachable
 from ..situation import Situation
+from .roll import outdated
 
 __all__ = ["BOOTSTRAP", "found"]
 
@@ -25,6 +35,9 @@ def found(situation: Situation) -> Plan | None:
     """
     if situation.observed.formed or not situation.unclaimed:
         return None
+    stuck = [n for n in situation.unreachable if n.dead and outdated(situation, n.pod)]
+    if stuck:
+        return _corrected(stuck)
     reason = _limitation(situation)
     if reason:
         return Plan(
@@ -49,6 +62,14 @@ def found(situation: Situation) -> Plan | None:
         phase=Phase.CREATING,
         again_after=0.05,
     )
+
+
+def _corrected(stuck: list[Unreachable]) -> Plan:
+    """Make pods again that do not start: the spec was corrected since. IN-27"""
+    why = f"{len(stuck)} pods do not start and are of an old revision"
+    one_a_shard = {node.pod.shard: node for node in reversed(stuck)}.values()
+    steps = tuple(DeletePod(pod=n.pod.name, uid=n.pod.uid, why=why) for n in one_a_shard)
+    return Plan(rule="found", why=why, stages=(steps,), phase=Phase.CREATING)
 
 
 def _limitation(situation: Situation) -> tuple[str, ...]:

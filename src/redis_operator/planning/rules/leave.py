@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..actions import Action, DeleteWorkload, Forget, at
 from ..advice import Phase, Plan
+from ..calm import unsaved
 from ..observed import Seen
 from ..situation import Situation
 
@@ -45,6 +46,9 @@ def _limitations(situation: Situation, shard: int) -> list[str]:
     if situation.strangers or situation.missing_pods:
         reasons.append("a pod does not respond and may hold its data")
     reasons += situation.unfinished_moves[:1]
+    saving = unsaved(situation, shard)
+    if saving:
+        reasons.append(saving)
     for node in situation.pods_of(shard):
         if not isinstance(node, Seen):
             reasons.append(f"{node.pod.name} does not respond: {node.pod.waiting or node.error}")

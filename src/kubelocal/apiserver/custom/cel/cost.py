@@ -175,7 +175,9 @@ class _Estimate:
                 return _field(self.of(operand), field)
             case Listed(items=items):
                 found = [self.of(item) for item in items]
-                return _Value(10 + sum(one.cost for one in found), len(found))
+                # What joins them does not know how long texts are that a rule itself wrote.
+                made = {"type": "array", "items": {_MADE: 1}}
+                return _Value(10 + sum(one.cost for one in found), len(found), made)
             case Mapped(items=items):
                 found = [self.of(item) for item in items]
                 return _Value(30 + sum(one.cost for one in found), len(found) // 2)

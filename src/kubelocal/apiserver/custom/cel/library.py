@@ -29,6 +29,7 @@ _QUANTITY, _IP, _CIDR, _URL, _VERSION, _FORMAT = (
     "__version",
     "__format",
 )
+_MOST_NUMBERS = 1_000_000  # as much as one rule may cost
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
 )
@@ -221,6 +222,13 @@ def _check_format(value: Any, text: str) -> Any:
     return cel.OptionalValue.of([f"{text!r} is no {name}"])
 
 
+def _counted(count: int) -> list[int]:
+    """Return the numbers below a count; too many would cost more than a rule may."""
+    if count > _MOST_NUMBERS:
+        raise ValueError(f"operation cancelled: actual cost limit exceeded by a list of {count}")
+    return list(range(count))
+
+
 LIBRARY: dict[str, Callable[..., Any]] = {
     "optional_": _optional,
     # lists
@@ -235,7 +243,7 @@ LIBRARY: dict[str, Callable[..., Any]] = {
     "reverse": lambda value: value[::-1],
     "slice": lambda items, start, end: items[start:end],
     "sort": sorted,
-    "lists.range": lambda count: list(range(count)),
+    "lists.range": _counted,
     "sets.contains": lambda left, right: all(x in left for x in right),
     "sets.equivalent": lambda left, right: (
         all(x in left for x in right) and all(x in right for x in left)
