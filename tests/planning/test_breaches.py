@@ -284,7 +284,7 @@ PLANNED = {
     "all is well": (W, ()),
     "it follows another": (m.but(W, "0-1", replica_of=P1.id), ("not seen as a replica",)),
     "it does not answer": (m.silent(W, "0-1"), ("not seen as a replica",)),
-    "the primary does not": (m.dead(W, "0-0"), ("does not answer",)),
+    "the primary does not": (m.dead(W, "0-0"), ("does not respond",)),
     "a slot moves": (opened(W), ("open slots",)),
     "it is behind": (m.replicating(W, "0-0", offset=10**9), ("behind",)),
     "it may not lead": (m.but(W, "0-1", pod_deleting=True), ("being deleted",)),
@@ -307,7 +307,7 @@ CUT = m.viewed(m.without(W, "0-0"), P0.id, connected=False)
 FORCED = {
     "its process is gone": (m.dead(W, "0-0"), ()),
     "it is silent": (m.silent(W, "0-0"), ("alive",)),
-    "it answers": (W, ("answers and is not fenced",)),
+    "it answers": (W, ("responds and is not fenced",)),
     "its pod is gone": (CUT, ()),
     "its pod is gone, and voters see it": (LINKED, ("is linked with",)),
     "it may be a silent pod": (m.silent(CUT, "2-1", known=False), ("alive",)),
@@ -352,7 +352,7 @@ def test_nobody_takes_over_alone_where_others_can_vote_and_would() -> None:
     steps = promote(FailoverMode.TAKEOVER, Fence.PROCESS_GONE)
     alone = m.dead(m.dead(m.dead(W, "0-0"), "1-0"), "2-0")
     check((), found(alone, steps))
-    check(("takes over alone",), found(m.dead(W, "0-0"), steps))
+    check(("without a vote",), found(m.dead(W, "0-0"), steps))
     epoch = P0.config_epoch + 1
     refused = m.viewed(m.dead(W, "0-0"), P0.id, "1-0", "2-0", config_epoch=epoch)
     check((), found(refused, steps))

@@ -89,7 +89,7 @@ BEST: dict[str, tuple[Observed, dict[str, Any], str]] = {
     "their histories differ": (
         replace(m.replicating(DEAD, "0-1", id="e" * 40), histories=()),
         {},
-        "different histories",
+        "different replication histories",
     ),
     "their histories differ, and one is known": (
         replace(m.replicating(DEAD, "0-1", id="e" * 40), histories=((P0.id, A.replication.id),)),
@@ -149,7 +149,7 @@ LIMITS: dict[str, tuple[Observed, str | None]] = {
     "its pod goes": (m.but(DEAD, "0-1", pod_deleting=True), "being deleted"),
     "it was killed for memory": (
         m.but(DEAD, "0-1", pod_killed_for_memory_at=m.NOW - 59),
-        "not hurried",
+        "killed once",
     ),
     "it was, a while ago": (m.but(DEAD, "0-1", pod_killed_for_memory_at=m.NOW - 61), None),
     "a voter has no link to it": (m.viewed(DEAD, A.id, "1-0", connected=False), "not linked"),

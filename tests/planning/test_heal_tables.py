@@ -68,7 +68,7 @@ def test_a_handshake_that_is_under_way_is_not_begun_again() -> None:
     advice = connect(m.situation(m.but(W, "0-0", peers=peers)))
     assert advice is not None
     assert advice.stages == ()
-    assert "1 pairs of servers are being introduced" in advice.blocked[0]
+    assert "1 pairs of servers are meeting" in advice.blocked[0]
     assert advice.again_after == 0.05
 
 

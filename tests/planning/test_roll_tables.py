@@ -36,7 +36,7 @@ MOVING = m.but(W, "2-0", open_slots=(OPEN,))
     ("change", "word"),
     [
         pytest.param(lambda o: o, None, id="all have the files"),
-        pytest.param(lambda o: m.silent(o, "1-1"), "does not answer", id="one is silent"),
+        pytest.param(lambda o: m.silent(o, "1-1"), "does not respond", id="one is silent"),
         pytest.param(
             lambda o: m.but(o, "1-1", config=(("appendonly", "no"), ("save", ""))),
             "does not have appendonly yet",

@@ -50,11 +50,11 @@ RESTLESS = {
         "shard 2 has no pod",
     ),
     "two have one id": (m.but(W, "1-1", id=P0.id), {}, "one node id"),
-    "an owner is silent": (m.silent(W, "0-0"), {}, "does not answer"),
+    "an owner is silent": (m.silent(W, "0-0"), {}, "does not respond"),
     "a slot has no owner": (m.but(W, "0-0", slots=P0.slots - FIVE), {}, "have no owner"),
     "a slot moves": (MOVING, {}, "open slots"),
     "two share an epoch": (m.but(W, "1-0", config_epoch=P2.config_epoch), {}, "share epoch"),
-    "a replica is silent": (m.silent(W, "1-1"), {}, "db-1-1 does not answer"),
+    "a replica is silent": (m.silent(W, "1-1"), {}, "db-1-1 does not respond"),
     "a pod goes": (m.but(W, "1-1", pod_deleting=True), {}, "is being deleted"),
     "a pod is not ready": (m.but(W, "1-1", pod_ready=False), {}, "is not ready"),
     "a server loads": (m.but(W, "1-1", loading=True), {}, "loading"),
@@ -241,7 +241,7 @@ SETTLE: dict[str, Row] = {
     "the source knows nothing, and keys are there": (
         m.but(IN, "1-0", stranded=STRAYS),
         {},
-        "blocked: closes when its keys are home",
+        "blocked: closed when its keys are on their owner",
     ),
     "the source is silent": (m.silent(IN, "0-0"), {}, "blocked: waits for db-0-0"),
     "it moves just now": (replace(BOTH, moving=(Moving(P0.id, P1.id, FIVE),)), {}, ""),
@@ -297,7 +297,7 @@ SWITCH: dict[str, Row] = {
     "its primary is": (
         m.silent(W, "0-0"),
         {"switchover": Switchover("db-0-1")},
-        "blocked: follows nobody who answers",
+        "blocked: does not follow a primary that responds",
     ),
 }
 

@@ -286,7 +286,7 @@ def test_a_dead_server_without_a_disk_does_not_come_back_as_an_owner(
 
 def test_whoever_may_hold_data_is_named_with_its_reason() -> None:
     assert m.situation(W).possible_holders == ()
-    assert "does not answer: no answer" in m.situation(m.silent(W, "0-1")).possible_holders[0]
+    assert "does not respond: no answer" in m.situation(m.silent(W, "0-1")).possible_holders[0]
     waiting = m.but(m.silent(W, "0-1"), "0-1", pod_waiting="Unschedulable: full")
     assert "Unschedulable: full" in m.situation(waiting).possible_holders[0]
     assert m.situation(m.without(W, "0-1")).possible_holders == ("db-0-1 does not exist yet",)
