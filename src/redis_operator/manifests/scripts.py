@@ -210,7 +210,7 @@ if [ -e nodes.conf ]; then
         trap 'exit 0' TERM INT
     fi
     if [ -n "$gone" ]; then
-        say "the data of this primary are gone; starting with a new identity, so that replicas keep theirs"
+        say "the data of this primary are gone; starting as a new node, for replicas to keep theirs"
         mv -f nodes.conf nodes.conf.lost
     fi
 fi
