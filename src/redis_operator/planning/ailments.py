@@ -77,7 +77,7 @@ def _unstartable(situation: Situation, _: str) -> Iterator[Ailment]:
             yield Ailment(
                 "StartFailed",
                 f"{node.pod.name} does not start: {node.pod.waiting}. Correct what it names in "
-                "spec.config or spec.pod; pods are then made again",
+                "spec.config or spec.pod; pods are then recreated",
             )
             return  # the others say the same
 
