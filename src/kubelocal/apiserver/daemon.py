@@ -28,6 +28,8 @@ from kubelocal.apiserver.storage.spare import open_state
 
 __all__ = ["Daemon"]
 
+_CALLER = "kubelocal.apiserver.admission.webhook_client"
+
 
 def _now() -> datetime:
     return datetime.now(UTC)
@@ -42,7 +44,7 @@ class _Webhooks:
     async def __call__(self, effect: CallWebhook) -> Outcome:
         """Post a review and return the answer, or why there is none."""
         if self._caller is None:
-            self._made(await asyncio.to_thread(import_module, ".webhooks", __package__))
+            self._made(await asyncio.to_thread(import_module, _CALLER))
         outcome: Outcome = await self._caller(effect)
         return outcome
 
