@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus, ShardStatus
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
@@ -83,3 +84,18 @@ def test_a_new_process_learns_whose_data_are_whose_from_the_status_once() -> Non
     memories.learn(KEY, Observed(nodes=(successor,), histories=first.histories), ())
     after = ShardStatus(name="shard-0", primary="cache-0-1", node_id=TWO, replication_id="next")
     assert (ONE, "history") in memories.of(KEY, RedisStatus(shards=(after,)), ()).histories
+
+
+def test_a_spec_is_read_once_and_again_when_the_cache_has_another() -> None:
+    memories = Memories()
+    raw = {"metadata": {"name": "cache"}, "spec": {"mode": "Cluster", "shards": 3}}
+    first = memories.loaded(KEY, raw)
+    assert isinstance(first, Redis)
+    assert memories.loaded(KEY, raw) is first
+    changed = memories.loaded(KEY, {**raw, "spec": {"mode": "Cluster", "shards": 4}})
+    assert isinstance(changed, Redis)
+    assert changed.spec.shards == 4
+    assert not isinstance(memories.loaded(KEY, {**raw, "spec": {"mode": "Cluster"}}), Redis)
+    assert memories.loaded(KEY, raw) == first
+    memories.forget(KEY)
+    assert memories.loaded(KEY, raw) is not first

@@ -16,6 +16,7 @@ import msgspec
 from kubecontroller.client.meta import Key, Manifest
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus
+from redis_operator.api.validation import Problem, load
 from redis_operator.api.version import RedisVersion, RedisVersionSpec
 from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
@@ -56,6 +57,7 @@ class Memories:
         self.spellings = Spellings()
         self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
+        self._loaded: dict[Key, tuple[Manifest, Redis | tuple[Problem, ...]]] = {}
 
     def of(
         self,
@@ -78,6 +80,13 @@ class Memories:
             introductions=self._introductions.get(key, ()),
             attempts=self._attempts[key][1] if key in self._attempts else (),
         )
+
+    def loaded(self, key: Key, raw: Manifest) -> Redis | tuple[Problem, ...]:
+        """Return what an object of the cache says; it is read once, since none of them changes."""
+        found = self._loaded.get(key)
+        if found is None or found[0] is not raw:
+            found = self._loaded[key] = (raw, load(raw))
+        return found[1]
 
     def follow(self, key: Key, redis: Redis, facts: Facts) -> None:
         """Remember a spec whose objects are in order."""
@@ -141,6 +150,7 @@ class Memories:
         for memory in (self._elections, self._histories, self._censuses, self._stiff):
             memory.pop(key, None)
         self._attempts.pop(key, None)
+        self._loaded.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
         """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""

@@ -124,7 +124,7 @@ class Reconciler(Struct, frozen=True):
         self.rotations.forget(uid)
 
     async def _pass(self, key: Key, raw: Manifest) -> Result:
-        loaded = load(raw)
+        loaded = self.memories.loaded(key, raw)
         if not isinstance(loaded, Redis):
             problems = [f"{p.path}: {p.message}" for p in loaded]
             return await self._refuse(key, raw, "InvalidSpec", problems)
