@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from redis_operator.planning.rules import RULES
+from redis_operator.planning.modes import MODES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -66,7 +66,8 @@ def test_every_reason_is_explained_and_none_that_is_never_told() -> None:
     explained = {cells[1] for cells in rows if len(cells) == 4}
     explained |= {cells[0] for cells in rows if len(cells) == 2}
     explained = {word for words in explained for word in words.split(", ")}
-    told |= {row.event for row in RULES if row.event}
+    told |= {row.event for mode in MODES.values() for row in mode.rules if row.event}
+    told |= {mode.served[0] for mode in MODES.values()}
     explained = {word for word in explained if re.fullmatch(r"[A-Z][A-Za-z]+", word)}
     assert len(told) > 25
     assert told == explained

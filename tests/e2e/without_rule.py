@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import sys
 
+from msgspec.structs import replace
+
+from redis_operator.api.redis import Mode
 from redis_operator.cli.main import main
 from redis_operator.planning import plan as planner
 
 
 def remove(name: str) -> None:
-    kept = tuple(row for row in planner.RULES if row.name != name)
-    if len(kept) != len(planner.RULES) - 1:
+    mode = planner.MODES[Mode.CLUSTER]
+    kept = tuple(row for row in mode.rules if row.name != name)
+    if len(kept) != len(mode.rules) - 1:
         sys.exit(f"the planner has no rule {name!r}")
-    planner.RULES = kept
+    planner.MODES = {**planner.MODES, Mode.CLUSTER: replace(mode, rules=kept)}
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from redis_operator.api.redis import Durability, Persistence, Redis
 from redis_operator.api.validation import load
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
+from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.manifests.config import boot_digest, directives, live_directives
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.memory import maxmemory_bytes
@@ -480,4 +481,4 @@ def test_ordinary_passwords_are_fine() -> None:
     ],
 )
 def test_a_pods_place_is_in_its_name(pod: str, place: names.Place | None) -> None:
-    assert names.place_of("cache", pod) == place
+    assert CLUSTER.place_of("cache", pod) == place

@@ -16,6 +16,7 @@ from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ADMIN, ApiServer
 from kubelocal.apiserver.storage.store import Store
+from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.manifests.names import SHARD_LABEL, common_labels
 from redis_operator.operator.absent import Absences
 from redis_operator.planning.observed import Workload
@@ -67,7 +68,7 @@ class World:
     async def trouble(self, *present: int) -> str:
         names = [f"db-0-{ordinal}" for ordinal in present]
         (found,), self.unlabelled = await self.absences.explain(
-            ("default", "db"), [WORKLOAD], names
+            ("default", "db"), CLUSTER, [WORKLOAD], names
         )
         return found.trouble
 
@@ -176,7 +177,7 @@ async def test_workloads_are_asked_about_all_at_once(world: World) -> None:
         Workload(shard=n, name=f"db-{n}", uid=f"w{n}", pods=2, revision="1") for n in range(3)
     ]
     for _ in range(2):
-        found, _ = await world.absences.explain(("default", "db"), lacking, [])
+        found, _ = await world.absences.explain(("default", "db"), CLUSTER, lacking, [])
         world.now += 3
     assert len(found) == 3
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from kubecontroller.client.objects import PODS
+from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.operator.look import pod_seen
 from redis_operator.planning.observed import Pod
 
@@ -24,7 +25,7 @@ def seen(*, ready: bool = False, limits: dict[str, str] | None = None, **state: 
         "spec": {"containers": [container, {"name": "exporter"}]},
         "status": {"phase": "Running", "containerStatuses": [server, other]},
     }
-    found = pod_seen("db", msgspec.convert(raw, PODS.model), {})
+    found = pod_seen(CLUSTER, "db", msgspec.convert(raw, PODS.model), {})
     assert found is not None
     return found
 

@@ -11,6 +11,7 @@ import pytest
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.request import Request, Response
+from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.objects import ClusterObjects
 from redis_operator.operator.resizing import Resizing
@@ -71,7 +72,9 @@ async def test_nobody_is_asked_while_no_pod_differs_in_its_size() -> None:
 
 
 async def resize(server: Answers, action: ResizePod) -> None:
-    objects = ClusterObjects(Client(server), "prod", "cache", None, keep_claims=True)  # type: ignore[arg-type]
+    objects = ClusterObjects(
+        Client(server), "prod", "cache", None, layout=CLUSTER, keep_claims=True
+    )  # type: ignore[arg-type]
     await objects.effects()[ResizePod].do(action, Facts())
 
 

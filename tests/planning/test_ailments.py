@@ -15,11 +15,11 @@ from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import OOM_SECONDS
 from redis_operator.planning.calm import shard_unrest
+from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
 from redis_operator.planning.invariants import breaches
 from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
-from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
 from redis_testing.cluster.database import SimulatedDatabase
 
@@ -182,7 +182,10 @@ def test_pods_that_may_not_be_made_are_told_with_the_reason_also_before_it_is_fo
     assert why in message
     assert told(database, replace(refused, formed=False))[1] == "PodsRefused"
     wanted = replace(database.wanted, replicas=2)
-    assert shard_unrest(Situation(wanted, refused, NOW), 0) == f"db-0-2 does not exist yet: {why}"
+    assert (
+        shard_unrest(ClusterTopology(wanted, refused, NOW), 0)
+        == f"db-0-2 does not exist yet: {why}"
+    )
 
 
 def test_a_change_whose_pod_may_not_be_made_again_is_not_under_way_any_more() -> None:
@@ -293,7 +296,7 @@ def test_the_guard_refuses_to_discard_what_may_be_needed() -> None:
     assert all(isinstance(node, Seen) for node in (leader, other, replica))
 
     def broken_by(step: DiscardData, seen: Observed = observed) -> tuple[str, ...]:
-        situation = Situation(database.wanted, seen, database.world.now)
+        situation = ClusterTopology(database.wanted, seen, database.world.now)
         return breaches(situation, Plan(stages=((step,),)))
 
     good = DiscardData(pod=broken.name, uid=broken.uid, keeper=at(leader))

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, whole_database
+from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.election import LAG_BYTES, best, limitation, ranked, unsynced
 from redis_operator.planning.observed import (
     Election,
@@ -16,7 +17,6 @@ from redis_operator.planning.observed import (
     Seen,
     Unreachable,
 )
-from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import NO_SLOTS
 
 
@@ -50,7 +50,7 @@ def test_a_candidate_is_turned_down_with_a_reason(fields: dict[str, object], rea
     if fields.get("pod") == "deleting":
         fields = {"pod": replace(candidate.pod, deleting=True)}
     seen = changed(seen, "db-0-1", **fields)
-    situation = Situation(WANTED, seen, now)
+    situation = ClusterTopology(WANTED, seen, now)
     primary = node(seen, "db-0-0").id
     assert limitation(situation, node(seen, "db-0-1"), primary) == reason
 
@@ -62,7 +62,7 @@ def test_a_candidate_needs_links_with_a_majority_of_the_voters() -> None:
         voter = node(seen, pod)
         peers = tuple(replace(p, connected=False) if p.id == candidate else p for p in voter.peers)
         seen = changed(seen, pod, peers=peers)
-    situation = Situation(WANTED, seen, now)
+    situation = ClusterTopology(WANTED, seen, now)
     reason = limitation(situation, node(seen, "db-0-1"), node(seen, "db-0-0").id)
     assert reason is not None
     assert "db-0-1 is not linked with db-0-0, db-1-0, db-2-0" in reason
@@ -77,7 +77,7 @@ def test_a_candidate_must_be_known_as_a_replica_to_a_majority_of_the_voters() ->
             replace(p, replica_of=None) if p.id == candidate else p for p in node(seen, pod).peers
         )
         seen = changed(seen, pod, peers=peers)
-        found = limitation(Situation(WANTED, seen, now), node(seen, "db-0-1"), primary)
+        found = limitation(ClusterTopology(WANTED, seen, now), node(seen, "db-0-1"), primary)
         assert (found is None) if reason is None else reason in str(found)
 
 
@@ -101,7 +101,7 @@ def test_elections_keep_their_distance(engine: str, age: float, over: bool, wait
         if over
         else Election(node=candidate.id, at=now - age)
     )
-    situation = Situation(WANTED, replace(seen, elections=(last,)), now)
+    situation = ClusterTopology(WANTED, replace(seen, elections=(last,)), now)
     assert (limitation(situation, candidate, primary) is not None) is waits
 
 
@@ -110,10 +110,10 @@ def test_the_best_has_the_most_data_then_another_zone() -> None:
     primary = node(seen, "db-0-0").id
     ahead = node(seen, "db-0-2")
     more = replace(ahead.replication, offset=ahead.replication.offset + 1)
-    situation = Situation(WANTED, changed(seen, "db-0-2", replication=more), now)
+    situation = ClusterTopology(WANTED, changed(seen, "db-0-2", replication=more), now)
     assert [n.pod.name for n in ranked(situation, primary)] == ["db-0-2", "db-0-1"]
     near = replace(node(seen, "db-0-1").pod, zone=node(seen, "db-0-0").pod.zone)
-    situation = Situation(WANTED, changed(seen, "db-0-1", pod=near), now)
+    situation = ClusterTopology(WANTED, changed(seen, "db-0-1", pod=near), now)
     assert [n.pod.name for n in ranked(situation, primary)] == ["db-0-2", "db-0-1"]
 
 
@@ -123,14 +123,14 @@ def test_different_histories_promote_nobody() -> None:
     seen = replace(seen, nodes=tuple(n for n in seen.nodes if n is not gone))
     other = replace(node(seen, "db-0-2").replication, id="a history of its own")
     forgotten = replace(changed(seen, "db-0-2", replication=other), histories=())
-    candidate, reason = best(Situation(WANTED, forgotten, now), gone.id)
+    candidate, reason = best(ClusterTopology(WANTED, forgotten, now), gone.id)
     assert candidate is None
     assert "different replication histories" in reason
     told = replace(
         changed(seen, "db-0-2", replication=other),
         histories=((gone.id, gone.replication.id),),
     )
-    candidate, _ = best(Situation(WANTED, told, now), gone.id)
+    candidate, _ = best(ClusterTopology(WANTED, told, now), gone.id)
     assert candidate is not None
     assert candidate.pod.name == "db-0-1"
 
@@ -142,7 +142,7 @@ def test_a_replica_that_never_had_the_data_is_not_promoted() -> None:
     for pod in ("db-0-1", "db-0-2"):
         bare = replace(node(seen, pod).replication, id=f"fresh {pod}", offset=0, link_up=False)
         seen = changed(seen, pod, replication=bare, keys=0)
-    candidate, reason = best(Situation(WANTED, seen, now), gone.id)
+    candidate, reason = best(ClusterTopology(WANTED, seen, now), gone.id)
     assert candidate is None
     assert "no live replica with its data" in reason
 
@@ -155,13 +155,13 @@ def test_an_empty_replica_linked_with_whoever_is_where_its_primary_was_is_no_cop
     new = replace(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0, replication=fresh)
     others = tuple(n for n in seen.nodes if n.pod.name not in (gone.pod.name, "db-0-2"))
     seen = changed(replace(seen, nodes=(*others, new)), "db-0-1", replication=fresh, keys=0)
-    situation = Situation(replace(WANTED, volatile=True, start_empty=True), seen, now)
+    situation = ClusterTopology(replace(WANTED, volatile=True, start_empty=True), seen, now)
     candidate, reason = best(situation, gone.id)
     assert candidate is None
     assert "no live replica with its data" in reason
     assert situation.copies_of(gone.id) == ()
     kept = changed(seen, "db-0-1", keys=1)
-    assert Situation(WANTED, kept, now).copies_of(gone.id)
+    assert ClusterTopology(WANTED, kept, now).copies_of(gone.id)
 
 
 def restarted(seen: Observed, pod: str) -> Observed:
@@ -179,7 +179,7 @@ def test_a_replica_that_restarted_waits_for_a_primary_whose_files_may_be_newer()
     away = replace(seen, nodes=tuple(n for n in seen.nodes if n.pod.name != gone.pod.name))
     away = replace(away, nodes=tuple(n for n in away.nodes if n.pod.name != "db-0-2"))
     seen = restarted(away, "db-0-1")
-    candidate, reason = best(Situation(replace(WANTED, replicas=2), seen, now), gone.id)
+    candidate, reason = best(ClusterTopology(replace(WANTED, replicas=2), seen, now), gone.id)
     assert candidate is None
     assert "db-0-1 restarted and has had no link to" in reason
     assert "accept-data-loss=0-5460" in reason
@@ -190,7 +190,7 @@ def test_a_replica_that_did_not_restart_is_promoted_before_one_that_did() -> Non
     gone = node(seen, "db-0-0")
     away = replace(seen, nodes=tuple(n for n in seen.nodes if n.pod.name != gone.pod.name))
     seen = restarted(away, "db-0-1")
-    candidate, _ = best(Situation(replace(WANTED, replicas=2), seen, now), gone.id)
+    candidate, _ = best(ClusterTopology(replace(WANTED, replicas=2), seen, now), gone.id)
     assert candidate is not None
     assert candidate.pod.name == "db-0-2"
 
@@ -216,7 +216,7 @@ def test_a_replica_that_restarted_leads_when_nothing_newer_can_come_back(why: st
         other = replace(away, id=NodeId("8" * 40), role=Role.PRIMARY, replica_of=None, keys=0)
         nodes = (*others, new, other)
     seen = restarted(replace(seen, nodes=nodes), "db-0-1")
-    candidate, reason = best(Situation(wanted, seen, now), gone.id)
+    candidate, reason = best(ClusterTopology(wanted, seen, now), gone.id)
     assert candidate is not None, reason
     assert candidate.pod.name == "db-0-1"
 

@@ -10,9 +10,9 @@ from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.actions import Failover, FailoverMode
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.announcements import announcements
+from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
 from redis_operator.planning.plan import plan
-from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster.database import SimulatedDatabase
@@ -224,4 +224,4 @@ def test_a_lost_majority_with_storage_waits_for_the_slots_to_be_accepted() -> No
     part = replace(WANTED, accepted_loss=even_shares(3)[0])
     advice = plan(part, database.observe(), database.world.now)
     assert not any(isinstance(step, Failover) for step in advice.steps)
-    assert Situation(part, database.observe(), 0.0).claims
+    assert ClusterTopology(part, database.observe(), 0.0).claims

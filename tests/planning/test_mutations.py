@@ -7,13 +7,16 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from planning import test_ailments as ailments
 from planning import test_rules_change as change
 from planning import test_rules_heal as heal
 from planning import test_rules_slots as slots
+from redis_operator.api.redis import Mode
 from redis_operator.planning import election
 from redis_operator.planning.actions import Action, AssignSlots, Fence, at
+from redis_operator.planning.modes import MODES
 from redis_operator.planning.rules import RULES
 from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import SlotSet
@@ -22,7 +25,9 @@ Patch = tuple[str, str, Any]
 
 
 def without(*names: str) -> Patch:
-    return "plan", "RULES", tuple(row for row in RULES if row.name not in names)
+    kept = tuple(row for row in RULES if row.name not in names)
+    changed = replace(MODES[Mode.CLUSTER], rules=kept)
+    return "plan", "MODES", {**MODES, Mode.CLUSTER: changed}
 
 
 def give_out(situation: Situation, missing: SlotSet) -> Sequence[Action]:
@@ -51,7 +56,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
         [
             ("rules.forget", "_is_ghost", lambda _s, _n, _v: True),
             without("assist"),
-            ("plan", "breaches", lambda _s, _p: ()),
+            ("plan", "breaches", lambda *_: ()),
         ],
         slots.test_a_dead_owner_is_forgotten_only_after_its_replica_took_over,
     ),
@@ -82,13 +87,13 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     "a leaving shard is not looked into": (
         [
             ("rules.leave", "_limitations", lambda _s, _i: []),
-            ("plan", "breaches", lambda _s, _p: ()),
+            ("plan", "breaches", lambda *_: ()),
         ],
         change.test_a_leaving_shard_is_drained_forgotten_and_only_then_removed,
     ),
     "a roll does not wait for sync": (
         [
-            ("rules.roll", "shard_unrest", lambda _s, _i: None),
+            ("cluster.topology", "shard_unrest", lambda _s, _i: None),
             ("rules.roll", "unrest", lambda _s: None),
         ],
         change.test_a_roll_waits_for_real_sync,
@@ -96,13 +101,13 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     "a roll goes on over broken pods": (
         [
             ("rules.roll", "_failing", lambda _s: None),
-            ("rules.roll", "shard_unrest", lambda _s, _i: None),
-            ("plan", "breaches", lambda _s, _p: ()),
+            ("cluster.topology", "shard_unrest", lambda _s, _i: None),
+            ("plan", "breaches", lambda *_: ()),
         ],
         change.test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recovers,
     ),
     "primaries are deleted as they come": (
-        [("rules.roll", "_is_stuck", lambda _s, _n: True), ("plan", "breaches", lambda _s, _p: ())],
+        [("rules.roll", "_is_stuck", lambda _s, _n: True), ("plan", "breaches", lambda *_: ())],
         change.test_a_roll_takes_replicas_first_and_hands_over_before_each_primary,
     ),
     "elections may follow as fast as they like": (
@@ -118,7 +123,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     "broken files are thrown away whoever needs them": (
         [
             ("rules.mend", "_keeper", lambda s, _n: s.voters[0]),
-            ("plan", "breaches", lambda _s, _p: ()),
+            ("plan", "breaches", lambda *_: ()),
         ],
         ailments.test_files_that_may_be_the_last_copy_are_never_touched,
     ),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from planning.situations import WANTED, whole_database
 from redis_operator.planning.actions import Forget, LabelRole, Meet, ResetEmptyNode
+from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.election import ranked
 from redis_operator.planning.observed import (
     Counted,
@@ -29,7 +30,6 @@ from redis_operator.planning.rules.leave import leave
 from redis_operator.planning.rules.rescue import rescue
 from redis_operator.planning.rules.settle import settle
 from redis_operator.planning.rules.twins import twins
-from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 NOW = 1_000_000.0
@@ -44,8 +44,8 @@ def changed(observed: Observed, name: str, change: Callable[[Seen], Seen]) -> Ob
     return replace(observed, nodes=nodes)
 
 
-def situation(observed: Observed) -> Situation:
-    return Situation(WANTED, observed, NOW)
+def situation(observed: Observed) -> ClusterTopology:
+    return ClusterTopology(WANTED, observed, NOW)
 
 
 def primary_of(observed: Observed, shard: int) -> Seen:

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, whole_database
+from redis_operator.api.redis import Mode
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, Failover, LabelRole, ResetEmptyNode, at
 from redis_operator.planning.advice import Phase, Plan
@@ -112,8 +113,10 @@ def test_a_refused_plan_leaves_the_turn_to_the_rules_after_it(
         stages=((ResetEmptyNode(node=at(node)),),),
         phase=Phase.HEALING,
     )
-    changed = [replace(r, rule=lambda _: wrong) if r.name == "twins" else r for r in rows.RULES]
-    monkeypatch.setattr(rows, "RULES", tuple(changed))
+    mode = rows.MODES[Mode.CLUSTER]
+    changed = [replace(r, rule=lambda _: wrong) if r.name == "twins" else r for r in mode.rules]
+    modes = {**rows.MODES, Mode.CLUSTER: replace(mode, rules=tuple(changed))}
+    monkeypatch.setattr(rows, "MODES", modes)
     database.apply_spec(WANTED, revision="2")
     advice = database.plan()
     assert [type(step) for step in advice.steps] == [DeletePod]

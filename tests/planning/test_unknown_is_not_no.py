@@ -9,11 +9,11 @@ from planning.situations import WANTED, whole_database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import Failover
 from redis_operator.planning.advice import Switchover
+from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
 from redis_operator.planning.election import limitation
 from redis_operator.planning.observed import Election, Observed, Volume
 from redis_operator.planning.plan import plan
-from redis_operator.planning.situation import Situation
 from redis_operator.planning.status import status
 from redis_testing.cluster.database import SimulatedDatabase
 
@@ -57,7 +57,7 @@ def test_a_clock_that_was_set_back_delays_an_election_by_its_own_span_at_most(ba
     observed = replace(
         database.observe(), elections=(Election(node=replica.id, at=now, over=primary.id),)
     )
-    reason = limitation(Situation(WANTED, observed, now - back), replica, primary.id)
+    reason = limitation(ClusterTopology(WANTED, observed, now - back), replica, primary.id)
     assert reason is not None
     assert float(reason.split("must wait ")[1].split(" s")[0]) <= 4 * 2.0
 

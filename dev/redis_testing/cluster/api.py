@@ -24,6 +24,7 @@ from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Entry, Store
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests import names
+from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.planning.observed import Pod, Volume, Workload
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class DatabaseApi:
 
     def _meta(self, name: str, uid: str, shard: int) -> dict[str, Any]:
         database = self._database.wanted.name
-        labels = names.common_labels(database) | names.selector(database, shard)
+        labels = names.common_labels(database) | CLUSTER.selector(database, shard)
         if name in self.unlabelled:
             labels = {}
         return {
@@ -192,7 +193,7 @@ class DatabaseApi:
         }
 
     def _claim(self, volume: Volume) -> dict[str, Any]:
-        place = names.place_of(self._database.wanted.name, volume.pod)
+        place = CLUSTER.place_of(self._database.wanted.name, volume.pod)
         assert place is not None, volume
         meta = self._meta(volume.name, volume.uid, place.shard)
         if volume.deleting:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from kubecontroller.client.api import Client
 from redis_operator.api.status import Binding, RedisStatus
+from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import ApiPods
@@ -242,7 +243,11 @@ class SimulatedOperator:
         targets = {pod.name: _target(pod) for pod in self._database.pods if pod.ip}
         servers = Servers(self.links, targets, ApiPods(self._client, NAMESPACE))
         objects = ClusterObjects(
-            self._client, *self._key, servers, keep_claims=self._database.keep_claims
+            self._client,
+            *self._key,
+            servers,
+            layout=CLUSTER,
+            keep_claims=self._database.keep_claims,
         )
         movers = self.movers.of(self._key, _LOGIN)
         executor = Executor(servers.effects(), objects.effects(), movers.effects(servers))

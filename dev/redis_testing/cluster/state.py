@@ -144,6 +144,11 @@ class Server:
         return can(version or Version(self.engine, 0), ability)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it was started without cluster support."""
+        return self.config.get("cluster-enabled", "yes") == "no"
+
+    @property
     def persistence(self) -> str:
         """How it keeps its data: `none`, `rdb` or `aof`, which is meant where nothing is set."""
         if not self.persistent:

@@ -80,6 +80,8 @@ def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument
     needed = NEEDED.get(name) or NEEDED.get(f"{name} {second}")
     if needed is not None and not server.can(needed):
         return reply_error(f"ERR unknown command or subcommand '{name} {second}'")
+    if name == "CLUSTER" and server.is_alone:
+        return reply_error("ERR This instance has cluster support disabled")
     if name == "CLUSTER":
         handler, rest = CLUSTER.get(second), words[2:]
     else:
@@ -136,8 +138,8 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
             if server.engine == "valkey"
             else {}
         ),
-        "redis_mode": "cluster",
-        "run_id": server.replication_id,
+        "redis_mode": "standalone" if server.is_alone else "cluster",
+        "run_id": f"{server.id}-{server.started_at:.3f}",
         "uptime_in_seconds": int(world.now - server.started_at),
         "loading": int(world.now < server.loading_until),
         "used_memory": server.used_memory,
@@ -146,7 +148,7 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         "master_replid": server.replication_id,
         "master_replid2": server.replication_id2 or "0" * 40,
         "master_repl_offset": server.offset,
-        "cluster_enabled": 1,
+        "cluster_enabled": int(not server.is_alone),
         "aof_enabled": int(server.config["appendonly"] == "yes"),
         "aof_last_write_status": "err" if server.disk_full else "ok",
         "aof_rewrite_in_progress": int(world.now < server.rewriting_until),
@@ -222,6 +224,8 @@ def _held(world: SimulatedCluster, server: Server, key: str) -> dict[str, str]:
     if server.expires.get(key, world.now + 1) <= world.now:
         del server.expires[key]
         held.pop(key, None)
+    if server.is_alone:
+        return held
     if server.is_primary and server.me.slots >> slot & 1:
         peer = server.table.get(server.migrating.get(slot, ""))
         if peer is not None and key not in held:

@@ -25,6 +25,7 @@ from kubecontroller.runtime.informer import Informer
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting
 from kubelocal.node.pod.status import PodState, pod_status
+from redis_operator.manifests.scripts import DATA_MISSING
 from redis_operator.redis.config import parse
 from redis_operator.redis.defaults import all_defaults
 from redis_operator.redis.versions import parse_version
@@ -222,6 +223,9 @@ class Kubelet:
             container.started = True
             container.ready = container.name != "server"
         await self._publish(kept)
+        if await self._is_held(pod, kept, files):
+            await self._ended(uid, kept, message=f"boot: {DATA_MISSING}")
+            return
         wait = await self._prepare_volume(pod, kept)
         await self._until_deleted_or(uid, wait + _BOOT_SECONDS)
         if self._is_deleting(uid):
@@ -283,21 +287,28 @@ class Kubelet:
         shared, own = files[environment["CONFIG_FILE"]], environment.get("SETTINGS", "")
         version = parse_version(server.engine, server.version)
         known = all_defaults(version) if version is not None else {}
-        server.config = known | DEFAULTS | _settings(shared) | _settings(own)
+        server.config = known | DEFAULTS | {"cluster-enabled": "no"}
+        server.config |= _settings(shared) | _settings(own)
         server.config |= _settings(users["replication.conf"])
         self._world.passwords[kept.name] = read_users(users[environment["ACL_FILE"]])
         self.volumes[kept.name].unsaved = True
         kept.booted = True
         kept.last_start = asyncio.get_running_loop().time()
 
-    async def _ended(self, uid: str, kept: KeptPod) -> None:
+    async def _is_held(self, pod: Manifest, kept: KeptPod, files: Mapping[str, str]) -> bool:
+        """Tell whether the boot script refuses to start on a volume that nobody has used."""
+        volume = self.volumes.get(kept.name)
+        fresh = volume is None or volume.uid != await self._volume_uid(pod)
+        return "hold" in files and fresh and _environment(pod)["PERSISTENCE"] != "none"
+
+    async def _ended(self, uid: str, kept: KeptPod, *, message: str = "") -> None:
         """Tell that the container ended, and let it start again after a while."""
         loop = asyncio.get_running_loop()
         container = kept.server
         started = container.state.started if isinstance(container.state, Running) else None
         reason = "OOMKilled" if kept.name in self.out_of_memory else "Error"
         self.out_of_memory.discard(kept.name)
-        container.last = Terminated(137, reason, started, self._clock())
+        container.last = Terminated(137, reason, started, self._clock(), message)
         container.state = container.last
         container.ready = container.started = kept.booted = False
         calm = loop.time() - kept.last_start > _CALM_SECONDS

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from kubecontroller.client.meta import Manifest
-from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, ROLE_LABEL, place_of
+from redis_operator.manifests.cluster import CLUSTER
+from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, ROLE_LABEL
 from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
@@ -61,9 +62,11 @@ def _shards(simulation: Simulation, *, exact: bool) -> dict[str, Any]:
     for server in mine:
         if not server.is_primary:
             continue
-        place = place_of(DATABASE, server.name)
+        place = CLUSTER.place_of(DATABASE, server.name)
         followers = [s for s in mine if s.me.replica_of == server.id]
-        shards = {p.shard for f in followers if (p := place_of(DATABASE, f.name)) is not None}
+        shards = {
+            p.shard for f in followers if (p := CLUSTER.place_of(DATABASE, f.name)) is not None
+        }
         found[f"shard {place.shard if place else '?'}"] = {
             "slots": str(server.slots) if exact else len(server.slots),
             "replicas": len(followers),

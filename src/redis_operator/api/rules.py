@@ -92,6 +92,24 @@ RULES: Final[tuple[Rule, ...]] = (
         "spec.replicas: mode Standalone has no replicas; set it to 0 or use mode Failover",
     ),
     _spec(
+        "mode",
+        "self.mode == oldSelf.mode",
+        "spec.mode: the mode of a database that exists cannot be changed; create another one and "
+        "copy the data",
+    ),
+    _spec(
+        "config",
+        "self.mode == 'Cluster' || !has(self.config) || "
+        "!self.config.exists(name, name.startsWith('cluster-'))",
+        "spec.config: directives that begin with cluster- are for mode Cluster",
+    ),
+    _spec(
+        "update",
+        "self.mode == 'Cluster' || !has(self.update) || "
+        "!has(self.update.parallelShards) || self.update.parallelShards == 1",
+        "spec.update.parallelShards: only mode Cluster has shards",
+    ),
+    _spec(
         "sentinel",
         "self.mode == 'Failover' || !has(self.sentinel)",
         "spec.sentinel: only mode Failover has Sentinels",
@@ -99,7 +117,8 @@ RULES: Final[tuple[Rule, ...]] = (
     _spec(
         "durability",
         "!has(self.durability) || !has(self.durability.minReplicasToWrite) || "
-        "self.durability.minReplicasToWrite <= (has(self.replicas) ? self.replicas : 1)",
+        "self.durability.minReplicasToWrite <= "
+        "(has(self.replicas) ? self.replicas : self.mode == 'Standalone' ? 0 : 1)",
         "spec.durability.minReplicasToWrite: no write would ever be taken; "
         "it may not be more than spec.replicas",
     ),

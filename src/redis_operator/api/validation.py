@@ -143,6 +143,8 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
         yield Problem("spec.shards", "only mode Cluster has shards")
     if spec.mode is Mode.STANDALONE and spec.replicas != 0:
         yield Problem("spec.replicas", "mode Standalone has no replicas; use mode Failover")
+    if spec.mode is not Mode.CLUSTER and spec.update.parallel_shards != 1:
+        yield Problem("spec.update.parallelShards", "only mode Cluster has shards")
     sentinel = spec.sentinel
     if sentinel is not None and spec.mode is not Mode.FAILOVER:
         yield Problem("spec.sentinel", "only mode Failover has Sentinels")
@@ -198,6 +200,8 @@ def config_problems(spec: RedisSpec, version: Version | None) -> Iterator[Proble
     """What is wrong with `spec.config` for servers of a version; None: it is not chosen yet."""
     for name in spec.config:
         reason = limitation(name)
+        if reason is None and spec.mode is not Mode.CLUSTER and name.startswith("cluster-"):
+            reason = "is for mode Cluster; remove it"
         if reason is None and name != name.lower():
             reason = "names of directives are written in lower case"
         if reason is None and version is not None and not is_known(name, version):
@@ -278,6 +282,8 @@ def change_problems(old: RedisSpec, new: RedisSpec) -> tuple[Problem, ...]:
 
 
 def _changes(old: RedisSpec, new: RedisSpec) -> Iterator[Problem]:
+    if old.mode is not new.mode:
+        yield Problem("spec.mode", "the mode of a database that exists cannot be changed")
     if (old.storage is None) != (new.storage is None):
         yield Problem("spec.storage", "cannot be added to or removed from a database that exists")
     if old.storage is None or new.storage is None:

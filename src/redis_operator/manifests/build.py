@@ -6,15 +6,15 @@ import msgspec
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
-from redis_operator.redis.versions import Ability, Version, can
+from redis_operator.redis.versions import Version
 
 from . import names
 from .config import as_started, config_file, config_file_name, proven
 from .facts import Facts
+from .layouts import layout_of
 from .network import network_policy
 from .objects import Object, make, stamp
 from .rbac import rbac
-from .scripts import BOOT, READY, STOP
 from .secrets import secrets
 from .services import services
 from .workload import disruption_budget, shard_numbers, statefulset
@@ -37,7 +37,7 @@ _LONGEST_RECORD = 128 * 1024  # all annotations of an object together may have t
 
 
 def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
-    """All objects of a database in mode Cluster, each stamped with the hash of our intent.
+    """All objects of a database, each stamped with the hash of our intent.
 
     What others need comes first: a pod never starts before its configuration and its users exist.
     """
@@ -60,12 +60,12 @@ def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
 
 def config_map(redis: Redis, facts: Facts) -> Object:
     """Scripts, and a configuration file for each version that runs or shall run."""
-    files = {"boot.sh": BOOT, "ready.sh": READY, "stop.sh": STOP}
+    layout = layout_of(redis)
+    files = dict(layout.scripts)
     started = as_started(redis.spec, facts.persistence)
     for version in sorted({facts.version, *facts.running}):
         files[config_file_name(version)] = config_file(started, version, facts.accepted)
-    if not all(can(version, Ability.ANNOUNCE_HOSTNAME) for version in facts.running):
-        files["without-hostnames"] = ""
+    files |= layout.files(redis, facts)
     once_set = facts.once_set | redis.spec.config.keys()
     marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
     accepted = proven(redis.spec, facts.version, facts.accepted)

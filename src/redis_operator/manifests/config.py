@@ -1,7 +1,7 @@
 """The server's configuration for one database and one version. Pure.
 
-Three sources, later ones win: what keeps a cluster safe, what the spec's fields mean, and what the
-person wrote under `spec.config` (validated before: it holds nothing that is ours).
+Three sources, later ones win: what keeps a database of its mode safe, what the spec's fields mean,
+and what the person wrote under `spec.config` (validated before: it holds nothing that is ours).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from redis_operator.redis.defaults import default_of
 from redis_operator.redis.values import ALIASES
 from redis_operator.redis.versions import Ability, Version, can
 
-from .memory import backlog_bytes, maxmemory_bytes, memory_limit
+from .layouts import LAYOUTS
+from .memory import maxmemory_bytes
 from .names import CLIENT_PORT
 from .objects import digest
 
 __all__ = [
-    "NODE_TIMEOUT_MS",
     "as_started",
     "boot_digest",
     "boot_settings",
@@ -38,19 +38,11 @@ __all__ = [
     "config_file_name",
     "directives",
     "live_directives",
-    "node_timeout_ms",
     "proposed",
     "proven",
 ]
 
-NODE_TIMEOUT_MS = 5000
 _SAVE_POINTS = "3600 1 300 100 60 10000"
-
-
-def node_timeout_ms(spec: RedisSpec) -> int:
-    """After how long servers suspect each other; what waits for failovers follows it."""
-    chosen = str(spec.config.get("cluster-node-timeout", NODE_TIMEOUT_MS))
-    return int(chosen) if chosen.isdecimal() else NODE_TIMEOUT_MS
 
 
 def config_file_name(version: Version) -> str:
@@ -186,28 +178,13 @@ def _without_words(spec: RedisSpec, version: Version) -> dict[str, str]:
 
 
 def _safe(spec: RedisSpec, version: Version) -> list[Directive]:
-    found: list[Directive] = [
+    return [
         ("port", str(CLIENT_PORT)),
         ("bind", "* -::*"),
         ("protected-mode", "yes"),
         ("tcp-keepalive", "60"),
-        ("cluster-enabled", "yes"),
-        ("cluster-config-file", "nodes.conf"),
-        ("cluster-node-timeout", str(NODE_TIMEOUT_MS)),
-        # One lost shard must not stop the others.
-        ("cluster-require-full-coverage", "no"),
-        # The operator places replicas; the engine would move them across shards and zones.
-        ("cluster-allow-replica-migration", "no"),
-        ("repl-diskless-sync", "yes"),
-        ("repl-diskless-sync-delay", "0"),
-        ("repl-backlog-size", str(backlog_bytes(memory_limit(spec)))),
-        ("min-replicas-to-write", str(spec.durability.min_replicas_to_write)),
-        ("min-replicas-max-lag", str(spec.durability.max_lag_seconds)),
+        *LAYOUTS[spec.mode].settings(spec, version),
     ]
-    if can(version, Ability.SHUTDOWN_FAILOVER):
-        # A drained primary hands over by itself, also while the operator is away.
-        found.append(("shutdown-on-sigterm", "failover"))
-    return found
 
 
 def _persistence(spec: RedisSpec) -> dict[str, str]:

@@ -98,3 +98,4 @@ class Facts(Struct, frozen=True):
     once_set: frozenset[str] = frozenset()
     accepted: Mapping[str, str] | None = None
     persistence: Persistence | None = None
+    holds_losses: bool = False  # it was in use, and nobody has given its data up

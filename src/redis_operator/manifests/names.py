@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from msgspec import Struct
@@ -11,8 +10,10 @@ __all__ = [
     "ACCEPTED_ANNOTATION",
     "BUS_PORT",
     "CLIENT_PORT",
+    "COMPONENT_LABEL",
     "DATABASE_LABEL",
     "EXPORTER_PORT",
+    "GROUP_LABEL",
     "IDENTITY_ANNOTATION",
     "INTENT_ANNOTATION",
     "MANAGER",
@@ -29,14 +30,11 @@ __all__ = [
     "Place",
     "admin_secret",
     "auth_secret",
-    "claim",
     "client_service",
     "common_labels",
     "config_map",
     "connection_secret",
     "nodes_service",
-    "place_of",
-    "pod",
     "primaries_service",
     "recovery_secret",
     "replicas_service",
@@ -52,6 +50,8 @@ EXPORTER_PORT: Final = 9121
 MANAGER: Final = "redis-operator"
 DATABASE_LABEL: Final = "redisoperator.dev/database"
 SHARD_LABEL: Final = "redisoperator.dev/shard"
+COMPONENT_LABEL: Final = "redisoperator.dev/component"
+GROUP_LABEL: Final = "redisoperator.dev/group"
 ROLE_LABEL: Final = "redisoperator.dev/role"
 INTENT_ANNOTATION: Final = "redisoperator.dev/intent"
 TEMPLATE_ANNOTATION: Final = "redisoperator.dev/template"
@@ -64,11 +64,10 @@ ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 VERSION_ANNOTATION: Final = "redisoperator.dev/version"
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
 NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
-_POD: Final = re.compile(r"(?P<name>.+)-(?P<shard>\d+)-(?P<ordinal>\d+)")
 
 
 class Place(Struct, frozen=True, order=True):
-    """Where a pod is meant to be: its shard's number and its own within the shard."""
+    """Where a pod is meant to be: the number of its group, and its own within the group."""
 
     shard: int
     ordinal: int
@@ -77,24 +76,6 @@ class Place(Struct, frozen=True, order=True):
 def shard(name: str, number: int) -> str:
     """The StatefulSet and the disruption budget of one shard."""
     return f"{name}-{number}"
-
-
-def pod(name: str, number: int, ordinal: int) -> str:
-    """One pod of a shard."""
-    return f"{name}-{number}-{ordinal}"
-
-
-def claim(name: str, number: int, ordinal: int) -> str:
-    """The volume claim of one pod."""
-    return f"data-{pod(name, number, ordinal)}"
-
-
-def place_of(name: str, pod_name: str) -> Place | None:
-    """Where a pod of this database belongs, or None when it is not called like one."""
-    match = _POD.fullmatch(pod_name)
-    if match is None or match["name"] != name:
-        return None
-    return Place(int(match["shard"]), int(match["ordinal"]))
 
 
 def nodes_service(name: str) -> str:
@@ -152,10 +133,9 @@ def connection_secret(name: str) -> str:
     return f"{name}-conn"
 
 
-def selector(name: str, number: int | None = None) -> dict[str, str]:
-    """Labels that pick the pods of a database, or of one of its shards. They never change."""
-    picked = {DATABASE_LABEL: name}
-    return picked if number is None else picked | {SHARD_LABEL: str(number)}
+def selector(name: str) -> dict[str, str]:
+    """Labels that pick the pods of a database. They never change."""
+    return {DATABASE_LABEL: name}
 
 
 def common_labels(name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from redis_operator.api.redis import Redis
 
 from . import names
 from .facts import Facts
+from .layouts import layout_of
 from .objects import Object, make
 
 __all__ = ["network_policy"]
@@ -18,12 +19,12 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
     closed to everybody else even inside the namespace.
     """
     name = redis.metadata.name
+    ports = layout_of(redis).ports
     ourselves = {"podSelector": {"matchLabels": names.selector(name)}}
     clients = [dict(peer) for peer in redis.spec.network_policy.clients] or [{"podSelector": {}}]
-    ingress = [
-        _allow([ourselves], names.CLIENT_PORT, names.BUS_PORT),
-        _allow([*clients, _operator(facts)], names.CLIENT_PORT),
-    ]
+    ingress = [_allow([*clients, _operator(facts)], names.CLIENT_PORT)]
+    if len(ports) > 1:
+        ingress.insert(0, _allow([ourselves], *(port.number for port in ports)))
     if redis.spec.monitoring.exporter:
         ingress.append(_allow([], names.EXPORTER_PORT))
     spec = {

@@ -15,19 +15,17 @@ from redis_operator.api.redis import (
     RedisSpec,
     Resources,
 )
-from redis_operator.redis.versions import Ability, can
 
-from .config import boot_digest, boot_settings, config_file_name, node_timeout_ms
+from .config import boot_digest, boot_settings, config_file_name
 from .facts import Facts
+from .layouts import layout_of
 from .names import (
-    BUS_PORT,
     CLIENT_PORT,
     EXPORTER_PORT,
     SHAPE_ANNOTATION,
     TEMPLATE_ANNOTATION,
     common_labels,
     config_map,
-    nodes_service,
     selector,
     users_secret,
 )
@@ -48,9 +46,10 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 
 
 def pod_template(redis: Redis, facts: Facts, number: int) -> Object:
-    """The template of a shard's pods, marked with its own hash: pods that differ are outdated."""
+    """The template of a group's pods, marked with its own hash: pods that differ are outdated."""
     name, spec = redis.metadata.name, redis.spec
-    labels = dict(spec.pod.labels) | common_labels(name) | selector(name, number)
+    picked = layout_of(redis).selector(name, number)
+    labels = dict(spec.pod.labels) | common_labels(name) | picked
     annotations = dict(spec.pod.annotations)
     annotations[_BOOT_ANNOTATION] = boot_digest(spec, facts.version, facts.once_set)
     if RESTARTED_ANNOTATION in redis.metadata.annotations:
@@ -69,6 +68,7 @@ def pod_template(redis: Redis, facts: Facts, number: int) -> Object:
 
 def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     name, pod = redis.metadata.name, redis.spec.pod
+    picked = layout_of(redis).selector(name, number)
     containers = [_server(redis, facts), *map(_beside, pod.sidecars)]
     if _exporter_image(redis.spec, facts):
         containers.insert(1, _exporter(redis.spec, facts))
@@ -78,9 +78,9 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
         "securityContext": _security(pod.security_context),
-        "affinity": dict(pod.affinity) or _affinity(name, number, pod.anti_affinity),
+        "affinity": dict(pod.affinity) or _affinity(name, picked, pod.anti_affinity),
         "topologySpreadConstraints": [dict(c) for c in pod.topology_spread_constraints]
-        or _spread(name, number),
+        or _spread(picked),
         "containers": containers,
         "volumes": _volumes(redis, facts),
     }
@@ -134,8 +134,8 @@ def _server(redis: Redis, facts: Facts) -> Object:
         "command": ["sh", f"{_CONFIG}/boot.sh"],
         "env": _environment(redis, facts),
         "ports": [
-            {"name": "redis", "containerPort": CLIENT_PORT, "protocol": "TCP"},
-            {"name": "bus", "containerPort": BUS_PORT, "protocol": "TCP"},
+            {"name": port.name, "containerPort": port.number, "protocol": "TCP"}
+            for port in layout_of(redis).ports
         ],
         "resources": _resources(spec.resources),
         "volumeMounts": [
@@ -163,7 +163,7 @@ def _resources(wanted: Resources) -> Object:
 
 
 def _environment(redis: Redis, facts: Facts) -> list[Object]:
-    name, namespace, spec = redis.metadata.name, redis.metadata.namespace, redis.spec
+    spec, layout = redis.spec, layout_of(redis)
     values = {
         "SERVER": f"{facts.version.engine}-server",
         "PORT": str(CLIENT_PORT),
@@ -174,17 +174,12 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
         "ACL_FILE": acl_file_name(facts.version),
         "IDENTITY": facts.identity or redis.metadata.uid,
         "PERSISTENCE": spec.persistence.value,
-        "HANDOVER_SECONDS": str(max(1, node_timeout_ms(spec) * 5 // 1000)),
-        # An election that was lost is not tried again for four node timeouts.
-        "FAILOVER_SECONDS": str(node_timeout_ms(spec) * 6 // 1000 + 1),
+        **layout.waits(spec),
     }
     settings = boot_settings(spec, facts.version)
     if settings:
         values["SETTINGS"] = settings.replace("$(", "$$(")  # else the name of a variable
-    if can(facts.version, Ability.ANNOUNCE_HOSTNAME):
-        values["ANNOUNCE_HOSTNAME"] = f"$(POD_NAME).{nodes_service(name)}.{namespace}.svc"
-    if can(facts.version, Ability.HUMAN_NODENAME):
-        values["ANNOUNCE_NAME"] = "$(POD_NAME)"
+    values |= layout.announces(redis, facts.version)
     return [
         *(_from_pod(variable, path) for variable, path in _DOWNWARD),
         *({"name": variable, "value": value} for variable, value in values.items()),
@@ -271,13 +266,13 @@ def _volumes(redis: Redis, facts: Facts) -> list[Object]:
     return [*found, *map(dict, spec.pod.volumes)]
 
 
-def _affinity(name: str, number: int, kind: AntiAffinity) -> Object:
-    """Copies of one shard apart first, then servers of one database apart."""
+def _affinity(name: str, picked: dict[str, str], kind: AntiAffinity) -> Object:
+    """Copies of one group apart first, then servers of one database apart."""
 
     def apart(labels: dict[str, str]) -> Object:
         return {"labelSelector": {"matchLabels": labels}, "topologyKey": _HOSTNAME}
 
-    shard, database = apart(selector(name, number)), apart(selector(name))
+    shard, database = apart(picked), apart(selector(name))
     preferred = [{"weight": 10, "podAffinityTerm": database}]
     rules: Object = {}
     if kind is AntiAffinity.REQUIRED:
@@ -288,12 +283,12 @@ def _affinity(name: str, number: int, kind: AntiAffinity) -> Object:
     return {"podAntiAffinity": rules}
 
 
-def _spread(name: str, number: int) -> list[Object]:
+def _spread(picked: dict[str, str]) -> list[Object]:
     return [
         {
             "maxSkew": 1,
             "topologyKey": _ZONE,
             "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": selector(name, number)},
+            "labelSelector": {"matchLabels": picked},
         }
     ]

@@ -7,7 +7,7 @@ Files are named only through the variables that the pod sets.
 
 from __future__ import annotations
 
-__all__ = ["BOOT", "READY", "STOP"]
+__all__ = ["BOOT", "BOOT_ALONE", "DATA_MISSING", "READY", "READY_ALONE", "STOP", "STOP_ALONE"]
 
 _TALK = r"""
 # Says what it is given to the server at an address, and prints the answers. Uses the command line
@@ -41,11 +41,9 @@ login() {
 }
 """
 
-BOOT = (
-    r"""#!/bin/sh
-# Starts the server. Never lets it be who it cannot be: an identity without its data would make
-# replicas drop theirs, and somebody else's identity would confuse the whole cluster.
-set -eu
+# Pieces that the scripts of several modes share.
+
+_LIFE = r"""
 # The first process of a container is deaf to signals that it does not ask for: whoever told it to
 # stop would wait until the end of the grace period.
 trap 'exit 0' TERM INT
@@ -54,6 +52,97 @@ cd "$DATA"
 
 say() { printf 'boot: %s\n' "$1"; }
 """
+
+_FIND_DATA = r"""
+# An append-only file that was written to its end at least once: before, there is no manifest, or
+# (before redis 7.0) the file is empty.
+has_aof() {
+    for file in appendonly.aof appendonlydir/*.manifest; do
+        [ ! -s "$file" ] || return 0
+    done
+    return 1
+}
+
+aof_is_newer() {
+    for file in appendonly.aof appendonlydir/appendonly.aof.*; do
+        [ ! "$file" -nt dump.rdb ] || return 0
+    done
+    return 1
+}
+
+# Which files have the data: aof, rdb or none at all. While persistence is changed, those of the old
+# kind are complete and those of the new kind may not be; a server reads one kind and ignores the
+# other, and would be empty.
+find_data() {
+    data=
+    case $PERSISTENCE in
+        none) ;;
+        rdb)
+            if [ -s dump.rdb ] && ! { has_aof && aof_is_newer; }; then data=rdb
+            elif has_aof; then data=aof
+            fi ;;
+        *)
+            if has_aof; then data=aof
+            elif [ -s dump.rdb ]; then data=rdb
+            elif [ -e appendonly.aof ]; then data=aof
+            fi ;;
+    esac
+}
+"""
+
+_DROP_SYNCED = r"""
+if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
+    say "this database keeps nothing on disk; a file left by a sync is not its data"
+    mv -f dump.rdb dump.rdb.old
+fi
+"""
+
+_APPEND = r"""
+case $data,$PERSISTENCE in
+    aof,*|,aof|,both) append=yes ;;
+    *) append=no ;;
+esac
+if [ "$data" = rdb ]; then
+    # Append-only files beside it are older or were never finished: never to be taken for the data.
+    for file in appendonly.aof appendonlydir; do
+        [ ! -e "$file" ] || { rm -rf "$file.old"; mv -f "$file" "$file.old"; }
+    done
+fi
+"""
+
+_SETTINGS = (
+    "# What only a start can apply comes with the pod: the file above is that of all pods.\n"
+    r"""if [ -n "${SETTINGS:-}" ]; then
+    printf '%s\n' "$SETTINGS" >settings.conf
+    set -- "$@" --include "$DATA/settings.conf"
+fi
+"""
+)
+
+_WAIT_SAVED = r"""
+# A server that gets the signal to end while it writes its first append-only file ignores it, and is
+# killed at the end of the grace period.
+wait_saved() {
+    left=200
+    while [ "$left" -gt 0 ]; do
+        case $(ask "INFO persistence") in
+            *aof_rewrite_in_progress:1*|*aof_rewrite_scheduled:1*) ;;
+            *) return ;;
+        esac
+        left=$((left - 1))
+        sleep 1
+    done
+}
+
+"""
+
+BOOT = (
+    r"""#!/bin/sh
+# Starts the server. Never lets it be who it cannot be: an identity without its data would make
+# replicas drop theirs, and somebody else's identity would confuse the whole cluster.
+set -eu"""
+    + _LIFE
+    + r""""""
     + _TALK
     + r"""
 # What nodes.conf says of this server: sets me, owns (a primary with slots) and its replicas.
@@ -139,42 +228,9 @@ watch_replicas() {
         case $able,$data,$PERSISTENCE in ,aof,*|,rdb,*|,*,none) kill "$1"; return ;; esac
     done
 }
-
-# An append-only file that was written to its end at least once: before, there is no manifest, or
-# (before redis 7.0) the file is empty.
-has_aof() {
-    for file in appendonly.aof appendonlydir/*.manifest; do
-        [ ! -s "$file" ] || return 0
-    done
-    return 1
-}
-
-aof_is_newer() {
-    for file in appendonly.aof appendonlydir/appendonly.aof.*; do
-        [ ! "$file" -nt dump.rdb ] || return 0
-    done
-    return 1
-}
-
-# Which files have the data: aof, rdb or none at all. While persistence is changed, those of the old
-# kind are complete and those of the new kind may not be; a server reads one kind and ignores the
-# other, and would be empty.
-find_data() {
-    data=
-    case $PERSISTENCE in
-        none) ;;
-        rdb)
-            if [ -s dump.rdb ] && ! { has_aof && aof_is_newer; }; then data=rdb
-            elif has_aof; then data=aof
-            fi ;;
-        *)
-            if has_aof; then data=aof
-            elif [ -s dump.rdb ]; then data=rdb
-            elif [ -e appendonly.aof ]; then data=aof
-            fi ;;
-    esac
-}
-
+"""
+    + _FIND_DATA
+    + r"""
 identity="$IDENTITY $POD_NAME"
 if [ -e nodes.conf ] && [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
     say "this volume was used by another server; starting with an identity of its own"
@@ -185,12 +241,9 @@ if [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
     sync identity.new 2>/dev/null || :
     mv -f identity.new identity
 fi
-
-if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
-    say "this database keeps nothing on disk; a file left by a sync is not its data"
-    mv -f dump.rdb dump.rdb.old
-fi
-
+"""
+    + _DROP_SYNCED
+    + r"""
 find_data
 if [ -e nodes.conf ]; then
     read_identity
@@ -214,27 +267,15 @@ if [ -e nodes.conf ]; then
         mv -f nodes.conf nodes.conf.lost
     fi
 fi
-
-case $data,$PERSISTENCE in
-    aof,*|,aof|,both) append=yes ;;
-    *) append=no ;;
-esac
-if [ "$data" = rdb ]; then
-    # Append-only files beside it are older or were never finished: never to be taken for the data.
-    for file in appendonly.aof appendonlydir; do
-        [ ! -e "$file" ] || { rm -rf "$file.old"; mv -f "$file" "$file.old"; }
-    done
-fi
-
+"""
+    + _APPEND
+    + r"""
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile "" \
     --cluster-announce-ip "$POD_IP"
-# What only a start can apply comes with the pod: the file above is that of all pods.
-if [ -n "${SETTINGS:-}" ]; then
-    printf '%s\n' "$SETTINGS" >settings.conf
-    set -- "$@" --include "$DATA/settings.conf"
-fi
-# Servers before redis 7.0 drop every message of one that has a hostname.
+"""
+    + _SETTINGS
+    + r"""# Servers before redis 7.0 drop every message of one that has a hostname.
 if [ -n "${ANNOUNCE_HOSTNAME:-}" ] && [ ! -e "$CONFIG/without-hostnames" ]; then
     set -- "$@" --cluster-announce-hostname "$ANNOUNCE_HOSTNAME"
 fi
@@ -315,22 +356,80 @@ hand_over() {
     } | talk "$host" >/dev/null
     wait_led 10 || :
 }
-
-# A server that gets the signal to end while it writes its first append-only file ignores it, and is
-# killed at the end of the grace period.
-wait_saved() {
-    left=200
-    while [ "$left" -gt 0 ]; do
-        case $(ask "INFO persistence") in
-            *aof_rewrite_in_progress:1*|*aof_rewrite_scheduled:1*) ;;
-            *) return ;;
-        esac
-        left=$((left - 1))
-        sleep 1
-    done
-}
-
-hand_over
+"""
+    + _WAIT_SAVED
+    + r"""hand_over
 wait_saved
+"""
+)
+
+# Mode Standalone
+
+DATA_MISSING = "the files that this server had are gone"
+"""What a server says that does not start because of it; the operator reads it from the pod."""
+
+BOOT_ALONE = (
+    r"""#!/bin/sh
+# Starts the one server of a database. Never lets it serve nothing in the place of what it had.
+set -eu"""
+    + _LIFE
+    + _FIND_DATA
+    + r"""
+identity="$IDENTITY $POD_NAME"
+found=$(cat identity 2>/dev/null || :)
+"""
+    + _DROP_SYNCED
+    + rf"""
+find_data
+# A volume that no server has used yet has no identity. An append-only file is there from the first
+# start; a snapshot is not before the first one was written.
+if [ -e "$CONFIG/hold" ] && [ -z "$data" ]; then
+    case $found,$PERSISTENCE in
+        ,*|*,aof|*,both)
+            say "{DATA_MISSING}; not starting, so that an empty server does not take their place"
+            exit 1 ;;
+    esac
+fi
+if [ "$found" != "$identity" ]; then
+    [ -z "$found" ] || say "this volume was used by another server; its data are served"
+    printf '%s\n' "$identity" >identity.new
+    sync identity.new 2>/dev/null || :
+    mv -f identity.new identity
+fi
+"""
+    + _APPEND
+    + r"""
+set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
+    --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile ""
+"""
+    + _SETTINGS
+    + r"""exec "$SERVER" "$@"
+"""
+)
+
+READY_ALONE = (
+    r"""#!/bin/sh
+# Ready: the server takes commands. Where nobody can be asked, a listening server is ready.
+set -u
+"""
+    + _TALK
+    + r"""
+for program in valkey-cli redis-cli bash; do
+    ! command -v "$program" >/dev/null 2>&1 || found=yes
+done
+[ -n "${found:-}" ] || exit 0
+case $(ask "INFO persistence") in *loading:0*) exit 0 ;; esac
+exit 1
+"""
+)
+
+STOP_ALONE = (
+    r"""#!/bin/sh
+# Runs before the server is told to stop; told, it writes what it has and ends.
+set -u
+"""
+    + _TALK
+    + _WAIT_SAVED
+    + r"""wait_saved
 """
 )

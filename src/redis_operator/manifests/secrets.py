@@ -14,6 +14,7 @@ from redis_operator.api.redis import Engine, Redis
 
 from . import names
 from .facts import Facts
+from .layouts import layout_of
 from .objects import Object, encode_data, make
 from .record import RECORD_KEY, record
 from .users import (
@@ -102,7 +103,7 @@ def _connection(redis: Redis, facts: Facts) -> Object:
         "username": "default",
         "password": password,
         "uri": f"redis://default:{quote(password, safe='')}@{host}:{names.CLIENT_PORT}",
-        "cluster": "true",
+        **layout_of(redis).binding,
     }
     body = {"type": "servicebinding.io/redis", "data": encode_data(values)}
     return make(redis, "Secret", names.connection_secret(name), body)

@@ -5,27 +5,16 @@ from __future__ import annotations
 from redis_operator.api.redis import Redis
 
 from . import names
+from .layout import ServiceRow
+from .layouts import layout_of
 from .objects import Object, make
 
 __all__ = ["services"]
 
 
 def services(redis: Redis) -> list[Object]:
-    """The governing Service, the three for clients, and the one for metrics where it is wanted."""
-    name = redis.metadata.name
-    options = redis.spec.service
-    found = [
-        _nodes(redis),
-        make(
-            redis,
-            "Service",
-            names.client_service(name),
-            {"spec": {"type": options.type.value, **_client_spec(name)}},
-            annotations=options.annotations,
-        ),
-        _by_role(redis, names.primaries_service(name), "primary"),
-        _by_role(redis, names.replicas_service(name), "replica"),
-    ]
+    """The governing Service, those of the mode, and the one for metrics where it is wanted."""
+    found = [_nodes(redis), *(_of_row(redis, row) for row in layout_of(redis).services)]
     if redis.spec.monitoring.exporter:
         found.append(_stats(redis))
     return found
@@ -41,29 +30,30 @@ def _client_port() -> Object:
     }
 
 
-def _client_spec(name: str) -> Object:
-    return {"selector": names.selector(name), "ports": [_client_port()]}
-
-
 def _nodes(redis: Redis) -> Object:
     """Gives every pod a name before it is ready: servers must find each other to become it."""
     name = redis.metadata.name
-    bus = {"name": "bus", "port": names.BUS_PORT, "targetPort": "bus", "protocol": "TCP"}
+    others = [
+        {"name": port.name, "port": port.number, "targetPort": port.name, "protocol": "TCP"}
+        for port in layout_of(redis).ports[1:]
+    ]
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": names.selector(name),
-        "ports": [_client_port(), bus],
+        "ports": [_client_port(), *others],
     }
     return make(redis, "Service", names.nodes_service(name), {"spec": spec})
 
 
-def _by_role(redis: Redis, service: str, role: str) -> Object:
-    """Follows the role label, which the operator moves with the role."""
-    name = redis.metadata.name
-    picked = names.selector(name) | {names.ROLE_LABEL: role}
-    spec = {"type": "ClusterIP", "selector": picked, "ports": [_client_port()]}
-    return make(redis, "Service", service, {"spec": spec})
+def _of_row(redis: Redis, row: ServiceRow) -> Object:
+    """Leads to every pod, or to those whose role label says so: the operator keeps it true."""
+    name, options = redis.metadata.name, redis.spec.service
+    picked = names.selector(name) | ({names.ROLE_LABEL: row.role} if row.role else {})
+    kind = options.type.value if row.optioned else "ClusterIP"
+    spec = {"type": kind, "selector": picked, "ports": [_client_port()]}
+    annotations = options.annotations if row.optioned else None
+    return make(redis, "Service", row.name(name), {"spec": spec}, annotations=annotations)
 
 
 def _stats(redis: Redis) -> Object:

@@ -1,4 +1,4 @@
-"""One StatefulSet and one disruption budget for each shard. Pure.
+"""One StatefulSet and one disruption budget for each group of servers. Pure.
 
 Pods start side by side and are replaced by the operator alone (OnDelete): a StatefulSet knows
 nothing of primaries. Claims are never deleted with it: a StatefulSet that somebody
@@ -10,15 +10,8 @@ from __future__ import annotations
 from redis_operator.api.redis import DisruptionBudget, Redis
 
 from .facts import Facts
-from .names import (
-    IDENTITY_ANNOTATION,
-    SHAPE_ANNOTATION,
-    SHARD_LABEL,
-    common_labels,
-    nodes_service,
-    selector,
-)
-from .names import shard as shard_name
+from .layouts import layout_of
+from .names import IDENTITY_ANNOTATION, SHAPE_ANNOTATION, common_labels, nodes_service
 from .objects import Object, make
 from .pod import pod_template
 
@@ -38,8 +31,7 @@ def pod_count(redis: Redis, facts: Facts, number: int) -> int:
 
 def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
     """The workload of one shard."""
-    name = redis.metadata.name
-    labels = {SHARD_LABEL: str(number)}
+    name, layout = redis.metadata.name, layout_of(redis)
     spec: Object = {
         "serviceName": nodes_service(name),
         "replicas": pod_count(redis, facts, number),
@@ -47,7 +39,7 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
         "updateStrategy": {"type": "OnDelete"},
         "revisionHistoryLimit": 3,
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
-        "selector": {"matchLabels": selector(name, number)},
+        "selector": {"matchLabels": layout.selector(name, number)},
         "template": pod_template(redis, facts, number),
     }
     shape = spec["template"]["metadata"]["annotations"][SHAPE_ANNOTATION]
@@ -56,10 +48,10 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
     return make(
         redis,
         "StatefulSet",
-        shard_name(name, number),
+        layout.workload(name, number),
         {"spec": spec},
         api_version="apps/v1",
-        labels=labels,
+        labels=layout.group_labels(number),
         annotations={SHAPE_ANNOTATION: shape},
     )
 
@@ -81,7 +73,7 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
             "name": "data",
             "labels": dict(storage.labels)
             | common_labels(redis.metadata.name)
-            | selector(redis.metadata.name, number),
+            | layout_of(redis).selector(redis.metadata.name, number),
             "annotations": {IDENTITY_ANNOTATION: facts.identity or redis.metadata.uid},
         },
         "spec": spec,
@@ -90,20 +82,20 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
 
 def disruption_budget(redis: Redis, number: int) -> Object:
     """Let a drain take so many pods of the shard at a time; a broken one is never in its way."""
-    name = redis.metadata.name
+    name, layout = redis.metadata.name, layout_of(redis)
     return make(
         redis,
         "PodDisruptionBudget",
-        shard_name(name, number),
+        layout.workload(name, number),
         {
             "spec": {
                 **_allowance(redis.spec.disruption_budget),
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
-                "selector": {"matchLabels": selector(name, number)},
+                "selector": {"matchLabels": layout.selector(name, number)},
             }
         },
         api_version="policy/v1",
-        labels={SHARD_LABEL: str(number)},
+        labels=layout.group_labels(number),
     )
 
 

@@ -19,6 +19,7 @@ from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key
 from kubecontroller.client.objects import EVENTS, PODS, Pod
 from redis_operator.manifests import names
+from redis_operator.manifests.layout import Layout
 from redis_operator.operator.look import lacking_labels
 from redis_operator.planning.observed import Unlabelled, Workload
 
@@ -43,7 +44,7 @@ class Absences:
         self._unlabelled: dict[str, tuple[Unlabelled, ...]] = {}
 
     async def explain(
-        self, key: Key, workloads: Iterable[Workload], present: Iterable[str]
+        self, key: Key, layout: Layout, workloads: Iterable[Workload], present: Iterable[str]
     ) -> tuple[tuple[Workload, ...], tuple[Unlabelled, ...]]:
         """Return the workloads, each with why it lacks pods, and those pods that lack labels."""
         observed, workloads = set(present), tuple(workloads)
@@ -52,34 +53,42 @@ class Absences:
             self._forget(gone)
         self._uids[key] = uids
         # All at once: a slow API server costs its own time once, not once for each workload.
-        found = await asyncio.gather(*(self._explained(key, w, observed) for w in workloads))
+        found = await asyncio.gather(
+            *(self._explained(key, layout, w, observed) for w in workloads)
+        )
         unlabelled = (pod for w in found for pod in self._unlabelled.get(w.uid, ()))
         return tuple(found), tuple(unlabelled)
 
-    async def _explained(self, key: Key, workload: Workload, observed: set[str]) -> Workload:
+    async def _explained(
+        self, key: Key, layout: Layout, workload: Workload, observed: set[str]
+    ) -> Workload:
         lacking = [
             pod
             for ordinal in range(workload.pods)
-            if (pod := names.pod(key[1], workload.shard, ordinal)) not in observed
+            if (pod := layout.pod(key[1], workload.shard, ordinal)) not in observed
         ]
         if workload.deleting or not lacking:
             self._forget(workload.uid)
             return workload
-        return replace(workload, trouble=await self._trouble(key, workload, lacking))
+        return replace(workload, trouble=await self._trouble(key, layout, workload, lacking))
 
-    async def _trouble(self, key: Key, workload: Workload, lacking: list[str]) -> str:
+    async def _trouble(
+        self, key: Key, layout: Layout, workload: Workload, lacking: list[str]
+    ) -> str:
         uid, now = workload.uid, self._clock()
         since = self._since.setdefault(uid, now)
         if now - since >= _PATIENCE_SECONDS and now - self._asked.get(uid, 0.0) >= _AGAIN_SECONDS:
             self._asked[uid] = now
             try:
-                self._told[uid] = await self._in_the_way(key, workload, lacking)
+                self._told[uid] = await self._in_the_way(key, layout, workload, lacking)
                 self._told[uid] = self._told[uid] or await self._refusal(key[0], uid, now)
             except KubeError:
                 return self._told.get(uid, "")  # no reason is known: then it is only missing
         return self._told.get(uid, "")
 
-    async def _in_the_way(self, key: Key, workload: Workload, lacking: list[str]) -> str:
+    async def _in_the_way(
+        self, key: Key, layout: Layout, workload: Workload, lacking: list[str]
+    ) -> str:
         """Read the pods by name: those that only lack labels are kept, another's are reported."""
         ours: list[Unlabelled] = []
         trouble = ""
@@ -93,7 +102,7 @@ class Absences:
                     f"a pod named {name} exists and does not belong to StatefulSet "
                     f"{workload.name}: delete it, and the shard's own pod is created"
                 )
-            elif lacks := lacking_labels(key[1], pod):
+            elif lacks := lacking_labels(layout, key[1], pod):
                 ours.append(Unlabelled(name, pod.metadata.uid, lacks))
         self._unlabelled[workload.uid] = tuple(ours)
         return trouble

@@ -18,15 +18,19 @@ from kubecontroller.client.errors import ApiError, Conflict, Invalid, NotFound
 from kubecontroller.client.meta import Key, Manifest, key_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.applier import Applier
-from redis_operator.api.redis import Persistence, Redis
+from redis_operator.api.redis import OnDataLoss, Persistence, Redis
 from redis_operator.api.status import Endpoints
 from redis_operator.api.version import RedisVersionSpec
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
 from redis_operator.manifests.config import proposed
 from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.ownership import limitation
+from redis_operator.operator.wanted import read_acceptance
 from redis_operator.operator.world import CHILD_KINDS, World
+from redis_operator.planning.advice import ACCEPT_LOSS
+from redis_operator.redis.slots import ALL_SLOTS
 from redis_operator.redis.versions import Version, parse_version
 
 __all__ = ["ChildError", "Children"]
@@ -79,10 +83,11 @@ class Children:
         """Return what `manifests` needs to know besides the spec."""
         key = (redis.metadata.namespace, redis.metadata.name)
         version = _version(redis, entry)
+        layout = layout_of(redis)
         pods = {
-            int(shard): found.spec.replicas or 0
+            group: found.spec.replicas or 0
             for found in self._world.workloads_of(key)
-            if (shard := found.metadata.label(names.SHARD_LABEL)).isdecimal()
+            if (group := layout.group_told(found.metadata.labels or {})) is not None
             and not found.metadata.is_deleting
         }
         pods = self._orphans(redis) | pods
@@ -104,6 +109,7 @@ class Children:
             once_set=self._once_set(key),
             accepted=self._accepted(key) if redis.status.binding is not None else None,
             persistence=self._persistence(key),
+            holds_losses=_holds_losses(redis),
         )
 
     def endpoints(self, redis: Redis) -> Endpoints:
@@ -114,10 +120,11 @@ class Children:
             host = self._address((namespace, service)) or f"{service}.{namespace}.svc"
             return f"{host}:{names.CLIENT_PORT}"
 
+        told = {row.role: where(row.name(name)) for row in layout_of(redis).services}
         return Endpoints(
-            clients=where(names.client_service(name)),
-            primaries=where(names.primaries_service(name)),
-            replicas=where(names.replicas_service(name)),
+            clients=told.get("", ""),
+            primaries=told.get("primary", ""),
+            replicas=told.get("replica", ""),
         )
 
     def _address(self, service_key: Key) -> str:
@@ -133,7 +140,7 @@ class Children:
         meta = redis.metadata
         found: dict[int, int] = {}
         for pod in self._world.pods_of((meta.namespace, meta.name)):
-            place = names.place_of(meta.name, pod.metadata.name)
+            place = layout_of(redis).place_of(meta.name, pod.metadata.name, pod.metadata.labels)
             owned = any(r.controller for r in pod.metadata.owner_references or ())
             if place is not None and not owned and not pod.metadata.is_deleting:
                 found[place.shard] = max(found.get(place.shard, 0), place.ordinal + 1)
@@ -398,6 +405,13 @@ class Children:
         for kind, child in self._applied.pop(uid, ()):
             self._applier.forget(kind, child)
         return uid
+
+
+def _holds_losses(redis: Redis) -> bool:
+    """Tell whether data of a database that was in use may not be replaced by nothing."""
+    accepted = read_acceptance(redis.metadata.annotations.get(ACCEPT_LOSS, ""))
+    in_use = redis.status.binding is not None
+    return in_use and redis.spec.on_data_loss is OnDataLoss.HOLD and accepted.slots != ALL_SLOTS
 
 
 def _is_frozen(document: Manifest, observed: Any, error: Invalid) -> bool:

@@ -15,7 +15,9 @@ from kubecontroller.client.objects import (
 from kubecontroller.client.workloads import ContainerStatus, PodSpec, Terminated
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests import names
+from redis_operator.manifests.layout import Layout
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
+from redis_operator.manifests.scripts import DATA_MISSING
 from redis_operator.planning import observed as seen
 
 __all__ = [
@@ -50,9 +52,9 @@ _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
 
 
-def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | None:
-    """Return a pod as planning sees it; None when it is not called like one of the database's."""
-    place = names.place_of(database, pod.metadata.name)
+def pod_seen(layout: Layout, database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | None:
+    """Return a pod as planning sees it; None when it is not one of the database's."""
+    place = layout.place_of(database, pod.metadata.name, pod.metadata.labels)
     if place is None:
         return None
     node = nodes.get(pod.spec.node_name)
@@ -82,15 +84,16 @@ def pod_seen(database: str, pod: Pod, nodes: Mapping[str, Node]) -> seen.Pod | N
         memory_limit=_limit_in_force(pod),
         killed_for_memory_at=_killed_for_memory_at(pod),
         unloadable=_unloadable(pod),
+        data_missing=_data_missing(pod),
     )
 
 
-def lacking_labels(database: str, pod: Pod) -> tuple[tuple[str, str], ...]:
+def lacking_labels(layout: Layout, database: str, pod: Pod) -> tuple[tuple[str, str], ...]:
     """Return the labels a pod of this database must have and does not, by its name. K-27"""
-    place = names.place_of(database, pod.metadata.name)
+    place = layout.place_of(database, pod.metadata.name)
     if place is None:
         return ()
-    wanted = names.common_labels(database) | names.selector(database, place.shard)
+    wanted = names.common_labels(database) | layout.selector(database, place.shard)
     return tuple(
         (label, value)
         for label, value in sorted(wanted.items())
@@ -218,6 +221,15 @@ def _unloadable(pod: Pod) -> str:
     return ""
 
 
+def _data_missing(pod: Pod) -> bool:
+    """Tell whether a server that is not up found at its last start that its files are gone."""
+    status = _server_status(pod)
+    end = _end(status) if status is not None else None
+    return (
+        status is not None and end is not None and not status.ready and DATA_MISSING in end.message
+    )
+
+
 def _is_drained(node: Node) -> bool:
     return node.spec.unschedulable or any(t.key in _DRAINED for t in node.spec.taints or ())
 
@@ -232,14 +244,14 @@ def has_ended(pod: Pod) -> bool:
     return False
 
 
-def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
-    """Return a shard's StatefulSet as planning sees it."""
-    shard = found.metadata.label(names.SHARD_LABEL)
-    if not shard.isdecimal() or found.metadata.name != names.shard(database, int(shard)):
+def workload_seen(layout: Layout, database: str, found: StatefulSet) -> seen.Workload | None:
+    """Return a group's StatefulSet as planning sees it."""
+    shard = layout.group_told(found.metadata.labels or {})
+    if shard is None or found.metadata.name != layout.workload(database, shard):
         return None
     current = found.status.observed_generation >= found.metadata.generation
     return seen.Workload(
-        shard=int(shard),
+        shard=shard,
         name=found.metadata.name,
         uid=found.metadata.uid,
         pods=found.spec.replicas or 0,
@@ -253,11 +265,14 @@ def workload_seen(database: str, found: StatefulSet) -> seen.Workload | None:
 
 
 def volume_seen(
-    database: str, claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass] | None
+    layout: Layout,
+    database: str,
+    claim: PersistentVolumeClaim,
+    classes: Mapping[str, StorageClass] | None,
 ) -> seen.Volume | None:
     """Return a pod's claim as planning sees it."""
     pod = claim.metadata.name.removeprefix("data-")
-    if names.place_of(database, pod) is None:
+    if layout.place_of(database, pod) is None:
         return None
     asked = (claim.spec.resources.requests or {}).get("storage", 0)
     given = (claim.status.capacity or {}).get("storage", 0)

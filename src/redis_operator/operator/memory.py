@@ -79,6 +79,7 @@ class Memories:
             stiff=self._stiff.get(key, frozenset()),
             introductions=self._introductions.get(key, ()),
             attempts=self._attempts[key][1] if key in self._attempts else (),
+            recorded=_recorded(told),
         )
 
     def loaded(self, key: Key, raw: Manifest) -> Redis | tuple[Problem, ...]:
@@ -170,6 +171,12 @@ def _told(status: RedisStatus) -> tuple[Told, ...]:
         for number, shard in numbered
         if number.isdecimal() and shard.primary
     )
+
+
+def _recorded(status: RedisStatus) -> tuple[tuple[int, str], ...]:
+    """Return the id that each group's data were last told by."""
+    numbered = ((shard.name.rpartition("-")[2], shard.node_id) for shard in status.shards)
+    return tuple((int(number), node) for number, node in numbered if number.isdecimal() and node)
 
 
 def _histories(status: RedisStatus) -> dict[NodeId, str]:

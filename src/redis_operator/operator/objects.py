@@ -14,12 +14,12 @@ from kubecontroller.client.errors import ApiError, Conflict, Invalid, KubeError,
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Pod
 from kubecontroller.client.patches import JsonPatch, MergePatch, StrategicPatch
 from kubecontroller.client.scheme import Kind
-from redis_operator.manifests import names
+from redis_operator.manifests.layout import Layout
 from redis_operator.manifests.names import DATABASE_LABEL, ROLE_LABEL
 from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.look import SERVER
-from redis_operator.operator.servers import Servers, ask
+from redis_operator.operator.servers import Servers
 from redis_operator.planning.actions import (
     DeletePod,
     DeleteWorkload,
@@ -54,6 +54,7 @@ class ClusterObjects:
         name: str,
         servers: Servers,
         *,
+        layout: Layout,
         keep_claims: bool,
         on_written: Callable[[Pod], None] = lambda _: None,
     ) -> None:
@@ -61,6 +62,7 @@ class ClusterObjects:
         self._namespace = namespace
         self._name = name
         self._servers = servers
+        self._layout = layout
         self._keep_claims = keep_claims
         self._on_written = on_written
 
@@ -116,8 +118,8 @@ class ClusterObjects:
         if action.expect_id is None and action.expect_role is None:
             return Facts(pod=_pod_facts(pod))
         try:
-            connection = await self._servers.open(action.pod, action.uid)
-            return Facts(pod=_pod_facts(pod), server=await ask(connection))
+            server = await self._servers.facts(action.pod, action.uid)
+            return Facts(pod=_pod_facts(pod), server=server)
         except RedisError:
             return Facts(pod=_pod_facts(pod))
 
@@ -132,8 +134,8 @@ class ClusterObjects:
     async def _read_discarded(self, action: DiscardData) -> Facts:
         pod = await self._live_pod(action.pod)
         try:
-            connection = await self._servers.open(action.keeper.pod, action.keeper.uid)
-            return Facts(pod=_pod_facts(pod), server=await ask(connection))
+            server = await self._servers.facts(action.keeper.pod, action.keeper.uid)
+            return Facts(pod=_pod_facts(pod), server=server)
         except RedisError:
             return Facts(pod=_pod_facts(pod))
 
@@ -190,12 +192,12 @@ class ClusterObjects:
 
     async def _delete_claims(self, shard: int, ordinals: range) -> None:
         for ordinal in ordinals:
-            await self._delete_claim(names.claim(self._name, shard, ordinal))
+            await self._delete_claim(self._layout.claim(self._name, shard, ordinal))
 
     # Workloads
 
     async def _read_workload(self, action: ScaleWorkload | DeleteWorkload) -> Facts:
-        key = (self._namespace, names.shard(self._name, action.shard))
+        key = (self._namespace, self._layout.workload(self._name, action.shard))
         try:
             found = await self._client.get(STATEFUL_SETS, key, timeout=_TIMEOUT)
         except NotFound:
@@ -213,7 +215,7 @@ class ClusterObjects:
         Claims of pods that do not come back are deleted first: they stay as long as the pods use
         them, and none is left behind whenever the operator dies. K-05
         """
-        name = names.shard(self._name, action.shard)
+        name = self._layout.workload(self._name, action.shard)
         if action.discard and not self._keep_claims:
             await self._delete_claims(action.shard, range(action.to_pods, action.from_pods))
         operations: list[dict[str, Any]] = [
@@ -237,7 +239,7 @@ class ClusterObjects:
             return
         if not self._keep_claims:
             await self._delete_claims(action.shard, range(found.pods))
-        name = names.shard(self._name, action.shard)
+        name = self._layout.workload(self._name, action.shard)
         await self._delete(STATEFUL_SETS, name, uid=action.uid, version=found.version)
 
     # Sizes

@@ -14,6 +14,9 @@ from msgspec import Struct
 
 from kubecontroller.client.meta import Key
 from kubecontroller.client.objects import Pod
+from redis_operator.api.redis import Mode
+from redis_operator.manifests.layout import Layout
+from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.look import (
@@ -70,6 +73,7 @@ class Memory(Struct, frozen=True):
     stiff: frozenset[str] = frozenset()
     introductions: tuple[Introduction, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    recorded: tuple[tuple[int, str], ...] = ()
 
 
 class Request(Struct, frozen=True):
@@ -77,9 +81,15 @@ class Request(Struct, frozen=True):
 
     key: Key
     credentials: Credentials
+    mode: Mode = Mode.CLUSTER
     directives: tuple[str, ...] = ()
     count_on: tuple[str, ...] = ()
     memory: Memory = Memory()
+
+    @property
+    def layout(self) -> Layout:
+        """What the database consists of."""
+        return LAYOUTS[self.mode]
 
 
 class Observer:
@@ -114,28 +124,31 @@ class Observer:
 
     async def observe(self, request: Request) -> Observed:
         """Look once."""
-        name = request.key[1]
+        name, layout = request.key[1], request.layout
         nodes = self._world.node_map()
         found = [
             (pod, seen)
             for pod in self._world.pods_of(request.key)
-            if (seen := pod_seen(name, pod, nodes)) is not None
+            if (seen := pod_seen(layout, name, pod, nodes)) is not None
         ]
         found.sort(key=lambda pair: (pair[1].shard, pair[1].ordinal))
         self._drop_old_links(request.key, frozenset(pod.metadata.uid for pod, _ in found))
         answers = await asyncio.gather(*(self._ask(request, pod, seen) for pod, seen in found))
-        workloads = [workload_seen(name, w) for w in self._world.workloads_of(request.key)]
+        workloads = [workload_seen(layout, name, w) for w in self._world.workloads_of(request.key)]
         explained, unlabelled = await self._absences.explain(
             request.key,
+            layout,
             sorted((w for w in workloads if w), key=lambda w: w.shard),
             (seen.name for _, seen in found),
         )
         classes = self._world.class_map()
-        volumes = [volume_seen(name, c, classes) for c in self._world.claims_of(request.key)]
+        volumes = [
+            volume_seen(layout, name, c, classes) for c in self._world.claims_of(request.key)
+        ]
         return Observed(
             nodes=tuple(answers),
             workloads=explained,
-            unlabelled=(*_partly_labelled(name, (pod for pod, _ in found)), *unlabelled),
+            unlabelled=(*_partly_labelled(layout, name, (pod for pod, _ in found)), *unlabelled),
             volumes=tuple(v for v in volumes if v),
             elections=elections(request.memory, answers, self._clock()),
             moving=request.memory.moving,
@@ -146,6 +159,7 @@ class Observer:
             stiff=request.memory.stiff,
             introductions=request.memory.introductions,
             attempts=request.memory.attempts,
+            recorded=request.memory.recorded,
             formed=request.memory.formed,
         )
 
@@ -175,6 +189,7 @@ class Observer:
             directives=request.directives,
             count_strays=seen.name in request.count_on,
             ended=has_ended(pod),
+            mode=request.mode,
         )
         async with self._gate:
             return await probe(self._links, question, timeout=self._timeout, clock=self._clock)
@@ -196,10 +211,10 @@ def elections(memory: Memory, nodes: Iterable[Node], now: float) -> tuple[Electi
     return (*memory.elections, *(election for election in recalled if election.at))
 
 
-def _partly_labelled(database: str, pods: Iterable[Pod]) -> Iterable[Unlabelled]:
+def _partly_labelled(layout: Layout, database: str, pods: Iterable[Pod]) -> Iterable[Unlabelled]:
     """Pods that are still in the cache and lost another label than the one it selects by."""
     for pod in pods:
-        if lacks := lacking_labels(database, pod):
+        if lacks := lacking_labels(layout, database, pod):
             yield Unlabelled(pod.metadata.name, pod.metadata.uid, lacks)
 
 

@@ -29,6 +29,7 @@ from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.users import OPERATOR, REPLICATION
 from redis_operator.operator.children import ChildError, Children
+from redis_operator.operator.dialects import DIALECTS
 from redis_operator.operator.ending import Ending, is_protected
 from redis_operator.operator.execute import Executor, Outcome
 from redis_operator.operator.links import Links
@@ -181,7 +182,8 @@ class Reconciler(Struct, frozen=True):
         if same and not shrinks:
             return None
         credentials = Credentials(OPERATOR, facts.passwords.operator)
-        observed = await self.observer.observe(Request(key=key, credentials=credentials))
+        request = Request(key=key, credentials=credentials, mode=redis.spec.mode)
+        observed = await self.observer.observe(request)
         return gates.limitation(wanted, observed) or lowered_too_far(wanted, observed)
 
     async def _bring(
@@ -204,6 +206,7 @@ class Reconciler(Struct, frozen=True):
             request = Request(
                 key=key,
                 credentials=Credentials(OPERATOR, facts.passwords.operator),
+                mode=redis.spec.mode,
                 directives=directives(wanted),
                 count_on=count_on,
                 memory=self.memories.of(
@@ -262,11 +265,13 @@ class Reconciler(Struct, frozen=True):
         if not advice.stages:
             return ()
         pods = ApiPods(self.client, request.key[0])
-        servers = Servers(self.links, self.observer.targets(request), pods)
+        targets = self.observer.targets(request)
+        servers = Servers(self.links, targets, pods, DIALECTS[request.mode])
         objects = ClusterObjects(
             self.client,
             *request.key,
             servers,
+            layout=request.layout,
             keep_claims=redis.spec.storage is not None and redis.spec.storage.retain,
             on_written=self.world.wrote,
         )

@@ -15,8 +15,8 @@ from kubecontroller.client.patches import JsonPatch
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.advice import ACCEPT_LOSS, Wanted
+from redis_operator.planning.modes import situation
 from redis_operator.planning.observed import Observed
-from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 __all__ = ["close", "met"]
 
@@ -30,7 +30,7 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
         found.append(PRIMARY_ANNOTATION)
     accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""))
     if (accepted.slots or accepted.restart) and (
-        accepted.slots <= _served(observed)
+        situation(wanted, observed, 0.0).serves(accepted.slots)
         and not (accepted.restart and _is_restart_due(wanted, observed))
     ):
         found.append(ACCEPT_LOSS)
@@ -40,14 +40,6 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
 def _is_primary(pod: str, observed: Observed) -> bool:
     """Tell whether the pod that shall be primary is one, and owns what a primary owns."""
     return any(node.pod.name == pod and node.is_primary and node.slots for node in observed.seen)
-
-
-def _served(observed: Observed) -> SlotSet:
-    slots = NO_SLOTS
-    for node in observed.seen:
-        if node.is_primary:
-            slots |= node.slots
-    return slots
 
 
 def _is_restart_due(wanted: Wanted, observed: Observed) -> bool:

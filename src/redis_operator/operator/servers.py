@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from redis_operator.operator.cluster_dialect import CLUSTER
+from redis_operator.operator.dialect import Dialect
 from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePods
-from redis_operator.operator.probe import peer_of
 from redis_operator.planning.actions import (
     AssignSlots,
     At,
@@ -33,7 +34,7 @@ from redis_operator.planning.actions import (
     SetConfigEpoch,
     TuneForBootstrap,
 )
-from redis_operator.planning.observed import NodeId, Role
+from redis_operator.planning.observed import Role
 from redis_operator.planning.preconditions import (
     Facts,
     FenceFacts,
@@ -50,7 +51,7 @@ from redis_operator.redis.errors import RedisError, RefusedError, ReplyError
 from redis_operator.redis.replies import PrimaryRole
 from redis_operator.redis.versions import Ability, Version, can, parse_version
 
-__all__ = ["BUS_PORT", "PORT", "Servers", "ask", "version_of"]
+__all__ = ["BUS_PORT", "PORT", "Servers", "version_of"]
 
 PORT, BUS_PORT = 6379, 16379
 _TIMEOUT = 2.0
@@ -77,10 +78,17 @@ _OnServer: TypeAlias = (
 class Servers:
     """The servers of one database during one pass: how to reach each pod's."""
 
-    def __init__(self, links: Links, targets: Mapping[str, Target], pods: LivePods) -> None:
+    def __init__(
+        self,
+        links: Links,
+        targets: Mapping[str, Target],
+        pods: LivePods,
+        dialect: Dialect = CLUSTER,
+    ) -> None:
         self._links = links
         self._targets = targets  # by pod name
         self._pods = pods
+        self._dialect = dialect
         self._reaching: dict[At, asyncio.Task[Connection]] = {}
 
     async def open(self, pod: str, uid: str) -> Connection:
@@ -96,9 +104,12 @@ class Servers:
         if target is not None and target.address.host != at.ip:
             raise Refused(f"{at.pod} is not where it was: it moved to {target.address.host}")
         connection = await self.open(at.pod, at.uid)
-        found = await connection.run(commands.my_id(), timeout=_TIMEOUT)
-        require(identity_limitation(at, found))
+        require(identity_limitation(at, await self._dialect.identity(connection)))
         return connection
+
+    async def facts(self, pod: str, uid: str) -> ServerFacts:
+        """Ask the server of exactly this pod what it is and holds."""
+        return await self._dialect.facts(await self.open(pod, uid))
 
     def effects(self) -> Effects:
         """How each action on a server is carried out."""
@@ -121,7 +132,7 @@ class Servers:
     async def _read(self, action: _OnServer) -> Facts:
         """Ask the server an action is about what it is, owns and holds."""
         connection = await self.reach(action.node)
-        return Facts(server=await ask(connection))
+        return Facts(server=await self._dialect.facts(connection))
 
     async def anew(self, at: At) -> Connection:
         """Open a connection of one's own to a server, for work that takes long. Close it."""
@@ -265,7 +276,7 @@ class Servers:
         try:
             await connection.run(commands.failover(_MODES[action.mode]), timeout=_TIMEOUT)
         except ReplyError:
-            if (await ask(connection)).is_primary:
+            if (await self._dialect.facts(connection)).is_primary:
                 return  # another asked as well, and was faster. CL-23
             raise
 
@@ -312,11 +323,11 @@ class Servers:
             require(fence_limitation(action, FenceFacts()))
             return
         connection = await self._links.open(target, timeout=_TIMEOUT)
-        before = await ask(connection)
+        before = await self._dialect.facts(connection)
         require(fence_limitation(action, FenceFacts(server=before)))
         pause = commands.client_pause_writes(_PAUSE_MILLISECONDS)
         await connection.run(pause, timeout=_TIMEOUT)
-        why = fence_limitation(action, FenceFacts(server=await ask(connection)))
+        why = fence_limitation(action, FenceFacts(server=await self._dialect.facts(connection)))
         if why is not None:
             await connection.run(commands.client_unpause(), timeout=_TIMEOUT)
         require(why)
@@ -361,26 +372,6 @@ class Servers:
         raise Failed(
             f"{action.node.pod} was asked to take over and did not within {_PROMOTION_SECONDS:g} s"
         )
-
-
-async def ask(connection: Connection) -> ServerFacts:
-    """Ask a server what it is, owns and holds, in one round trip."""
-    answers: list[Any] = await connection.run_all(
-        [commands.cluster_nodes(), commands.dbsize(), commands.info_replication()],
-        timeout=_TIMEOUT,
-    )
-    _raise_first(answers)
-    nodes, keys, replication = answers
-    myself = next(node for node in nodes if node.is_myself)
-    return ServerFacts(
-        id=NodeId(myself.id),
-        role=Role.REPLICA if myself.is_replica else Role.PRIMARY,
-        replica_of=NodeId(myself.primary) if myself.primary else None,
-        slots=myself.slots,
-        keys=keys,
-        offset=replication.offset,
-        peers=tuple(peer_of(node) for node in nodes if not node.is_myself),
-    )
 
 
 def _known(facts: Facts) -> ServerFacts:

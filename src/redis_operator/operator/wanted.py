@@ -6,11 +6,12 @@ from msgspec import Struct
 
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import OnDataLoss, Persistence, Redis
-from redis_operator.manifests.config import live_directives, node_timeout_ms
+from redis_operator.manifests.cluster import node_timeout_ms
+from redis_operator.manifests.config import live_directives
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
-from redis_operator.redis.slots import NO_SLOTS, SlotSet
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 __all__ = [
     "PRIMARY_ANNOTATION",
@@ -23,6 +24,7 @@ __all__ = [
 PRIMARY_ANNOTATION = "redisoperator.dev/switch-primary-to"
 """Set on the database, it asks for one pod to become the primary of its shard."""
 _RESTART = "restart"
+_ALL = "all"  # the only way to name everything where there are no slots
 
 
 class Acceptance(Struct, frozen=True):
@@ -45,6 +47,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         name=redis.metadata.name,
         shards=spec.shards,
         replicas=spec.replicas,
+        mode=spec.mode,
         engine=spec.engine.value,
         version=f"{facts.version.major}.{facts.version.minor}",
         minimum_patch=facts.minimum_patch,
@@ -74,9 +77,9 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
 
 
 def read_acceptance(text: str) -> Acceptance:
-    """Read what a person gave up: ranges of slots, the word `restart`, or both."""
+    """Read what a person gave up: ranges of slots or `all`, the word `restart`, or both."""
     words = text.replace(",", " ").split()
-    ranges = [word for word in words if word != _RESTART]
+    ranges = [str(ALL_SLOTS) if word == _ALL else word for word in words if word != _RESTART]
     try:
         slots = SlotSet.parse(" ".join(ranges))
     except ValueError as error:

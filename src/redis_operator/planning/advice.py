@@ -7,6 +7,7 @@ from itertools import chain
 
 from msgspec import Struct
 
+from ..api.redis import Mode
 from ..redis.slots import NO_SLOTS, SlotSet
 from .actions import Action, LabelPod, LabelRole
 
@@ -28,6 +29,7 @@ class Wanted(Struct, frozen=True):
     name: str
     shards: int
     replicas: int
+    mode: Mode = Mode.CLUSTER
     engine: str = "valkey"
     version: str = ""  # empty: whatever the image brings
     minimum_patch: str = ""  # the oldest patch level of the version that is safe
@@ -76,11 +78,16 @@ class Phase(Enum):
 
 
 class Loss(Struct, frozen=True):
-    """Slots whose every copy is gone. Reported until they are served again; never papered over."""
+    """Data whose every copy is gone. Reported until they are served again; never papered over."""
 
-    slots: SlotSet
     why: str
+    slots: SlotSet = NO_SLOTS  # none: the mode has no slots, and everything is lost
     accepted: bool = False  # by the policy of the spec or by a person: they are started empty
+
+    @property
+    def what(self) -> str:
+        """What is lost, in words."""
+        return f"slots {self.slots}" if self.slots else "all keys"
 
 
 class Plan(Struct, frozen=True):

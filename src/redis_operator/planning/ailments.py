@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..api.quantity import format_bytes
 from .observed import Pod, Seen
-from .situation import Situation
+from .topology import Topology
 
 __all__ = ["OOM_SECONDS", "Ailment", "ailments", "memory_kill"]
 
@@ -30,13 +30,13 @@ class Ailment(Struct, frozen=True):
     message: str
 
 
-def ailments(situation: Situation, told: str = "") -> tuple[Ailment, ...]:
+def ailments(situation: Topology, told: str = "") -> tuple[Ailment, ...]:
     """Return what ails a database, the worst first; `told` is the reason that stands now.
 
     What hovers around a limit is told until it is well away from it, or it would be told and
     taken back all the time.
     """
-    checks: tuple[Callable[[Situation, str], Iterator[Ailment]], ...] = (
+    checks: tuple[Callable[[Topology, str], Iterator[Ailment]], ...] = (
         _unloadable,
         _unstartable,
         _killed,
@@ -56,7 +56,7 @@ def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | N
     return f"{pod.name} was killed {times} for using more than its memory limit{limit}"
 
 
-def _unloadable(situation: Situation, _: str) -> Iterator[Ailment]:
+def _unloadable(situation: Topology, _: str) -> Iterator[Ailment]:
     """Files that cannot be loaded. What is needed of them is never deleted. ST-07"""
     for node in situation.observed.nodes:
         if node.pod.unloadable:
@@ -68,7 +68,7 @@ def _unloadable(situation: Situation, _: str) -> Iterator[Ailment]:
             )
 
 
-def _unstartable(situation: Situation, _: str) -> Iterator[Ailment]:
+def _unstartable(situation: Topology, _: str) -> Iterator[Ailment]:
     """Servers of a new database that end as soon as they start, as by a value they refuse. IN-27"""
     if situation.observed.formed:
         return  # a running one stops at its first pod, and says so
@@ -82,7 +82,7 @@ def _unstartable(situation: Situation, _: str) -> Iterator[Ailment]:
             return  # the others say the same
 
 
-def _killed(situation: Situation, _: str) -> Iterator[Ailment]:
+def _killed(situation: Topology, _: str) -> Iterator[Ailment]:
     for node in situation.observed.nodes:
         kill = memory_kill(node.pod, situation.now)
         if kill is None:
@@ -97,19 +97,23 @@ def _killed(situation: Situation, _: str) -> Iterator[Ailment]:
         yield Ailment("OutOfMemory", f"{kill}{room}: {advice}")
 
 
-def _refused(situation: Situation, _: str) -> Iterator[Ailment]:
+def _refused(situation: Topology, _: str) -> Iterator[Ailment]:
     """Pods that Kubernetes does not let be made: a quota, a limit range, a policy. K-14"""
     for workload in situation.observed.workloads:
         if workload.trouble:
             yield Ailment("PodsRefused", f"{workload.name} is missing pods: {workload.trouble}")
 
 
-def _full(situation: Situation, told: str) -> Iterator[Ailment]:
+def _full(situation: Topology, told: str) -> Iterator[Ailment]:
     """Memory that is full where nothing may be evicted: every write is refused. ST-09"""
     enough = _ROOMY if told == "MemoryFull" else _FULL
     for node in situation.seen:
         full = node.max_memory and node.used_memory >= enough * node.max_memory
-        if full and node.slots and node.setting("maxmemory-policy") == "noeviction":
+        if (
+            full
+            and situation.claims_data(node)
+            and node.setting("maxmemory-policy") == "noeviction"
+        ):
             yield Ailment(
                 "MemoryFull",
                 f"{node.pod.name} has no room left in its {format_bytes(node.max_memory)} "
@@ -118,7 +122,7 @@ def _full(situation: Situation, told: str) -> Iterator[Ailment]:
             )
 
 
-def _out_of_sync(situation: Situation, _: str) -> Iterator[Ailment]:
+def _out_of_sync(situation: Topology, _: str) -> Iterator[Ailment]:
     """Replicas that never get in sync, as when buffers overflow again and again. ST-06"""
     for node in situation.seen:
         primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None

@@ -40,7 +40,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
     if loss is not None and (
         known is None or (loss.time, loss.action) != (known.time, known.action)
     ):
-        text = f"slots {loss.slots}: {loss.reason}; {loss.action}"
+        what = f"slots {loss.slots}" if loss.slots else "all keys"
+        text = f"{what}: {loss.reason}; {loss.action}"
         found.append(Announcement(warning=True, reason="DataLost", message=text))
     before_primaries = {s.name: s.primary for s in before.shards}
     for shard in after.shards:

@@ -6,6 +6,7 @@ from ..redis.slots import ALL_SLOTS, NO_SLOTS
 from .election import unsynced
 from .observed import Node, NodeId, Seen, Unreachable
 from .situation import Situation
+from .topology import Topology
 
 __all__ = ["shard_unrest", "unrest", "unsaved"]
 
@@ -45,7 +46,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
     return None
 
 
-def unsaved(situation: Situation, shard: int | None = None) -> str | None:
+def unsaved(situation: Topology, shard: int | None = None) -> str | None:
     """Why no server (of one shard, or any) may be ended now, or None.
 
     One that writes its first append-only file ignores the signal to end until it is killed. CL-33

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..api.metadata import Condition
-from ..redis.slots import ALL_SLOTS, SlotSet
 from . import advice
 from .actions import ConfigSet
 from .advice import Plan, Wanted
@@ -15,7 +14,7 @@ from .inventory import is_replaced, numbers
 from .losses import explain
 from .observed import Observed
 from .rules.configure import configure
-from .situation import Situation
+from .topology import Topology
 
 __all__ = ["bounded", "conditions", "dated"]
 
@@ -25,12 +24,12 @@ _CHANGING = (advice.Phase.CREATING, advice.Phase.SCALING, advice.Phase.UPDATING)
 
 
 def conditions(
-    situation: Situation, plan: Plan, context: Context, covered: SlotSet
+    situation: Topology, plan: Plan, context: Context, served: tuple[str, str]
 ) -> tuple[Condition, ...]:
     """Return every condition, in a fixed order, each with the time since when it is so."""
     wanted, observed = situation.wanted, situation.observed
-    available = _available(observed, covered, plan)
-    degraded = _degraded(situation, plan, context, ALL_SLOTS - covered)
+    available = _available(situation, plan, served)
+    degraded = _degraded(situation, plan, context)
     progressing = _progressing(plan, context)
     ready = _ready(available, degraded, progressing, plan)
     if ready.status == "True":
@@ -54,24 +53,23 @@ def conditions(
     return tuple(dated(c, was.get(c.type), context) for c in found)
 
 
-def _available(observed: Observed, covered: SlotSet, plan: Plan) -> Condition:
-    missing = ALL_SLOTS - covered
-    if not missing:
-        return Condition(
-            type="Available", status="True", reason="AllSlotsServed", message="every slot is served"
-        )
+def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Condition:
+    formed, unserved = situation.observed.formed, situation.unserved
+    if not unserved:
+        reason, text = served
+        return Condition(type="Available", status="True", reason=reason, message=text)
     if plan.phase is advice.Phase.HIBERNATED and not plan.losses:
         text = "spec.hibernate is set: the database does not serve until it is set to false"
         return Condition(type="Available", status="False", reason="Hibernated", message=text)
     if plan.phase is advice.Phase.WAKING:
-        text = f"slots {missing} are not served yet: it is waking"
+        text = f"it is waking: {unserved}"
         return Condition(type="Available", status="False", reason="Waking", message=text)
-    reason = "DataLost" if plan.losses else "NotServing" if observed.formed else "NotFormed"
-    text = f"slots {missing} are not served" if observed.formed else "the cluster is not formed yet"
+    reason = "DataLost" if plan.losses else "NotServing" if formed else "NotFormed"
+    text = unserved if formed else "the database is not formed yet"
     return Condition(type="Available", status="False", reason=reason, message=text)
 
 
-def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotSet) -> Condition:
+def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     if plan.losses:
         text = explain(situation.wanted, plan)
         return Condition(type="Degraded", status="True", reason="DataLost", message=text)
@@ -102,8 +100,8 @@ def _degraded(situation: Situation, plan: Plan, context: Context, missing: SlotS
     if formed and plan.phase is advice.Phase.HEALING:
         text = plan.why or plan.held or "a repair is under way"
         return Condition(type="Degraded", status="True", reason="Healing", message=text)
-    if formed and missing and not sleeps:
-        text = f"slots {missing} are not served"
+    if formed and situation.unserved and not sleeps:
+        text = situation.unserved
         return Condition(type="Degraded", status="True", reason="NotServing", message=text)
     return Condition(type="Degraded", status="False", reason="Healthy", message="nothing is wrong")
 
@@ -129,7 +127,7 @@ def _progressing(plan: Plan, context: Context) -> Condition:
     return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
 
 
-def _config_applied(situation: Situation, plan: Plan, context: Context) -> Condition:
+def _config_applied(situation: Topology, plan: Plan, context: Context) -> Condition:
     """Judge the settings themselves: another rule may have the turn."""
     open_ = configure(situation)
     if open_ is None:
@@ -167,7 +165,7 @@ def _ready(
     return Condition(type="Ready", status="True", reason="Reconciled", message=text)
 
 
-def _with_companions(situation: Situation, ready: Condition) -> Condition:
+def _with_companions(situation: Topology, ready: Condition) -> Condition:
     """Name containers beside a server that do not run: they hold nothing up. IN-25"""
     broken = [
         f"{node.pod.name} serves, but is not a Service endpoint while a container beside it "

@@ -8,6 +8,8 @@ script, the executor, the tests and the status; they cannot be read off one plan
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from ..redis.slots import NO_SLOTS
 from .actions import (
@@ -34,21 +36,30 @@ from .gates import can_copy
 from .observed import Counted, Seen
 from .preconditions import facts_of, precondition
 from .situation import Situation
+from .topology import Topology
 
-__all__ = ["breaches"]
+__all__ = ["breaches", "breaches_of_stage", "breaches_of_step"]
 
 
-def breaches(situation: Situation, plan: Plan) -> tuple[str, ...]:
-    """Every way in which a plan would break an invariant; none for a good plan."""
+def breaches(
+    situation: Any,
+    plan: Plan,
+    of_step: Callable[[Any, Action], list[str]] | None = None,
+    of_stage: Callable[[Any, tuple[Action, ...]], list[str]] | None = None,
+) -> tuple[str, ...]:
+    """Every way in which a plan would break an invariant; none for a good plan.
+
+    A mode brings its own invariants; without any, those of mode Cluster are checked.
+    """
     found: list[str] = []
     for step in plan.steps:
-        found += _of_step(situation, step)
+        found += (of_step or breaches_of_step)(situation, step)
     for stage in plan.stages:
-        found += _of_stage(situation, stage)
+        found += (of_stage or breaches_of_stage)(situation, stage)
     return (*found, *_unmet(situation, plan))
 
 
-def _unmet(situation: Situation, plan: Plan) -> tuple[str, ...]:
+def _unmet(situation: Topology, plan: Plan) -> tuple[str, ...]:
     """Preconditions that do not hold even now; those of later stages depend on the first."""
     reasons = (
         precondition(step, facts_of(situation, step)) for stage in plan.stages[:1] for step in stage
@@ -56,7 +67,8 @@ def _unmet(situation: Situation, plan: Plan) -> tuple[str, ...]:
     return tuple(f"its own precondition: {reason}" for reason in reasons if reason is not None)
 
 
-def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - one a kind
+def breaches_of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PLR0911, PLR0912 - one a kind
+    """Every way in which one step would break an invariant of mode Cluster."""
     match step:
         case Replicate():
             return _replicate(situation, step)
@@ -308,7 +320,8 @@ def _scale(situation: Situation, step: ScaleWorkload) -> list[str]:
     return []
 
 
-def _of_stage(situation: Situation, stage: tuple[Action, ...]) -> list[str]:
+def breaches_of_stage(situation: Situation, stage: tuple[Action, ...]) -> list[str]:
+    """Every way in which steps of mode Cluster done at once would break an invariant."""
     found = []
     pairs = [
         (step.source.id, step.target.id)

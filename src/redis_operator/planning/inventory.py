@@ -12,15 +12,12 @@ from msgspec.structs import replace
 
 from ..api.quantity import format_bytes, parse_quantity
 from ..api.status import PodStatus, ReplicaStatus, ShardStatus
-from ..redis.slots import NO_SLOTS, SlotSet
 from .context import Context
 from .observed import Node, Seen, Unreachable
-from .situation import Situation
+from .topology import Topology
 
 __all__ = [
     "START_SECONDS",
-    "covered",
-    "does_its_part",
     "is_replaced",
     "memory",
     "numbers",
@@ -40,21 +37,23 @@ _MOST_PODS = 400
 """Pods that are listed one by one; with more, the status would not fit into the store."""
 
 
-def shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
-    """Yield each shard that has pods which stay."""
+def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
+    """Yield each group that has pods which stay, or whose record must outlast them."""
     before = {shard.name: shard for shard in context.previous.shards}
     nodes = situation.observed.nodes
     numbers = {node.pod.shard for node in nodes if not _is_going(situation, node)}
+    numbers |= situation.lasting_groups
     for number in sorted(numbers):
-        name = f"shard-{number}"
-        leader = situation.leaders.get(number)
-        primary = situation.by_id.get(leader) if leader is not None else None
+        name = situation.group_name(number)
+        primary = situation.leader(number)
         old = before.get(name)
         changed = old is not None and old.primary and primary and old.primary != primary.pod.name
-        node_id, replication_id = _history(situation, primary, old)
+        node_id, replication_id = situation.history(
+            number, (old.node_id, old.replication_id) if old is not None else ("", "")
+        )
         yield ShardStatus(
             name=name,
-            slots=str(situation.owned.get(leader, NO_SLOTS)) if leader is not None else "",
+            slots=situation.slots_of(number),
             primary=primary.pod.name if primary is not None else "",
             node_id=node_id,
             replication_id=replication_id,
@@ -65,23 +64,13 @@ def shards(situation: Situation, context: Context) -> Iterator[ShardStatus]:
         )
 
 
-def _history(
-    situation: Situation, primary: Seen | None, old: ShardStatus | None
-) -> tuple[str, str]:
-    """Return whose history a shard's data are; a dead owner's until its last slots are settled."""
-    owners = {claim.id for claim in situation.claims}
-    if old is not None and old.node_id in owners - situation.by_id.keys():
-        return old.node_id, old.replication_id
-    return (primary.id, primary.replication.id) if primary is not None else ("", "")
-
-
-def _is_going(situation: Situation, node: Node) -> bool:
+def _is_going(situation: Topology, node: Node) -> bool:
     """Whether a pod ends that has no place any more and owns nothing: it is not told of.
 
     It ends as soon as no workload wants it, though nobody may have told it yet.
     """
     pod = node.pod
-    owns = isinstance(node, Seen) and bool(node.slots)
+    owns = isinstance(node, Seen) and situation.claims_data(node)
     kept = any(
         workload.shard == pod.shard and pod.ordinal < workload.pods and not workload.deleting
         for workload in situation.observed.workloads
@@ -89,7 +78,7 @@ def _is_going(situation: Situation, node: Node) -> bool:
     return situation.leaving(pod) and not owns and (pod.deleting or not kept)
 
 
-def _replicas(situation: Situation, shard: int, primary: Seen | None) -> Iterator[ReplicaStatus]:
+def _replicas(situation: Topology, shard: int, primary: Seen | None) -> Iterator[ReplicaStatus]:
     for node in situation.pods_of(shard):
         if primary is not None and node.pod.name == primary.pod.name:
             continue
@@ -107,46 +96,33 @@ def _replicas(situation: Situation, shard: int, primary: Seen | None) -> Iterato
         yield ReplicaStatus(pod=node.pod.name, lag_bytes=_lag(situation, node), link=link)
 
 
-def covered(seen: Iterable[Seen]) -> SlotSet:
-    """Return the slots that are served."""
-    served = NO_SLOTS
-    for node in seen:
-        if node.is_primary and node.state_ok:
-            served |= node.slots
-    return served
-
-
-def ready_pods(situation: Situation) -> int:
+def ready_pods(situation: Topology) -> int:
     """Count servers that do their part."""
-    return sum(does_its_part(node) for node in situation.seen if not _is_going(situation, node))
+    return sum(
+        situation.does_its_part(node) for node in situation.seen if not _is_going(situation, node)
+    )
 
 
-def ready_shards(situation: Situation) -> int:
+def ready_shards(situation: Topology) -> int:
     """Count shards that serve their slots and all of whose servers do their part."""
     wanted = situation.wanted
     parts = dict.fromkeys(range(wanted.shards), 0)
     serving = set()
     for node in situation.seen:
-        if node.pod.shard in parts and does_its_part(node):
+        if node.pod.shard in parts and situation.does_its_part(node):
             parts[node.pod.shard] += 1
-            if node.slots:
+            if situation.claims_data(node):
                 serving.add(node.pod.shard)
     return sum(parts[shard] >= wanted.pods_per_shard for shard in serving)
 
 
-def does_its_part(node: Seen) -> bool:
-    """Whether it is a primary that serves, or a replica whose link is up."""
-    follows = node.replica_of is not None and node.replication.link_up
-    return node.state_ok and (bool(node.slots) or follows)
-
-
-def is_replaced(situation: Situation, node: Unreachable) -> bool:
+def is_replaced(situation: Topology, node: Unreachable) -> bool:
     """Whether a pod does not respond because it ends or has just been made, and owns nothing.
 
     While a change goes on that is what the change does, and no alarm; not for long, though.
     """
     pod = node.pod
-    if node.last_id in situation.owned or situation.now - node.since > START_SECONDS:
+    if situation.is_missed(node) or situation.now - node.since > START_SECONDS:
         return False
     age = situation.now - pod.since
     if pod.waiting:  # a claim of its own may take a moment; nothing else passes by itself
@@ -154,7 +130,7 @@ def is_replaced(situation: Situation, node: Unreachable) -> bool:
     return pod.deleting or age <= START_SECONDS
 
 
-def pods(situation: Situation, context: Context) -> Iterator[PodStatus]:
+def pods(situation: Topology, context: Context) -> Iterator[PodStatus]:
     """Yield each pod that stays; none at all where there are too many to list."""
     stay = [node for node in situation.observed.nodes if not _is_going(situation, node)]
     if len(stay) > _MOST_PODS:
@@ -165,7 +141,7 @@ def pods(situation: Situation, context: Context) -> Iterator[PodStatus]:
         yield _pod(situation, node, old)
 
 
-def _pod(situation: Situation, node: Node, old: PodStatus) -> PodStatus:
+def _pod(situation: Topology, node: Node, old: PodStatus) -> PodStatus:
     pod = node.pod
     place = PodStatus(
         name=pod.name,
@@ -179,7 +155,7 @@ def _pod(situation: Situation, node: Node, old: PodStatus) -> PodStatus:
         return replace(place, reason=pod.waiting or f"unreachable: {node.evidence.value}")
     return replace(
         place,
-        ready=does_its_part(node),
+        ready=situation.does_its_part(node),
         role=node.role.value,
         engine=node.engine,
         version=node.version,
@@ -189,7 +165,7 @@ def _pod(situation: Situation, node: Node, old: PodStatus) -> PodStatus:
     )
 
 
-def _lag(situation: Situation, node: Seen) -> int:
+def _lag(situation: Topology, node: Seen) -> int:
     primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
     if primary is None:
         return 0

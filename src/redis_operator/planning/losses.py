@@ -24,19 +24,22 @@ def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> Dat
 
 def explain(wanted: Wanted, plan: Plan) -> str:
     """Return each loss with its slots and reason, and what happens or is to be done next."""
-    parts = [f"slots {loss.slots}: {loss.why}" for loss in plan.losses]
+    parts = [f"{loss.what}: {loss.why}" for loss in plan.losses]
     return "; ".join([*parts, action_on(wanted, plan.losses)])
 
 
 def action_on(wanted: Wanted, losses: tuple[Loss, ...]) -> str:
     """Return what is done about losses, or what a person has to decide."""
-    held = _slots(tuple(loss for loss in losses if not loss.accepted))
+    held = tuple(loss for loss in losses if not loss.accepted)
     if not held:
-        return "StartedEmpty: the slots are assigned to empty servers"
+        whole = not _slots(losses)
+        took = "the server goes on empty" if whole else "the slots are assigned to empty servers"
+        return f"StartedEmpty: {took}"
+    slots = _slots(held)
     problem = f" ({wanted.unreadable_acceptance})" if wanted.unreadable_acceptance else ""
     return (
-        "Held: restore the data, or start these slots empty: "
-        f"kubectl annotate redis {wanted.name} --overwrite {ACCEPT_LOSS}={held}{problem}"
+        f"Held: restore the data, or start {'these slots' if slots else 'it'} empty: "
+        f"kubectl annotate redis {wanted.name} --overwrite {ACCEPT_LOSS}={slots or 'all'}{problem}"
     )
 
 

@@ -92,6 +92,7 @@ class Pod(Struct, frozen=True):
     memory_limit: int = 0  # bytes; 0: none
     killed_for_memory_at: float = 0.0  # when the server last ended for want of memory
     unloadable: str = ""  # what the server said of its own files when it gave up loading them
+    data_missing: bool = False  # it found that the files it had are gone, and did not start
 
 
 class PeerFlag(Enum):
@@ -365,6 +366,7 @@ class Observed(Struct, frozen=True):
     stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
     spellings: frozenset[Spelling] = frozenset()
     attempts: tuple[Attempt, ...] = ()  # steps since anything observed last changed
+    recorded: tuple[tuple[int, str], ...] = ()  # group and the id its status last told
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

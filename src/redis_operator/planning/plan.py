@@ -7,11 +7,12 @@ from msgspec.structs import replace
 from .actions import DeletePod, LabelRole
 from .advice import Loss, Phase, Plan, Wanted
 from .invariants import breaches
+from .modes import MODES, Guards
 from .observed import Observed
 from .repeats import held_back
-from .rules import COMPANIONS, RULES, Kind
+from .rules import Companion, Kind
 from .rules.roll import outdated
-from .situation import Situation
+from .topology import Topology
 
 __all__ = ["plan"]
 
@@ -24,21 +25,22 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
     happen meanwhile, those rules see for themselves. Neither does one whose plan is refused, or
     held back because it has no effect. Harmless bookkeeping rides along.
     """
-    situation = Situation(wanted, observed, now)
+    mode = MODES[wanted.mode]
+    situation = mode.situation(wanted, observed, now)
     said: list[Plan] = []
-    for row in RULES:
+    for row in mode.rules:
         advice = row.rule(situation)
         if advice is None:
             continue
         advice = replace(advice, rule=row.name, event=row.event, routine=row.kind is Kind.UPKEEP)
-        advice = held_back(_guarded(situation, advice), observed, now)
+        advice = held_back(_guarded(situation, mode.guards, advice), observed, now)
         said.append(advice)
         if advice.stages or advice.final:
             break
     chosen = _in_context(situation, _merge(said))
     if wanted.paused:
         return _paused(chosen)
-    return _with_companions(situation, chosen)
+    return _with_companions(situation, mode.companions, chosen)
 
 
 def _paused(chosen: Plan) -> Plan:
@@ -50,26 +52,23 @@ def _paused(chosen: Plan) -> Plan:
     return replace(chosen, stages=(), why="", held=held, count_on=())
 
 
-def _in_context(situation: Situation, chosen: Plan) -> Plan:
+def _in_context(situation: Topology, chosen: Plan) -> Plan:
     """Pods that come and go because of a change are part of the change, not an ailment."""
     if chosen.phase is not Phase.HEALING or not chosen.routine or chosen.losses:
         return chosen
-    if situation.observed.formed and not situation.all_owned:
-        return chosen  # a slot that is not served is an outage, whatever else is going on
+    if situation.observed.formed and situation.is_outage:
+        return chosen  # what is not served is an outage, whatever else is going on
     pods = [node.pod for node in situation.observed.nodes]
     if any(outdated(situation, pod) for pod in pods):
         return replace(chosen, phase=Phase.UPDATING)
-    wanted = situation.wanted.shards
-    if any(w.shard >= wanted for w in situation.observed.workloads) or any(
-        situation.leaders.get(shard) not in situation.owned for shard in range(wanted)
-    ):
+    if situation.is_scaling:
         return replace(chosen, phase=Phase.SCALING)
     return chosen
 
 
-def _guarded(situation: Situation, chosen: Plan) -> Plan:
+def _guarded(situation: Topology, guards: Guards, chosen: Plan) -> Plan:
     """Refuse a plan that would break an invariant: it is reported, and the rules after it go on."""
-    reasons = breaches(situation, chosen)
+    reasons = breaches(situation, chosen, guards.step, guards.stage)
     if not reasons:
         return chosen
     told = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)
@@ -99,11 +98,11 @@ def _merge(said: list[Plan]) -> Plan:
     )
 
 
-def _with_companions(situation: Situation, chosen: Plan) -> Plan:
+def _with_companions(situation: Topology, companions: tuple[Companion, ...], chosen: Plan) -> Plan:
     ending = {step.uid for step in chosen.steps if isinstance(step, DeletePod)}
     extra = tuple(
         step
-        for companion in COMPANIONS
+        for companion in companions
         for step in companion(situation)
         if not (isinstance(step, LabelRole) and step.uid in ending)
     )

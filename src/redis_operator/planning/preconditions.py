@@ -35,7 +35,7 @@ from .actions import (
     TuneForBootstrap,
 )
 from .observed import NodeId, Peer, Role, Seen, Unreachable
-from .situation import Situation
+from .topology import Topology
 
 __all__ = [
     "ClaimFacts",
@@ -381,7 +381,7 @@ def server_facts(seen: Seen) -> ServerFacts:
     )
 
 
-def facts_of(situation: Situation, action: Action) -> Facts:
+def facts_of(situation: Topology, action: Action) -> Facts:
     """The facts that an observation has for an action."""
     match action:
         case DeletePod(uid=uid):
@@ -402,7 +402,7 @@ def facts_of(situation: Situation, action: Action) -> Facts:
     return Facts(server=server_facts(seen) if seen is not None else None)
 
 
-def _of_pod(situation: Situation, uid: str) -> Facts:
+def _of_pod(situation: Topology, uid: str) -> Facts:
     node = next((n for n in situation.observed.nodes if n.pod.uid == uid), None)
     if node is None:
         return Facts()

@@ -23,6 +23,7 @@ from .observed import (
     Seen,
     Unreachable,
 )
+from .topology import Topology
 
 __all__ = ["Claim", "Situation"]
 
@@ -38,15 +39,11 @@ class Claim:
         self.slots = slots
 
 
-class Situation:
+class Situation(Topology):
     """One moment of one database, with what follows from it. Immutable by convention."""
 
     def __init__(self, wanted: Wanted, observed: Observed, now: float) -> None:
-        self.wanted = wanted
-        self.observed = observed
-        self.now = now
-        self.seen = observed.seen
-        self.unreachable = observed.unreachable
+        super().__init__(wanted, observed, now)
         self._books: dict[str, dict[NodeId, Peer]] = {}
 
     # Who is who
@@ -83,17 +80,6 @@ class Situation:
         """Pods that do not respond and whose id is not known: they may be anyone we miss."""
         identified = {node.pod.name for node in self.identities.values()}
         return tuple(node for node in self.unreachable if node.pod.name not in identified)
-
-    @cached_property
-    def missing_pods(self) -> tuple[str, ...]:
-        """Pods that workloads shall have and that do not exist (yet)."""
-        present = {(node.pod.shard, node.pod.ordinal) for node in self.observed.nodes}
-        return tuple(
-            f"{workload.name}-{ordinal}"
-            for workload in self.observed.workloads
-            for ordinal in range(workload.pods)
-            if (workload.shard, ordinal) not in present
-        )
 
     @cached_property
     def unseen_pods(self) -> tuple[str, ...]:
@@ -288,14 +274,6 @@ class Situation:
         if self.twins:
             reasons.append("two pods have one node id")
         return tuple(reasons)
-
-    def pods_of(self, shard: int) -> tuple[Node, ...]:
-        """The shard's pods, as they were seen or not."""
-        return tuple(node for node in self.observed.nodes if node.pod.shard == shard)
-
-    def leaving(self, pod: Pod) -> bool:
-        """Whether the spec has no place for this pod."""
-        return pod.shard >= self.wanted.shards or pod.ordinal >= self.wanted.pods_per_shard
 
     # What is unfinished
 

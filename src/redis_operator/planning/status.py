@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from ..api.metadata import Condition
 from ..api.status import Binding, Operation, Phase, RedisStatus
-from ..redis.slots import ALL_SLOTS
 from . import advice, inventory
 from .advice import Plan, Wanted
 from .ailments import ailments
 from .conditions import bounded, conditions, dated
 from .context import Context
 from .losses import recorded
+from .modes import MODES
 from .observed import Observed
-from .situation import Situation
+from .topology import Topology
 
 __all__ = ["refused", "status"]
 
@@ -43,14 +43,14 @@ _WAKING_SECONDS = 120.0  # a database that takes longer to wake has an ailment
 
 def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> RedisStatus:
     """Return the whole status of a database that was looked at."""
-    situation = Situation(wanted, observed, _seconds(context.now))
+    mode = MODES[wanted.mode]
+    situation = mode.situation(wanted, observed, _seconds(context.now))
     previous = context.previous
     plan = _woken(_continued(plan, situation, previous), situation, previous)
     shards = tuple(inventory.shards(situation, context))
-    covered = inventory.covered(observed.seen)
-    judged = conditions(situation, plan, context, covered)
+    judged = conditions(situation, plan, context, mode.served)
     ready, available = judged[0], judged[1]
-    used = sum(node.used_memory for node in observed.seen if node.slots)
+    used = sum(node.used_memory for node in observed.seen if situation.claims_data(node))
     engine, version = inventory.running(observed.seen)
     ready_pods, pod_count = inventory.ready_pods(situation), wanted.shards * wanted.pods_per_shard
     formed = observed.formed or (available.status == "True" and previous.binding is None)
@@ -71,7 +71,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         selector=context.selector,
         ready=f"{ready_pods}/{pod_count}",
         primary=", ".join(shard.primary for shard in shards if shard.primary),
-        slots=f"{len(covered)}/{len(ALL_SLOTS)}",
+        slots=situation.slots_told,
         memory=inventory.memory(used, previous.memory),
         engine=engine or previous.engine,
         version=version or previous.version,
@@ -115,7 +115,7 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
     return told
 
 
-def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
+def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     """Return the plan as part of the change before it, while its last pods are made and get ready.
 
     Readiness is asked for every few seconds: nothing is wrong with a server that has just started.
@@ -124,8 +124,8 @@ def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
     follows = plan.rule == "rest" or (plan.routine and plan.phase is advice.Phase.HEALING)
     if change is None or not follows or plan.losses:
         return plan
-    if not situation.owned.keys() <= situation.by_id.keys():
-        return plan  # somebody's slots are not served: that is an outage, whatever began it
+    if not situation.leaders_answer:
+        return plan  # what somebody led is not served: that is an outage, whatever began it
     if not all(inventory.is_replaced(situation, node) for node in situation.unreachable):
         return plan
     if ailments(situation, ""):
@@ -133,7 +133,7 @@ def _continued(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
     late = [
         node
         for node in situation.seen
-        if not (node.pod.ready and inventory.does_its_part(node))
+        if not (node.pod.ready and situation.does_its_part(node))
         and situation.now - node.started_at > inventory.START_SECONDS
     ]
     return plan if late else replace(plan, phase=change)
@@ -197,7 +197,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     for reason in plan.blocked:
         yield f"waiting: {reason}"
     for loss in plan.losses:
-        yield f"lost: slots {loss.slots}: {loss.why}"
+        yield f"lost: {loss.what}: {loss.why}"
 
 
 def _seconds(moment: str) -> float:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 from msgspec import Struct
 
 from ..actions import Action
 from ..advice import Plan
-from ..situation import Situation
 from .assist import assist
 from .audit import audit
 from .configure import configure
@@ -46,8 +46,8 @@ from .twins import twins
 
 __all__ = ["COMPANIONS", "RULES", "Companion", "Kind", "Row", "Rule"]
 
-Rule = Callable[[Situation], Plan | None]
-Companion = Callable[[Situation], tuple[Action, ...]]
+Rule = Callable[[Any], Plan | None]  # of the topology of its mode, or of any
+Companion = Callable[[Any], tuple[Action, ...]]
 
 
 class Kind(Enum):

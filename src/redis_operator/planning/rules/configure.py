@@ -6,13 +6,13 @@ from ...redis.config import equivalent
 from ..actions import ConfigSet, at
 from ..advice import Phase, Plan, Wanted
 from ..observed import Observed, Seen, Spelling
-from ..situation import Situation
 from ..sizes import lowered_too_far, must_wait_for_memory
+from ..topology import Topology
 
 __all__ = ["absent", "accepted", "configure", "drift", "unpersisted"]
 
 
-def configure(situation: Situation) -> Plan | None:
+def configure(situation: Topology) -> Plan | None:
     """Set what differs: first on one server, a replica if there is one, then on all others.
 
     A value the engine refuses is found there and goes no further. It also ends the short
@@ -28,7 +28,7 @@ def configure(situation: Situation) -> Plan | None:
     nodes = [node for node in situation.by_id.values() if differing[node.id]]
     if not nodes:
         return _waiting(situation, tight)
-    forming = _forming(situation)
+    forming = situation.forming
     if forming:
         return Plan(rule="configure", blocked=(forming,), phase=Phase.CREATING, again_after=0.05)
     first = min(nodes, key=lambda n: (n.is_primary, n.pod.shard, n.pod.ordinal))
@@ -47,7 +47,7 @@ def configure(situation: Situation) -> Plan | None:
     )
 
 
-def _waiting(situation: Situation, tight: tuple[str, ...]) -> Plan | None:
+def _waiting(situation: Topology, tight: tuple[str, ...]) -> Plan | None:
     """Nothing is to be set; say what else is missing before the spec is followed."""
     kind = situation.wanted.persistence
     reason = unpersisted(situation.wanted, situation.observed)
@@ -96,7 +96,7 @@ def absent(wanted: Wanted, observed: Observed) -> tuple[str, ...]:
     return tuple(reasons.values())
 
 
-def drift(situation: Situation, node: Seen) -> tuple[tuple[str, str], ...]:
+def drift(situation: Topology, node: Seen) -> tuple[tuple[str, str], ...]:
     """Directives whose value on a server is not the wanted one. Unasked ones are left alone."""
     return tuple(
         (name, value)
@@ -125,18 +125,3 @@ def accepted(wanted: Wanted, observed: Observed) -> dict[str, str]:
 
 def _without_maxmemory(values: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in values if pair[0] != "maxmemory")
-
-
-def _forming(situation: Situation) -> str | None:
-    """While a new, empty database forms, its short timeouts stay."""
-    if any(node.keys for node in situation.seen):
-        return None
-    unlinked = [n.pod.name for n in situation.seen if not n.is_primary and not _linked(n)]
-    if unlinked:
-        return f"{unlinked[0]} has no replication link yet"
-    unserving = [n.pod.name for n in situation.voters if not n.state_ok]
-    return f"{unserving[0]} does not serve yet" if unserving else None
-
-
-def _linked(node: Seen) -> bool:
-    return node.replication.link_up and not node.replication.syncing

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..actions import GrowVolume
 from ..advice import Phase, Plan
 from ..observed import Volume
-from ..situation import Situation
+from ..topology import Topology
 
 __all__ = ["grow"]
 
 
-def grow(situation: Situation) -> Plan | None:
+def grow(situation: Topology) -> Plan | None:
     """Ask for the wanted size on one claim at a time, where the class allows it. IN-03
 
     Nothing restarts: the next claim waits until the last one has its size. Shrinking does not

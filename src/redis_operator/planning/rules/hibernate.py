@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..actions import ScaleWorkload
 from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..calm import unsaved
-from ..situation import Situation
+from ..topology import Topology
 
 __all__ = ["hibernate"]
 
 
-def hibernate(situation: Situation) -> Plan | None:
+def hibernate(situation: Topology) -> Plan | None:
     """Scale every shard to nothing, all at once, once no slot is on its way.
 
     Every server saves what it has when it is told to end, and the identity stays beside the data,
@@ -40,7 +40,7 @@ def hibernate(situation: Situation) -> Plan | None:
     return Plan(rule="hibernate", blocked=waiting, phase=Phase.HIBERNATED, final=True)
 
 
-def _limitation(situation: Situation) -> str | None:
+def _limitation(situation: Topology) -> str | None:
     if not any(workload.pods for workload in situation.observed.workloads):
         return None
     if not situation.wanted.persistent and not situation.wanted.restart_may_lose:

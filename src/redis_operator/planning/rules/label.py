@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from ..actions import Action, LabelPod, LabelRole
-from ..observed import Role
-from ..situation import Situation
+from ..topology import Topology
 
 __all__ = ["label"]
 
 
-def label(situation: Situation) -> tuple[Action, ...]:
-    """Label primaries that own slots and replicas; an empty primary is neither and keeps its own.
+def label(situation: Topology) -> tuple[Action, ...]:
+    """Label every server with the role that its mode gives it.
 
-    Rides along with every plan: a label never waits for a repair, and repairs nothing itself. Of
-    two who claim the same slots only the one with the higher epoch is called primary. A pod that
-    lost the labels by which it is found gets them back. K-18, K-27
+    Rides along with every plan: a label never waits for a repair, and repairs nothing itself. A pod
+    that lost the labels by which it is found gets them back. K-18, K-27
     """
     if situation.wanted.paused:
         return ()
@@ -23,8 +21,8 @@ def label(situation: Situation) -> tuple[Action, ...]:
         for found in situation.observed.unlabelled
     ]
     for node in situation.by_id.values():
-        role = Role.PRIMARY if node.id in situation.owned else Role.REPLICA
-        if node.is_primary and role is Role.REPLICA and node.pod.role_label == "":
+        role = situation.role_of(node)
+        if role is None:
             continue
         if node.pod.role_label != role.value and not node.pod.deleting:
             steps.append(LabelRole(pod=node.pod.name, uid=node.pod.uid, role=role))

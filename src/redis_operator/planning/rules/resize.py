@@ -5,15 +5,15 @@ from __future__ import annotations
 from ..actions import ResizePod
 from ..advice import Phase, Plan
 from ..observed import Node, Pod, Seen
-from ..situation import Situation
 from ..sizes import lowered_too_far
+from ..topology import Topology
 
 __all__ = ["differs_in_size_alone", "resizable", "resize"]
 
 _INFEASIBLE = "Infeasible"
 
 
-def resize(situation: Situation) -> Plan | None:
+def resize(situation: Topology) -> Plan | None:
     """Resize pods without a restart where the cluster can, replicas first, one at a time.
 
     More memory is given before maxmemory goes up, and taken after it went down. A pod that
@@ -44,13 +44,13 @@ def resize(situation: Situation) -> Plan | None:
     )
 
 
-def differs_in_size_alone(situation: Situation, pod: Pod) -> bool:
+def differs_in_size_alone(situation: Topology, pod: Pod) -> bool:
     """Whether the workload would make this pod with the same template but for its resources."""
     workload = situation.observed.workload(pod.shard)
     return workload is not None and bool(pod.shape) and pod.shape == workload.shape
 
 
-def resizable(situation: Situation, pod: Pod) -> bool:
+def resizable(situation: Topology, pod: Pod) -> bool:
     """Whether a pod can get the workload's resources without being made anew.
 
     A resource that is new or gone would change more than a size; the API refuses it.

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from ..advice import Phase, Plan
-from ..calm import unrest
-from ..situation import Situation
+from ..topology import Topology
 
 __all__ = ["rest"]
 
 
-def rest(situation: Situation) -> Plan | None:
+def rest(situation: Topology) -> Plan | None:
     """Name what keeps the database from being at rest when no rule can help it. I14"""
-    reason = unrest(situation)
+    reason = situation.unsettled()
     if reason is None:
         return _unobserved(situation)
     phase = Phase.HEALING if situation.observed.formed else Phase.CREATING
     return Plan(rule="rest", blocked=(reason,), phase=phase)
 
 
-def _unobserved(situation: Situation) -> Plan | None:
+def _unobserved(situation: Topology) -> Plan | None:
     """Name a workload whose last change is not observed yet: its pods may be outdated."""
     for workload in situation.observed.workloads:
         if not workload.current and not workload.deleting:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..actions import DeletePod
 from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..ailments import memory_kill
-from ..calm import shard_unrest, unrest, unsaved
+from ..calm import unsaved
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
-from ..situation import Situation
 from ..sizes import lowered_too_far
-from .hand_over import hand_over
+from ..topology import Topology
 from .resize import differs_in_size_alone, resizable
 
 __all__ = ["DWELL_SECONDS", "outdated", "roll"]
@@ -18,7 +17,7 @@ __all__ = ["DWELL_SECONDS", "outdated", "roll"]
 DWELL_SECONDS = 1.0
 
 
-def roll(situation: Situation) -> Plan | None:
+def roll(situation: Topology) -> Plan | None:
     """Replace outdated pods: stuck ones first, then replicas, then hand over, old primaries last.
 
     One disruption per shard, so many shards at a time as the spec allows, each only when all its
@@ -49,7 +48,7 @@ def roll(situation: Situation) -> Plan | None:
     return _primary(situation, old, count)
 
 
-def outdated(situation: Situation, pod: Pod) -> bool:
+def outdated(situation: Topology, pod: Pod) -> bool:
     """Whether the workload would make this pod differently now; leaving pods are let be."""
     workload = situation.observed.workload(pod.shard)
     if workload is None or not workload.revision or situation.leaving(pod) or pod.deleting:
@@ -61,7 +60,7 @@ def outdated(situation: Situation, pod: Pod) -> bool:
     return True
 
 
-def _refused_writes(situation: Situation) -> str:
+def _refused_writes(situation: Topology) -> str:
     """Announce that a roll interrupts writes: too few replicas are left while one restarts."""
     wanted = situation.wanted
     if not wanted.min_replicas_to_write or wanted.replicas > wanted.min_replicas_to_write:
@@ -73,14 +72,14 @@ def _refused_writes(situation: Situation) -> str:
     )
 
 
-def _is_stuck(situation: Situation, node: Node) -> bool:
+def _is_stuck(situation: Topology, node: Node) -> bool:
     """It serves nobody, and nothing of it is needed: the new revision may well cure it."""
     if isinstance(node, Unreachable):
         return node.dead
-    return not node.pod.ready and node.id not in situation.owned and not situation.unfinished_moves
+    return not node.pod.ready and not situation.holds_data(node) and not situation.unfinished_moves
 
 
-def _unproven(situation: Situation) -> bool:
+def _unproven(situation: Topology) -> bool:
     """Whether a pod of the new revision does not run: it may be the revision that is wrong."""
     return any(
         node.dead and not situation.leaving(node.pod) and not outdated(situation, node.pod)
@@ -88,7 +87,7 @@ def _unproven(situation: Situation) -> bool:
     )
 
 
-def _refused(situation: Situation) -> str | None:
+def _refused(situation: Topology) -> str | None:
     wanted = situation.wanted
     if wanted.update_paused:
         return "spec.update.paused is set"
@@ -107,7 +106,7 @@ def _refused(situation: Situation) -> str | None:
     return None
 
 
-def _failing(situation: Situation) -> str | None:
+def _failing(situation: Topology) -> str | None:
     """A pod of the new revision that does not come up, in words."""
     for node in situation.observed.nodes:
         if situation.leaving(node.pod) or outdated(situation, node.pod):
@@ -122,17 +121,14 @@ def _failing(situation: Situation) -> str | None:
     return None
 
 
-def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
+def _replicas_to_go(situation: Topology, old: list[Node]) -> list[Node] | str:
     """At most one replica a shard, in shards at rest; or why none may go now."""
     reasons: list[str] = []
     chosen: list[Node] = []
-    disturbed = [s for s in range(situation.wanted.shards) if shard_unrest(situation, s)]
+    disturbed = [s for s in situation.groups() if situation.group_unsettled(s)]
     room = situation.wanted.rolling_shards - len(disturbed)
-    general = situation.unfinished_moves[:1] or (
-        (situation.unsettled_epochs,) if situation.unsettled_epochs else ()
-    )
-    if general:
-        return general[0]
+    if situation.unfinished:
+        return situation.unfinished
     for node in sorted(old, key=lambda n: (n.pod.shard, -n.pod.ordinal)):
         if not isinstance(node, Seen) or node.is_primary:
             continue
@@ -140,7 +136,7 @@ def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
             continue
         shard = node.pod.shard
         reason = (
-            shard_unrest(situation, shard)
+            situation.group_unsettled(shard)
             or unsaved(situation, shard)
             or _freshly_up(situation, shard)
         )
@@ -154,14 +150,14 @@ def _replicas_to_go(situation: Situation, old: list[Node]) -> list[Node] | str:
         return reasons[0]
     if any(isinstance(n, Seen) and not n.is_primary for n in old):
         return (
-            shard_unrest(situation, disturbed[0]) or "a shard is still changing"
+            situation.group_unsettled(disturbed[0]) or "a shard is still changing"
             if disturbed
             else []
         )
     return []
 
 
-def _freshly_up(situation: Situation, shard: int) -> str | None:
+def _freshly_up(situation: Topology, shard: int) -> str | None:
     """A server that has only just started is given a moment to prove itself."""
     for node in situation.pods_of(shard):
         if isinstance(node, Seen) and situation.now - node.started_at < DWELL_SECONDS:
@@ -169,9 +165,9 @@ def _freshly_up(situation: Situation, shard: int) -> str | None:
     return None
 
 
-def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
+def _primary(situation: Topology, old: list[Node], count: str) -> Plan:
     """Only primaries are left: hand over, or restart one that has nobody to hand over to."""
-    reason = unrest(situation) or unsaved(situation)
+    reason = situation.unsettled() or unsaved(situation)
     if reason:
         return Plan(
             rule="roll", blocked=(f"{count}; {reason}",), phase=Phase.UPDATING, again_after=0.5
@@ -182,25 +178,24 @@ def _primary(situation: Situation, old: list[Node], count: str) -> Plan:
         return Plan(
             rule="roll", blocked=(f"{count}; {fresh}",), phase=Phase.UPDATING, again_after=0.5
         )
-    if primary.id not in situation.owned and not primary.keys:
+    if not situation.holds_data(primary) and not primary.keys:
         return _replace(situation, [primary], f"{count}; {primary.pod.name} owns nothing yet")
-    if situation.replicas_of(primary.id):
-        return hand_over(
-            situation,
+    if situation.followers(primary):
+        return situation.hand_over(
             primary,
             rule="roll",
             why=count,
             phase=Phase.UPDATING,
             among=[
                 replica
-                for replica in situation.replicas_of(primary.id)
+                for replica in situation.followers(primary)
                 if replica.pod.shard == primary.pod.shard and not outdated(situation, replica.pod)
             ],
         )
     return _replace(situation, [primary], f"{count}; {primary.pod.name} has no replica")
 
 
-def _replace(situation: Situation, nodes: list[Node], why: str) -> Plan:
+def _replace(situation: Topology, nodes: list[Node], why: str) -> Plan:
     del situation
     steps = tuple(
         DeletePod(

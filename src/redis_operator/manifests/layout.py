@@ -1,0 +1,94 @@
+"""What a database of one mode consists of, as values: names, labels, ports, files, Services. Pure.
+
+Whether a pod belongs to a database, and to which group of it, is said by its labels. Its name is
+only asked where labels were taken from it, so that they can be given back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from redis_operator.api.redis import Redis, RedisSpec
+from redis_operator.redis.config import Directive
+from redis_operator.redis.versions import Version
+
+from .facts import Facts
+from .names import DATABASE_LABEL, Place
+
+__all__ = ["Layout", "Port", "ServiceRow"]
+
+_ORDINAL: Final = re.compile(r"(?P<workload>.+)-(?P<ordinal>\d+)")
+
+
+class Port(Struct, frozen=True):
+    """A port of the server's container."""
+
+    name: str
+    number: int
+
+
+class ServiceRow(Struct, frozen=True):
+    """One Service beside the governing one and the one for metrics."""
+
+    name: Callable[[str], str]  # of the database's name
+    role: str = ""  # picks pods by their role; empty: all of them
+    optioned: bool = False  # follows spec.service: the door for clients
+
+
+class Layout(Struct, frozen=True):
+    """The objects of one mode. Every mode has one governing Service and one pod template."""
+
+    workload: Callable[[str, int], str]  # names the StatefulSet of a group
+    group_of: Callable[[str, str], int | None]  # the group of a workload of that name, or None
+    group_label: str  # tells the group of a pod; part of selectors, so it never changes
+    labels: Mapping[str, str]  # further labels by which pods are picked
+    scripts: Mapping[str, str]
+    settings: Callable[[RedisSpec, Version], list[Directive]]
+    files: Callable[[Redis, Facts], dict[str, str]]  # more files that pods read
+    waits: Callable[[RedisSpec], dict[str, str]]  # variables for the scripts
+    announces: Callable[[Redis, Version], dict[str, str]]  # variables on how others see the server
+    ports: tuple[Port, ...]  # of the server, the one for clients first
+    services: tuple[ServiceRow, ...]
+    binding: Mapping[str, str]  # more keys of the Secret that tells how to connect
+
+    def group_labels(self, group: int) -> dict[str, str]:
+        """Labels of the objects of one group."""
+        return dict(self.labels) | {self.group_label: str(group)}
+
+    def selector(self, database: str, group: int) -> dict[str, str]:
+        """Labels that pick the pods of a group. They never change."""
+        return {DATABASE_LABEL: database} | self.group_labels(group)
+
+    def pod(self, database: str, group: int, ordinal: int) -> str:
+        """Name one pod of a group."""
+        return f"{self.workload(database, group)}-{ordinal}"
+
+    def claim(self, database: str, group: int, ordinal: int) -> str:
+        """Name the volume claim of one pod."""
+        return f"data-{self.pod(database, group, ordinal)}"
+
+    def group_told(self, labels: Mapping[str, str]) -> int | None:
+        """Read the group of an object from its labels; None: they do not tell."""
+        told = labels.get(self.group_label, "")
+        return int(told) if told.isdecimal() else None
+
+    def place_of(
+        self, database: str, pod: str, labels: Mapping[str, str] | None = None
+    ) -> Place | None:
+        """Where a pod belongs, by its labels, else by its name; None: not to this database.
+
+        The number within the group is the end of the name, as StatefulSets give names.
+        """
+        match = _ORDINAL.fullmatch(pod)
+        if match is None:
+            return None
+        named = self.group_of(database, match["workload"])
+        told = self.group_told(labels or {})
+        group = told if told is not None else named
+        if named is None or group is None:
+            return None
+        return Place(group, int(match["ordinal"]))

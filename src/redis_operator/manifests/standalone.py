@@ -1,0 +1,36 @@
+"""Mode Standalone: one StatefulSet of one pod, and one Service. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redis_operator.api.redis import Persistence, Redis
+
+from . import names
+from .facts import Facts
+from .layout import Layout, Port, ServiceRow
+from .scripts import BOOT_ALONE, READY_ALONE, STOP_ALONE
+
+__all__ = ["STANDALONE"]
+
+
+def _files(redis: Redis, facts: Facts) -> dict[str, str]:
+    """Forbid a server to start empty where data were and a loss is not given up."""
+    keeps = redis.spec.persistence is not Persistence.NONE
+    return {"hold": ""} if facts.holds_losses and keeps else {}
+
+
+STANDALONE: Final = Layout(
+    workload=lambda database, _: database,
+    group_of=lambda database, workload: 0 if workload == database else None,
+    group_label=names.GROUP_LABEL,
+    labels={names.COMPONENT_LABEL: "server"},
+    scripts={"boot.sh": BOOT_ALONE, "ready.sh": READY_ALONE, "stop.sh": STOP_ALONE},
+    settings=lambda _spec, _version: [],
+    files=_files,
+    waits=lambda _spec: {},
+    announces=lambda _redis, _version: {},
+    ports=(Port("redis", names.CLIENT_PORT),),
+    services=(ServiceRow(names.client_service, optioned=True),),
+    binding={},
+)

@@ -1,0 +1,103 @@
+"""How the servers of one mode are spoken to: what they are asked, and by what they are known.
+
+A mode brings its `Dialect`; whoever looks at servers or acts on them speaks it and never asks for
+the mode. What every server can tell is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from redis_operator.api.redis import Mode
+from redis_operator.operator.links import Target
+from redis_operator.planning.observed import Pod, Replication, Seen
+from redis_operator.planning.preconditions import ServerFacts
+from redis_operator.redis import commands
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.errors import MalformedReplyError, RedisError, ReplyError
+from redis_operator.redis.replies import Info
+
+__all__ = ["TIMEOUT", "Dialect", "Question", "common_fields", "common_questions", "must"]
+
+TIMEOUT = 2.0
+
+T = TypeVar("T")
+
+
+class Question(Struct, frozen=True):
+    """Whom to ask and what, beyond the usual."""
+
+    pod: Pod
+    target: Target
+    directives: tuple[str, ...] = ()  # settings whose values are wanted
+    count_strays: bool = False  # look for keys in slots the server does not own
+    ended: bool = False  # the kubelet says that the container has ended
+    mode: Mode = Mode.CLUSTER
+
+
+class Dialect(Struct, frozen=True):
+    """What servers of one mode are asked."""
+
+    see: Callable[[Connection, Question, float, float], Awaitable[Seen]]
+    """Everything planning wants to know; with a time limit for each round trip, and the time."""
+    identity: Callable[[Connection], Awaitable[str]]
+    """Who it is: asked again right before anything is done to it. I11"""
+    facts: Callable[[Connection], Awaitable[ServerFacts]]
+    """What preconditions want to know."""
+
+
+def common_questions(question: Question) -> list[Command[Any]]:
+    """What every server is asked: the answers are for `common_fields`."""
+    return [
+        commands.info(),
+        commands.dbsize(),
+        *(commands.config_get(name) for name in question.directives),
+    ]
+
+
+def common_fields(question: Question, answers: list[Any], now: float) -> dict[str, Any]:
+    """What every server tells of itself, as fields of `Seen`."""
+    info: Info = must(answers[0])
+    keys = answers[1]
+    settings = [a for a in answers[2:] if isinstance(a, dict)]
+    return {
+        "pod": question.pod,
+        "replication": _replication(info),
+        "keys": keys if isinstance(keys, int) else info.keys,
+        "engine": info.server.engine,
+        "version": info.server.version,
+        "config": tuple(sorted(pair for values in settings for pair in values.items())),
+        "loading": info.persistence.loading,
+        "saving": info.persistence.aof_pending,
+        "aof_written": info.persistence.aof_written,
+        "used_memory": info.memory.used_bytes,
+        "max_memory": info.memory.maxmemory_bytes,
+        "started_at": now - info.server.uptime_seconds,
+    }
+
+
+def must(answer: T | ReplyError | MalformedReplyError) -> T:
+    """Return an answer, or raise the error that came instead."""
+    if isinstance(answer, RedisError):
+        raise answer
+    return answer
+
+
+def _replication(info: Info) -> Replication:
+    found = info.replication
+    # Whole seconds: 0 is "less than one", and -1 "never linked", which planning knows as 0.
+    down = 0.5 if found.link_down_seconds == 0 else max(0.0, float(found.link_down_seconds))
+    linked = found.is_primary or found.link_up
+    return Replication(
+        id=found.replication_id,
+        id2=found.replication_id2,
+        offset=found.offset,
+        link_up=linked,
+        syncing=found.sync_in_progress,
+        down_seconds=0.0 if linked else down,
+        unlinked=not linked and found.link_down_seconds < 0,
+    )

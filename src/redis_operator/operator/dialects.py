@@ -1,0 +1,15 @@
+"""The table of modes: how the servers of each are spoken to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from redis_operator.api.redis import Mode
+from redis_operator.operator.cluster_dialect import CLUSTER
+from redis_operator.operator.dialect import Dialect
+from redis_operator.operator.standalone_dialect import STANDALONE
+
+__all__ = ["DIALECTS"]
+
+DIALECTS: Final[Mapping[Mode, Dialect]] = {Mode.CLUSTER: CLUSTER, Mode.STANDALONE: STANDALONE}

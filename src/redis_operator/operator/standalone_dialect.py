@@ -1,0 +1,55 @@
+"""How the server of mode Standalone is spoken to: known by its run id, another for each start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis_operator.operator.dialect import (
+    TIMEOUT,
+    Dialect,
+    Question,
+    common_fields,
+    common_questions,
+    must,
+)
+from redis_operator.planning.observed import NodeId, Role, Seen
+from redis_operator.planning.preconditions import ServerFacts
+from redis_operator.redis import commands
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.replies import Info
+
+__all__ = ["STANDALONE"]
+
+
+async def _see(connection: Connection, question: Question, timeout: float, now: float) -> Seen:
+    answers = await connection.run_all(common_questions(question), timeout=timeout)
+    fields = common_fields(question, answers, now)
+    info: Info = must(answers[0])
+    return Seen(
+        **fields,
+        id=NodeId(info.server.run_id),
+        role=_role(info),
+        ip=question.pod.ip,
+        state_ok=not fields["loading"],
+    )
+
+
+async def _identity(connection: Connection) -> str:
+    info = await connection.run(commands.info(), timeout=TIMEOUT)
+    return info.server.run_id
+
+
+async def _facts(connection: Connection) -> ServerFacts:
+    """Ask a server what it is and holds, in one round trip."""
+    questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
+    info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
+    offset = info.replication.offset
+    return ServerFacts(id=NodeId(info.server.run_id), role=_role(info), keys=keys, offset=offset)
+
+
+def _role(info: Info) -> Role:
+    return Role.PRIMARY if info.replication.is_primary else Role.REPLICA
+
+
+STANDALONE = Dialect(see=_see, identity=_identity, facts=_facts)

@@ -1,0 +1,1 @@
+"""Mode Standalone: one server. What is its own is here; every other rule is shared."""

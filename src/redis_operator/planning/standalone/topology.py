@@ -1,0 +1,95 @@
+"""The answers of mode Standalone to what shared rules ask: one group, one server, no followers."""
+
+from __future__ import annotations
+
+from ...redis.slots import SlotSet
+from ..advice import Phase, Plan
+from ..observed import Role, Seen, Unreachable
+from ..topology import Topology
+
+__all__ = ["StandaloneTopology"]
+
+
+class StandaloneTopology(Topology):
+    """One server, which leads nobody and is its own group."""
+
+    def group_name(self, group: int) -> str:
+        """What the status calls the one group."""
+        return f"server-{group}"
+
+    def leader(self, group: int) -> Seen | None:
+        """The one server, if it answers."""
+        return next((node for node in self.seen if node.pod.shard == group), None)
+
+    def followers(self, leader: Seen) -> tuple[Seen, ...]:
+        """Nobody."""
+        del leader
+        return ()
+
+    def hand_over(
+        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+    ) -> Plan:
+        """Say that there is no other server."""
+        del among
+        reason = f"{why}; mode Standalone has no server that could replace {leader.pod.name}"
+        return Plan(rule=rule, blocked=(reason,), phase=phase)
+
+    def role_of(self, node: Seen) -> Role | None:
+        """The one server is the primary, as soon as it says so."""
+        return Role.PRIMARY if node.is_primary else None
+
+    def holds_data(self, node: Seen) -> bool:
+        """Whatever there is, it has."""
+        return not self.leaving(node.pod)
+
+    def claims_data(self, node: Seen) -> bool:
+        """Whatever there is, it has."""
+        return self.holds_data(node)
+
+    def does_its_part(self, node: Seen) -> bool:
+        """Whether it takes commands."""
+        return node.is_primary and not node.loading
+
+    def unsettled(self) -> str | None:
+        """Why the server may not be touched now, or None."""
+        if self.missing_pods:
+            return f"{self.missing_pods[0]} does not exist yet{self._trouble()}"
+        if not self.observed.nodes:
+            return f"{self.wanted.name} has no pod yet{self._trouble()}"
+        return next(filter(None, map(self.group_unsettled, self.groups())), None)
+
+    def group_unsettled(self, group: int) -> str | None:
+        """Why the server is not up, or None."""
+        for node in self.pods_of(group):
+            name = node.pod.name
+            if isinstance(node, Unreachable):
+                return f"{name} does not answer: {node.pod.waiting or node.error}"
+            if node.pod.deleting:
+                return f"{name} is being deleted"
+            if node.loading:
+                return f"{name} is still loading its data"
+            if not node.is_primary:
+                return f"{name} is a replica of a server elsewhere: run REPLICAOF NO ONE on it"
+            if not node.pod.ready:
+                return f"{name} is not ready"
+        return None
+
+    @property
+    def lasting_groups(self) -> frozenset[int]:
+        """The one group: the run id in its record tells a restart from a first start."""
+        return frozenset(self.groups())
+
+    @property
+    def unserved(self) -> str:
+        """Why commands are not taken."""
+        if any(self.does_its_part(node) for node in self.seen):
+            return ""
+        return self.unsettled() or "no server takes commands"
+
+    def serves(self, slots: SlotSet) -> bool:
+        """Whether commands are taken."""
+        del slots
+        return not self.unserved
+
+    def _trouble(self) -> str:
+        return next((f": {w.trouble}" for w in self.observed.workloads if w.trouble), "")
