@@ -94,7 +94,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     "a roll does not wait for sync": (
         [
             ("cluster.topology", "shard_unrest", lambda _s, _i: None),
-            ("rules.roll", "unrest", lambda _s: None),
+            ("cluster.topology", "unrest", lambda _s: None),
         ],
         change.test_a_roll_waits_for_real_sync,
     ),

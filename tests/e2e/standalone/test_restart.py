@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -23,6 +24,25 @@ async def test_a_deleted_pod_comes_back_with_the_data_of_its_volume(
     old = (await cache.uids())["cache-0"]
     await cache.delete_pods("cache-0")
     await cache.wait_new_pod(old)
+    assert await cache.lost() == []
+    assert "lastDataLoss" not in await cache.status()
+
+
+async def test_a_killed_server_comes_back_with_what_its_volume_has(
+    alone: Any, stored: dict[str, Any]
+) -> None:
+    cache = await alone(**stored)
+    await cache.wait_ready(seconds=90)
+    await cache.write(200)
+    await asyncio.sleep(2)  # an append-only file may lack the last second
+    restarts = await cache.restarts()
+    await cache.crash("cache-0")
+
+    async def again() -> bool:
+        return bool(await cache.restarts() > restarts)
+
+    await until(again, seconds=60, what="the container to start again")
+    await cache.wait_ready()
     assert await cache.lost() == []
     assert "lastDataLoss" not in await cache.status()
 
