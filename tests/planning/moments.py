@@ -8,7 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from planning.situations import WANTED, whole_database
+from planning.situations import but as changed
 from redis_operator.planning.advice import Wanted
+from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.observed import (
     Counted,
     Evidence,
@@ -20,7 +22,6 @@ from redis_operator.planning.observed import (
     Seen,
     Unreachable,
 )
-from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import NO_SLOTS
 
 NOW = 1_000_000.0
@@ -31,13 +32,13 @@ STRANGER = NodeId("f" * 40)
 def whole(replicas: int = 1) -> Observed:
     """Three shards that are well, all keys counted; the first pod of each shard leads."""
     observed = whole_database(replace(WANTED, replicas=replicas)).observe()
-    nodes = [replace(node, stranded=Counted()) for node in observed.seen]
+    nodes = [changed(node, stranded=Counted()) for node in observed.seen]
     return replace(observed, nodes=tuple(nodes))
 
 
-def situation(observed: Observed, **wanted: Any) -> Situation:
+def situation(observed: Observed, **wanted: Any) -> ClusterTopology:
     """What follows from it for a database of three shards."""
-    return Situation(replace(WANTED, **wanted), observed, NOW)
+    return ClusterTopology(replace(WANTED, **wanted), observed, NOW)
 
 
 def wanted(**fields: Any) -> Wanted:
@@ -58,7 +59,10 @@ def but(observed: Observed, pod: str, **fields: Any) -> Observed:
     def change(node: Seen | Unreachable) -> Seen | Unreachable:
         if node.pod.name != f"db-{pod}":
             return node
-        return replace(node, pod=replace(node.pod, **of_pod), **own)
+        pod_changed = replace(node.pod, **of_pod)
+        if isinstance(node, Seen):
+            return changed(node, pod=pod_changed, **own)
+        return replace(node, pod=pod_changed, **own)
 
     return replace(observed, nodes=tuple(change(node) for node in observed.nodes))
 
@@ -98,7 +102,7 @@ def viewed(observed: Observed, node: NodeId, *by: str, **fields: Any) -> Observe
         if not isinstance(one, Seen) or (names and one.pod.name not in names):
             return one
         peers = tuple(replace(p, **fields) if p.id == node else p for p in one.peers)
-        return replace(one, peers=peers)
+        return changed(one, peers=peers)
 
     return replace(observed, nodes=tuple(change(one) for one in observed.nodes))
 
@@ -108,7 +112,7 @@ def met(observed: Observed, **fields: Any) -> Observed:
     peer = replace(Peer(id=STRANGER, ip="10.9.9.9", role=Role.PRIMARY), **fields)
 
     def change(one: Seen | Unreachable) -> Seen | Unreachable:
-        return replace(one, peers=(*one.peers, peer)) if isinstance(one, Seen) else one
+        return changed(one, peers=(*one.peers, peer)) if isinstance(one, Seen) else one
 
     return replace(observed, nodes=tuple(change(one) for one in observed.nodes))
 

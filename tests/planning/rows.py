@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from planning import moments as m
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
-from redis_operator.planning.invariants import breaches
+from redis_operator.planning.cluster.guards import GUARDS
+from redis_operator.planning.guards import breaches
 from redis_operator.planning.observed import Observed
 
 Spec = dict[str, Any]
@@ -58,7 +59,7 @@ def sizes(observed: Observed, *counts: int, **fields: Any) -> Observed:
 
 def breaches_of(observed: Observed, *stages: tuple[Action, ...], **wanted: Any) -> list[str]:
     """The breaches of invariants; a precondition that does not hold is told beside them."""
-    told = breaches(m.situation(observed, **wanted), Plan(rule="test", stages=stages))
+    told = breaches(m.situation(observed, **wanted), Plan(rule="test", stages=stages), GUARDS)
     return [t for t in dict.fromkeys(told) if not t.startswith("its own precondition")]
 
 

@@ -14,10 +14,11 @@ from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import OOM_SECONDS
-from redis_operator.planning.calm import shard_unrest
+from redis_operator.planning.cluster.calm import shard_unrest
+from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
-from redis_operator.planning.invariants import breaches
+from redis_operator.planning.guards import breaches
 from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
 from redis_operator.planning.status import status
@@ -297,7 +298,7 @@ def test_the_guard_refuses_to_discard_what_may_be_needed() -> None:
 
     def broken_by(step: DiscardData, seen: Observed = observed) -> tuple[str, ...]:
         situation = ClusterTopology(database.wanted, seen, database.world.now)
-        return breaches(situation, Plan(stages=((step,),)))
+        return breaches(situation, Plan(stages=((step,),)), GUARDS)
 
     good = DiscardData(pod=broken.name, uid=broken.uid, keeper=at(leader))
     assert broken_by(good) == ()

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from planning.test_rules_heal import WANTED, whole_database
+from redis_operator.planning.cluster.election import LAG_BYTES, best, limitation, ranked, unsynced
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.election import LAG_BYTES, best, limitation, ranked, unsynced
 from redis_operator.planning.observed import (
     Election,
     Evidence,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from planning import moments as m
 from redis_operator.planning.actions import MoveSlots, Replicate, at
 from redis_operator.planning.advice import Plan
-from redis_operator.planning.election import (
+from redis_operator.planning.cluster.election import (
     LAG_BYTES,
     best,
     can_be_elected,
@@ -21,7 +21,8 @@ from redis_operator.planning.election import (
     synced,
     unsynced,
 )
-from redis_operator.planning.invariants import breaches
+from redis_operator.planning.cluster.guards import GUARDS
+from redis_operator.planning.guards import breaches
 from redis_operator.planning.observed import Election, Observed, Role
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
@@ -297,7 +298,7 @@ def test_a_precondition_of_the_first_stage_that_does_not_hold_is_a_breach() -> N
     good = MoveSlots(at(P1), at(P2), SlotSet(list(P1.slots)[:1]))
 
     def told(*stages: Any) -> list[str]:
-        found = breaches(m.situation(W, replicas=2), Plan(rule="test", stages=stages))
+        found = breaches(m.situation(W, replicas=2), Plan(rule="test", stages=stages), GUARDS)
         return [text for text in found if text.startswith("its own precondition")]
 
     assert len(told((bad,))) == 1

@@ -10,6 +10,12 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import Row, Spec, check, told
 from redis_operator.planning.actions import FailoverMode
+from redis_operator.planning.cluster.assist import assist
+from redis_operator.planning.cluster.connect import connect
+from redis_operator.planning.cluster.empty_primary import empty_primary
+from redis_operator.planning.cluster.inherit import inherit
+from redis_operator.planning.cluster.lost import lost
+from redis_operator.planning.cluster.mend import mend
 from redis_operator.planning.observed import (
     Evidence,
     Introduction,
@@ -19,12 +25,6 @@ from redis_operator.planning.observed import (
     Role,
     SlotState,
 )
-from redis_operator.planning.rules.assist import assist
-from redis_operator.planning.rules.connect import connect
-from redis_operator.planning.rules.empty_primary import empty_primary
-from redis_operator.planning.rules.inherit import inherit
-from redis_operator.planning.rules.lost import lost
-from redis_operator.planning.rules.mend import mend
 from redis_operator.redis.slots import SlotSet
 
 W = m.whole()

@@ -12,8 +12,14 @@ from msgspec.structs import replace
 
 from planning.situations import WANTED, whole_database
 from redis_operator.planning.actions import Forget, LabelRole, Meet, ResetEmptyNode
+from redis_operator.planning.cluster.connect import connect
+from redis_operator.planning.cluster.election import ranked
+from redis_operator.planning.cluster.leave import leave
+from redis_operator.planning.cluster.rescue import rescue
+from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.election import ranked
+from redis_operator.planning.cluster.twins import twins
+from redis_operator.planning.common.label import label
 from redis_operator.planning.observed import (
     Counted,
     Moving,
@@ -24,12 +30,6 @@ from redis_operator.planning.observed import (
     Seen,
     SlotState,
 )
-from redis_operator.planning.rules.connect import connect
-from redis_operator.planning.rules.label import label
-from redis_operator.planning.rules.leave import leave
-from redis_operator.planning.rules.rescue import rescue
-from redis_operator.planning.rules.settle import settle
-from redis_operator.planning.rules.twins import twins
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 NOW = 1_000_000.0

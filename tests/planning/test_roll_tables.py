@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, check, sizes
+from redis_operator.planning.common.configure import unpersisted
+from redis_operator.planning.common.grow import grow
+from redis_operator.planning.common.hibernate import hibernate
+from redis_operator.planning.common.roll import roll
 from redis_operator.planning.observed import (
     Observed,
     OpenSlot,
     SlotState,
     Volume,
 )
-from redis_operator.planning.rules.configure import unpersisted
-from redis_operator.planning.rules.grow import grow
-from redis_operator.planning.rules.hibernate import hibernate
-from redis_operator.planning.rules.roll import roll
 from redis_operator.redis.slots import SlotSet
 
 W = m.whole()

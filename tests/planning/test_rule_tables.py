@@ -13,7 +13,13 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import Row, Spec, check, sizes
 from redis_operator.planning.advice import Phase, Switchover
-from redis_operator.planning.calm import shard_unrest, unrest, unsaved
+from redis_operator.planning.cluster.calm import shard_unrest, unrest
+from redis_operator.planning.cluster.follow import follow
+from redis_operator.planning.cluster.settle import settle
+from redis_operator.planning.cluster.shrink import shrink
+from redis_operator.planning.cluster.switch import drain, spread, switch
+from redis_operator.planning.common.pods import pods
+from redis_operator.planning.common.saving import unsaved
 from redis_operator.planning.observed import (
     Counted,
     Election,
@@ -25,11 +31,6 @@ from redis_operator.planning.observed import (
     Role,
     SlotState,
 )
-from redis_operator.planning.rules.follow import follow
-from redis_operator.planning.rules.pods import pods
-from redis_operator.planning.rules.settle import settle
-from redis_operator.planning.rules.shrink import shrink
-from redis_operator.planning.rules.switch import drain, spread, switch
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()

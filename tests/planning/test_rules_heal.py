@@ -18,8 +18,9 @@ from redis_operator.planning.actions import (
     at,
 )
 from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.invariants import breaches
+from redis_operator.planning.guards import breaches
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster import SimulatedCluster, verbs
 from redis_testing.cluster.breakages import fill
@@ -186,7 +187,7 @@ def test_an_epoch_is_not_raised_for_who_may_have_lost_slots() -> None:
     other.importing.clear()
     observed = database.observe()
     step = RaiseEpoch(at(observed.seen[1]), 7, ALL_SLOTS)
-    told = breaches(ClusterTopology(WANTED, observed, 0.0), Plan(stages=((step,),)))
+    told = breaches(ClusterTopology(WANTED, observed, 0.0), Plan(stages=((step,),)), GUARDS)
     assert any("would take them" in reason for reason in told), told
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning import moments as m
+from redis_operator.planning.cluster.situation import Situation
 from redis_operator.planning.observed import (
     Counted,
     Evidence,
@@ -19,7 +20,6 @@ from redis_operator.planning.observed import (
     Role,
     SlotState,
 )
-from redis_operator.planning.situation import Situation
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 W = m.whole()

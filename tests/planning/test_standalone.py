@@ -12,8 +12,8 @@ from redis_operator.api.status import Phase, RedisStatus, ShardStatus
 from redis_operator.planning.actions import ConfigSet, DeletePod, GrowVolume, ScaleWorkload
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.context import Context
-from redis_operator.planning.invariants import breaches
-from redis_operator.planning.modes import MODES, situation
+from redis_operator.planning.guards import breaches
+from redis_operator.planning.modes import situation
 from redis_operator.planning.observed import (
     Evidence,
     NodeId,
@@ -26,6 +26,7 @@ from redis_operator.planning.observed import (
     Workload,
 )
 from redis_operator.planning.plan import plan
+from redis_operator.planning.standalone.guards import GUARDS
 from redis_operator.planning.status import status
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
 
@@ -127,22 +128,18 @@ def test_a_server_in_memory_is_restarted_only_when_the_loss_is_accepted() -> Non
 def test_no_rule_may_end_a_server_that_keeps_its_keys_in_memory() -> None:
     end = DeletePod(pod="db-0", uid="u1", why="")
     sleep = ScaleWorkload(shard=0, uid="w1", from_pods=1, to_pods=0)
-    guards = MODES[Mode.STANDALONE].guards
     for step in (end, sleep):
         seen = situation(IN_MEMORY, FORMED, NOW)
-        found = breaches(seen, Plan(stages=((step,),)), guards.step, guards.stage)
+        found = breaches(seen, Plan(stages=((step,),)), GUARDS)
         assert found
         assert found[0].startswith("I1")
         kept = situation(WANTED, FORMED, NOW)
-        assert not breaches(kept, Plan(stages=((step,),)), guards.step, guards.stage)
+        assert not breaches(kept, Plan(stages=((step,),)), GUARDS)
 
 
 def test_a_pod_that_was_not_seen_is_not_deleted() -> None:
-    guards = MODES[Mode.STANDALONE].guards
     step = DeletePod(pod="db-0", uid="another", why="")
-    found = breaches(
-        situation(WANTED, FORMED, NOW), Plan(stages=((step,),)), guards.step, guards.stage
-    )
+    found = breaches(situation(WANTED, FORMED, NOW), Plan(stages=((step,),)), GUARDS)
     assert found[0].startswith("I2")
 
 

@@ -9,9 +9,9 @@ from planning.situations import WANTED, whole_database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import Failover
 from redis_operator.planning.advice import Switchover
+from redis_operator.planning.cluster.election import limitation
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
-from redis_operator.planning.election import limitation
 from redis_operator.planning.observed import Election, Observed, Volume
 from redis_operator.planning.plan import plan
 from redis_operator.planning.status import status

@@ -51,11 +51,11 @@ from redis_operator.planning import gates
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.ailments import Ailment
+from redis_operator.planning.cluster.connect import PATIENT_TIMES
+from redis_operator.planning.common.configure import accepted, unpersisted
 from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
-from redis_operator.planning.rules.configure import accepted, unpersisted
-from redis_operator.planning.rules.connect import PATIENT_TIMES
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.planning.status import refused, status
 from redis_operator.redis.connection import Credentials

@@ -9,11 +9,11 @@ from . import advice
 from .actions import ConfigSet
 from .advice import Plan, Wanted
 from .ailments import ailments
+from .common.configure import configure
 from .context import Context
 from .inventory import is_replaced, numbers
 from .losses import explain
 from .observed import Observed
-from .rules.configure import configure
 from .topology import Topology
 
 __all__ = ["bounded", "conditions", "dated"]

@@ -7,38 +7,24 @@ executor asks for the mode. The order of a mode's rules is its policy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
 from ..api.redis import Mode
-from .actions import Action
 from .advice import Wanted
+from .cluster import guards as cluster_guards
+from .cluster import rules as cluster_rules
 from .cluster.topology import ClusterTopology
-from .invariants import breaches_of_stage, breaches_of_step
+from .guards import Guards
 from .observed import Observed
-from .rules import COMPANIONS, RULES, Companion, Kind, Row
-from .rules.configure import configure
-from .rules.grow import grow
-from .rules.hibernate import hibernate
-from .rules.label import label
-from .rules.pods import pods
-from .rules.resize import resize
-from .rules.rest import rest
-from .rules.roll import roll
+from .row import Companion, Row
 from .standalone import guards as standalone_guards
-from .standalone.lost import lost
+from .standalone import rules as standalone_rules
 from .standalone.topology import StandaloneTopology
 from .topology import Topology
 
-__all__ = ["MODES", "Guards", "ModePlan", "situation"]
-
-
-class Guards(Struct, frozen=True):
-    """What no plan of a mode may do: each answers every breach in words."""
-
-    step: Callable[[Any, Action], list[str]]
-    stage: Callable[[Any, tuple[Action, ...]], list[str]]
+__all__ = ["MODES", "ModePlan", "situation"]
 
 
 class ModePlan(Struct, frozen=True):
@@ -51,37 +37,18 @@ class ModePlan(Struct, frozen=True):
     served: tuple[str, str]  # reason and message of Available while everything is served
 
 
-_STANDALONE_RULES: Final = (
-    Row("hibernate", hibernate, Kind.CHANGE, "Hibernating", "no repair starts pods that shall end"),
-    Row("pods", pods, Kind.CHANGE, "ScalingUp", "a server that does not exist tells nothing"),
-    Row("lost", lost, Kind.REPAIR, "StartingEmpty", "a loss is told before anything is done"),
-    Row(
-        "configure",
-        configure,
-        Kind.CHANGE,
-        "Configuring",
-        "settings reach the running server before it is restarted for them",
-    ),
-    Row("resize", resize, Kind.CHANGE, "ResizingPod", "resources in place spare a restart"),
-    Row("roll", roll, Kind.CHANGE, "RecreatingPod", "a restart is an outage: it comes last"),
-    Row("grow", grow, Kind.CHANGE, "ExpandingVolume", "disturbs no server"),
-    Row("rest", rest, Kind.UPKEEP, "", "says what is waited for when no rule can help"),
-)
-
 MODES: Final[Mapping[Mode, ModePlan]] = {
     Mode.CLUSTER: ModePlan(
-        rules=RULES,
-        companions=COMPANIONS,
-        guards=Guards(step=breaches_of_step, stage=breaches_of_stage),
+        rules=cluster_rules.RULES,
+        companions=cluster_rules.COMPANIONS,
+        guards=cluster_guards.GUARDS,
         situation=ClusterTopology,
         served=("AllSlotsServed", "every slot is served"),
     ),
     Mode.STANDALONE: ModePlan(
-        rules=_STANDALONE_RULES,
-        companions=(label,),
-        guards=Guards(
-            step=standalone_guards.breaches_of_step, stage=standalone_guards.breaches_of_stage
-        ),
+        rules=standalone_rules.RULES,
+        companions=standalone_rules.COMPANIONS,
+        guards=standalone_guards.GUARDS,
         situation=StandaloneTopology,
         served=("Serving", "the server takes commands"),
     ),

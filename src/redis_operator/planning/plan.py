@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from .actions import DeletePod, LabelRole
 from .advice import Loss, Phase, Plan, Wanted
-from .invariants import breaches
-from .modes import MODES, Guards
+from .common.roll import outdated
+from .guards import Guards, breaches
+from .modes import MODES
 from .observed import Observed
 from .repeats import held_back
-from .rules import Companion, Kind
-from .rules.roll import outdated
+from .row import Companion, Kind
 from .topology import Topology
 
 __all__ = ["plan"]
@@ -68,7 +68,7 @@ def _in_context(situation: Topology, chosen: Plan) -> Plan:
 
 def _guarded(situation: Topology, guards: Guards, chosen: Plan) -> Plan:
     """Refuse a plan that would break an invariant: it is reported, and the rules after it go on."""
-    reasons = breaches(situation, chosen, guards.step, guards.stage)
+    reasons = breaches(situation, chosen, guards)
     if not reasons:
         return chosen
     told = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)

@@ -6,10 +6,10 @@ from functools import cached_property
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from ..advice import Phase, Plan
-from ..calm import shard_unrest, unrest
 from ..observed import NodeId, Role, Seen, Unreachable
-from ..rules.hand_over import hand_over
-from ..situation import Situation
+from .calm import shard_unrest, unrest
+from .hand_over import hand_over
+from .situation import Situation
 
 __all__ = ["ClusterTopology"]
 

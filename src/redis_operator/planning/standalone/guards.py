@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ..actions import Action, DeletePod, ScaleWorkload
+from ..guards import Guards
 from ..observed import Seen
 from ..topology import Topology
 
-__all__ = ["breaches_of_stage", "breaches_of_step"]
+__all__ = ["GUARDS"]
 
 
-def breaches_of_step(topology: Topology, step: Action) -> list[str]:
+def _of_step(topology: Topology, step: Action) -> list[str]:
     """Return every way in which one step would break an invariant."""
     match step:
         case DeletePod(uid=uid):
@@ -26,7 +27,7 @@ def breaches_of_step(topology: Topology, step: Action) -> list[str]:
             return []
 
 
-def breaches_of_stage(topology: Topology, stage: tuple[Action, ...]) -> list[str]:
+def _of_stage(topology: Topology, stage: tuple[Action, ...]) -> list[str]:
     """One server has no two steps that could get in each other's way."""
     del topology, stage
     return []
@@ -38,3 +39,6 @@ def _ended(topology: Topology, pod: str) -> list[str]:
     if wanted.persistent or wanted.restart_may_lose:
         return []
     return [f"I1: {pod} holds keys in memory only and would lose them"]
+
+
+GUARDS = Guards(step=_of_step, stage=_of_stage)

@@ -1,0 +1,144 @@
+"""Whether a database is at rest: nothing planned starts before, and the reason is told."""
+
+from __future__ import annotations
+
+from ...redis.slots import ALL_SLOTS, NO_SLOTS
+from ..observed import Node, NodeId, Seen, Unreachable
+from .election import unsynced
+from .situation import Situation
+
+__all__ = ["shard_unrest", "unrest"]
+
+
+def unrest(situation: Situation) -> str | None:
+    """Why no planned change may start now, or None. I5, I6, I8, I14
+
+    `cluster_state:ok` is not health: open slots, links in both directions, replicas, epochs and
+    what every server believes of every owner are looked at too.
+    """
+    checks = (_absent, _unowned, _unfinished, _disagreement)
+    for check in checks:
+        reason = check(situation)
+        if reason:
+            return reason
+    for shard in range(situation.wanted.shards):
+        reason = shard_unrest(situation, shard)
+        if reason:
+            return reason
+    return None
+
+
+def shard_unrest(situation: Situation, shard: int) -> str | None:
+    """Why one shard's pods are not all in place and in sync, or None."""
+    leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
+    if leader is None:
+        return f"shard {shard} has no primary that responds"
+    missing = _missing(situation, shard)
+    if missing:
+        return missing
+    for node in situation.pods_of(shard):
+        if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
+            continue  # nobody counts on it any more: it may go whatever state it is in
+        reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
+        if reason:
+            return reason
+    return None
+
+
+def _missing(situation: Situation, shard: int) -> str | None:
+    """A pod that was deleted and not yet made anew is no pod at all, and yet it is missed. I8"""
+    workload = situation.observed.workload(shard)
+    if workload is None:
+        return None
+    present = {node.pod.ordinal for node in situation.pods_of(shard)}
+    wanted = range(min(workload.pods, situation.wanted.pods_per_shard))
+    gone = next((f"{workload.name}-{o}" for o in wanted if o not in present), None)
+    why = f": {workload.trouble}" if workload.trouble else ""
+    return f"{gone} does not exist yet{why}" if gone else None
+
+
+def _pod_unrest(node: Node) -> str | None:
+    name = node.pod.name
+    if isinstance(node, Unreachable):
+        return f"{name} does not respond: {node.pod.waiting or node.error}"
+    if node.pod.deleting:
+        return f"{name} is being deleted"
+    if not node.pod.ready:
+        return f"{name} is not ready"
+    if node.loading:
+        return f"{name} is still loading its data"
+    if not node.state_ok and node.slots:
+        return f"{name} does not serve yet"
+    return None
+
+
+def _out_of_place(situation: Situation, node: Node, leader: Seen) -> str | None:
+    if not isinstance(node, Seen) or node.id == leader.id or situation.leaving(node.pod):
+        return None
+    if node.is_primary and node.id in situation.owned:
+        return None  # another shard's primary, a guest here: the house rule's business
+    if node.is_primary:
+        return f"{node.pod.name} is not a replica yet"
+    return unsynced(node, leader)
+
+
+def _absent(situation: Situation) -> str | None:
+    if situation.missing_pods:
+        return f"{situation.missing_pods[0]} does not exist yet"
+    if situation.missing_shards:
+        return f"shard {situation.missing_shards[0]} has no pod yet"
+    if situation.twins:
+        return "two pods have one node id"
+    return None
+
+
+def _unowned(situation: Situation) -> str | None:
+    owned = NO_SLOTS
+    for node, slots in situation.owned.items():
+        if node not in situation.by_id:
+            return f"{situation.name_of(node)} owns slots and does not respond"
+        owned |= slots
+    return None if owned == ALL_SLOTS else f"slots {ALL_SLOTS - owned} have no owner"
+
+
+def _unfinished(situation: Situation) -> str | None:
+    if situation.unfinished_moves:
+        return situation.unfinished_moves[0]
+    return situation.unsettled_epochs
+
+
+def _disagreement(situation: Situation) -> str | None:
+    """Somebody has old news of an owner, or no link to it."""
+    owners = [situation.by_id[node] for node in situation.owned if node in situation.by_id]
+    for node in situation.by_id.values():
+        if situation.leaving(node.pod) and not node.slots:
+            continue
+        for owner in owners:
+            view = situation.view(node, owner.id)
+            if owner.id == node.id:
+                continue
+            if view is None or not view.healthy:
+                return f"{node.pod.name} has no link to {owner.pod.name}"
+            if view.slots != owner.slots:
+                text = f"{node.pod.name} has not heard yet what {owner.pod.name} owns"
+                return _stuck_news(situation, node, owners) or text
+    return None
+
+
+def _stuck_news(situation: Situation, node: Seen, owners: list[Seen]) -> str | None:
+    """Say what helps when gossip alone will never put a server's map right.
+
+    Of two who may own a slot a server believes the one with the higher epoch, also when that one
+    gave the slot away and got its epoch for another reason.
+    """
+    for owner in owners:
+        for peer in node.peers:
+            believed = situation.by_id.get(peer.id)
+            if believed is None or believed is owner or not peer.slots & owner.slots:
+                continue
+            if not believed.slots & owner.slots and peer.config_epoch >= owner.config_epoch:
+                return (
+                    f"{node.pod.name} takes slots of {owner.pod.name} for {believed.pod.name}'s, "
+                    f"whose epoch is higher: run CLUSTER BUMPEPOCH on {owner.pod.name}"
+                )
+    return None

@@ -1,0 +1,140 @@
+"""Every server knows every other one, at its present address."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from ..actions import Action, Meet, at
+from ..advice import Phase, Plan
+from ..observed import Introduction, Peer, PeerFlag, Seen
+from .situation import Situation
+
+__all__ = ["PATIENT_TIMES", "connect", "deaf", "merge_limitation"]
+
+PATIENT_TIMES = 5
+_LONGEST_PAUSE = 60.0
+
+
+def connect(situation: Situation) -> Plan | None:
+    """Introduce all pairs that do not know each other as they are now: a full mesh.
+
+    A star would leave its centre telling its old address: a server learns its own from whoever
+    meets it. Ids were read over authenticated connections to pods of this database, and the
+    executor reads them again, since addresses are reused. I11, CL-02
+    """
+    members = [node for node in situation.by_id.values() if _belongs(situation, node)]
+    steps: list[Action] = []
+    blocked: dict[str, None] = {}
+    greeted = {node.id: _greeted(node) for node in members}
+    tried = {frozenset((i.node, i.peer)): i for i in situation.observed.introductions}
+    meeting, spans = 0, []
+    for one, two in combinations(members, 2):
+        if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:
+            meeting += 1  # a second MEET would begin the handshake anew
+            continue
+        meets = _meets(situation, one, two)
+        if not meets:
+            continue
+        before = tried.get(frozenset((one.id, two.id)))
+        left = _pause(before) - (situation.now - before.at) if before is not None else 0.0
+        reason = merge_limitation(one, two)
+        if reason:
+            blocked[reason] = None
+        elif left > 0:
+            blocked[deaf(one, two, before)] = None
+            spans.append(left)
+        else:
+            steps += meets
+    if steps:
+        return Plan(
+            rule="connect",
+            why="servers do not know each other at their present addresses",
+            stages=(tuple(steps),),
+            blocked=tuple(blocked),
+            phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+            urgent=True,
+            again_after=0.1,
+        )
+    if meeting:
+        blocked[f"{meeting} pairs of servers are meeting (CLUSTER MEET)"] = None
+    if not blocked:
+        return None
+    again = 0.05 if meeting else min(spans, default=None)
+    return Plan(
+        rule="connect",
+        blocked=tuple(blocked),
+        phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+        again_after=again,
+    )
+
+
+def merge_limitation(one: Seen, two: Seen) -> str | None:
+    """Why two servers may not be introduced: one would delete keys the other does not have.
+
+    Of two who claim a slot the one with the lower epoch deletes its keys when they meet. That is
+    right for an old primary after a failover, and wrong when the winner never had the data. I3
+    """
+    both = one.slots & two.slots
+    if not both or not (one.is_primary and two.is_primary):
+        return None
+    winner, loser = (one, two) if one.config_epoch >= two.config_epoch else (two, one)
+    if loser.keys and not winner.keys:
+        return (
+            f"{winner.pod.name} (epoch {winner.config_epoch}, no keys) and {loser.pod.name} "
+            f"(epoch {loser.config_epoch}, {loser.keys} keys) both claim slots {both}: "
+            "CLUSTER MEET would delete the keys"
+        )
+    return None
+
+
+def deaf(one: Seen, two: Seen, tried: Introduction | None) -> str:
+    """Say that two servers answer us and not each other, and what that is likely to be. CL-26"""
+    times = tried.times if tried is not None else 0
+    return (
+        f"{one.pod.name} ({one.pod.ip}) and {two.pod.name} ({two.pod.ip}) were introduced {times} "
+        "times and do not hear each other: let their bus port 16379 through (NetworkPolicy, "
+        "firewall), and announce no other one"
+    )
+
+
+def _pause(tried: Introduction | None) -> float:
+    """How long to wait before the next introduction: the first ones may have been too early."""
+    if tried is None or tried.times < PATIENT_TIMES:
+        return 0.0
+    return min(_LONGEST_PAUSE, 2.0 ** (tried.times - PATIENT_TIMES + 1))
+
+
+def _belongs(situation: Situation, node: Seen) -> bool:
+    """Pods that stay, and leaving ones that still own or hold something."""
+    if not situation.leaving(node.pod):
+        return True
+    followed = any(not situation.leaving(f.pod) for f in situation.replicas_of(node.id))
+    return bool(node.slots or (node.is_primary and node.keys) or followed)
+
+
+def _meets(situation: Situation, one: Seen, two: Seen) -> list[Action]:
+    """The introductions a pair needs: one when strangers, else from whoever has it wrong."""
+    here, there = situation.view(one, two.id), situation.view(two, one.id)
+    if here is None and there is None:
+        found: list[Action] = [Meet(node=at(one), peer=at(two))]
+        if one.ip != one.pod.ip:
+            found.append(Meet(node=at(two), peer=at(one)))
+        return found
+    found = [Meet(node=at(one), peer=at(two))] if _is_wrong(here, two) else []
+    return found + ([Meet(node=at(two), peer=at(one))] if _is_wrong(there, one) else [])
+
+
+def _is_wrong(view: Peer | None, other: Seen) -> bool:
+    """Whether somebody's view of a server is not how it is now."""
+    if view is None or view.ip != other.pod.ip or other.ip != other.pod.ip:
+        return True
+    return (
+        bool(view.flags) and PeerFlag.NOADDR in view.flags
+    )  # a link that is merely down the engine opens again
+
+
+def _greeted(node: Seen) -> frozenset[str]:
+    """Addresses a server is shaking hands with."""
+    return frozenset(
+        peer.ip for peer in node.peers if peer.flags and PeerFlag.HANDSHAKE in peer.flags
+    )

@@ -1,0 +1,116 @@
+"""Slots without an owner in a database that was whole once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...redis.slots import NO_SLOTS, SlotSet, even_shares
+from ..actions import Action, AssignSlots, at
+from ..advice import Loss, Phase, Plan
+from ..observed import Counted, NodeId, Seen
+from .situation import Situation
+
+__all__ = ["cover"]
+
+_GONE = "every copy of their data is gone: no server owns them or holds a key of theirs"
+
+
+def cover(situation: Situation) -> Plan | None:
+    """Give unowned slots back to whoever holds their keys; report those whose keys are gone.
+
+    With keys on one server the slots are its own again; with keys on several, the one that has
+    most of them, and the rescue rule brings the others' keys there. Slots that no server has a key
+    for were lost with their owner, or were empty: that cannot be told apart, so it is reported as
+    lost, and empty servers get them when the spec or a person says so. I3, CL-03, CL-21, CL-30
+    """
+    missing = situation.unclaimed - _on_their_way(situation)
+    if not missing:
+        return None
+    unsure = _unsure(situation)
+    if unsure:
+        return Plan(
+            rule="cover",
+            blocked=(f"slots {missing} have no owner", *unsure),
+            count_on=situation.to_count,
+            phase=Phase.HEALING,
+            final=True,
+        )
+    steps = _to_their_holders(situation, missing)
+    if steps:
+        return Plan(
+            rule="cover",
+            why="slots without an owner go back to whoever holds their keys",
+            stages=(steps,),
+            phase=Phase.HEALING,
+        )
+    if not situation.observed.formed:
+        return None
+    wanted = situation.wanted
+    given_up = missing if wanted.start_empty else missing & wanted.accepted_loss
+    if given_up:
+        return _start_empty(situation, missing, given_up)
+    return Plan(rule="cover", losses=(Loss(slots=missing, why=_GONE),), phase=Phase.HEALING)
+
+
+def _on_their_way(situation: Situation) -> SlotSet:
+    """Slots this process is moving: servers are asked one by one, and for a moment nobody says so.
+
+    Giving them out then would take them from the one who has just got them. I3, I5
+    """
+    slots = NO_SLOTS
+    for move in situation.observed.moving:
+        slots |= move.slots
+    return slots
+
+
+def _unsure(situation: Situation) -> list[str]:
+    uncounted = [f"keys on {n.pod.name} are not counted yet" for n in situation.uncounted]
+    return [*situation.possible_holders, *uncounted]
+
+
+def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[Action, ...]:
+    most: dict[int, tuple[int, NodeId]] = {}
+    for node in situation.by_id.values():
+        if not node.is_primary or not isinstance(node.stranded, Counted):
+            continue
+        for slot, keys in node.stranded.by_slot:
+            if slot in missing:
+                most[slot] = max(most.get(slot, (0, node.id)), (keys, node.id))
+    shares: dict[NodeId, list[int]] = defaultdict(list)
+    for slot, (_, holder) in most.items():
+        shares[holder].append(slot)
+    return tuple(_assign(situation.by_id[node], SlotSet(s)) for node, s in sorted(shares.items()))
+
+
+def _start_empty(situation: Situation, missing: SlotSet, given_up: SlotSet) -> Plan:
+    """Give the share of each shard to its leader."""
+    steps: list[Action] = []
+    left = given_up
+    for shard, share in enumerate(even_shares(situation.wanted.shards)):
+        leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
+        if leader is not None and leader.is_primary and share & left:
+            steps.append(_assign(leader, share & left))
+            left -= share
+    losses = tuple(
+        Loss(slots=slots, why=_GONE, accepted=accepted)
+        for slots, accepted in ((given_up, True), (missing - given_up, False))
+        if slots
+    )
+    if not steps:
+        return Plan(
+            rule="cover",
+            blocked=(f"slots {missing} have no owner and no shard has a server to take them",),
+            losses=losses,
+            phase=Phase.HEALING,
+        )
+    return Plan(
+        rule="cover",
+        why=f"slots {given_up} lost every copy of their data and are assigned to empty servers",
+        stages=(tuple(steps),),
+        losses=losses,
+        phase=Phase.HEALING,
+    )
+
+
+def _assign(node: Seen, slots: SlotSet) -> AssignSlots:
+    return AssignSlots(node=at(node), slots=slots or NO_SLOTS, expect_keys=node.keys)

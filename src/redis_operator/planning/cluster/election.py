@@ -1,0 +1,251 @@
+"""Who may be promoted, and why not.
+
+The best candidate has the most data, then is seen by the voters, then sits where the primary is
+not. Nobody with less data is ever promoted over somebody with more who can be asked.
+"""
+
+from __future__ import annotations
+
+from ...redis.slots import NO_SLOTS
+from ..advice import ACCEPT_LOSS
+from ..ailments import memory_kill
+from ..observed import Election, NodeId, Seen, Unreachable
+from .situation import Situation
+
+__all__ = [
+    "LAG_BYTES",
+    "best",
+    "can_be_elected",
+    "limitation",
+    "outdated",
+    "ranked",
+    "successor",
+    "synced",
+    "unsynced",
+]
+
+LAG_BYTES = 64 * 1024
+_OOM_REST_SECONDS = (
+    60.0  # servers that all lack memory must not lead in turn; the engine may choose
+)
+
+
+def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
+    """Replicas of a primary, the best first: offset, then another zone, then the lower ordinal."""
+    pod = situation.pod_of(primary)
+    zone = pod.zone if pod is not None else ""
+    return tuple(
+        sorted(
+            (node for node in situation.replicas_of(primary) if node.id not in situation.twins),
+            key=lambda n: (-n.replication.offset, n.pod.zone == zone, n.pod.ordinal, n.id),
+        )
+    )
+
+
+def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
+    """The replica to promote after its primary died, or None and the reason.
+
+    A replica that does not respond may be ahead of all that do: then nobody is promoted by us, and
+    the engine's own election, in which it takes part, decides. I2, CL-13
+    """
+    candidates, reason = _of_its_history(situation, primary)
+    if not candidates:
+        return None, reason
+    silent = _silent_siblings(situation, primary)
+    if silent:
+        names = ", ".join(node.pod.name for node in silent)
+        return None, f"{names} may hold newer data and does not respond"
+    top = candidates[0]
+    hindrance = outdated(situation, top, primary) or limitation(situation, top, primary)
+    return (None, hindrance) if hindrance else (top, "")
+
+
+def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, ...], str]:
+    """Replicas that hold this primary's data: following it is a wish, the history is the fact.
+
+    A replica told to follow a primary that dies before the first sync still has another shard's
+    data. Offsets say who is ahead only within one history.
+    """
+    name = situation.name_of(primary)
+    elsewhere = {
+        history
+        for node in situation.voters
+        if node.id != primary
+        for history in (node.replication.id, node.replication.id2)
+    } - {""}
+    told = dict(situation.observed.histories).get(primary)
+    copies = [n for n in ranked(situation, primary) if situation.is_copy(n)]
+    able = [n for n in copies if n.replication.id not in elsewhere]
+    able = [n for n in able if not n.replication.unlinked] or able
+    able = [n for n in able if n.replication.id == told] or able
+    if not able:
+        return (), f"{name} has no live replica with its data"
+    if len({node.replication.id for node in able}) > 1:
+        names = " and ".join(node.pod.name for node in able)
+        return (
+            (),
+            (
+                f"{names} follow {name} with different replication histories: "
+                "it is not known which one is its own"
+            ),
+        )
+    return tuple(able), ""
+
+
+def outdated(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Why a dead primary is waited for instead: its files may be newer than its replica's. CL-02
+
+    A replica that restarted has what it had when it ended. The primary may have gone on without it,
+    and comes back with all it acknowledged, unless no pod can be it any more or its files are
+    broken. The engine elects no such replica either; FORCE would.
+    """
+    if not candidate.replication.unlinked or situation.wanted.volatile:
+        return None
+    pod = situation.pod_of(primary)
+    if (pod is None and not situation.possible_owners) or (pod is not None and pod.unloadable):
+        return None
+    slots = situation.owned.get(primary, NO_SLOTS)
+    if slots and slots <= situation.wanted.accepted_loss:
+        return None
+    name, old = candidate.pod.name, situation.name_of(primary)
+    return (
+        f"{name} restarted and has had no link to {old} since, "
+        "whose files may be newer: it is waited for. If it will not come back, let "
+        f"{name} lead with what it has: annotate the database with "
+        f"{ACCEPT_LOSS}={slots}"
+    )
+
+
+def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Why a replica may not be promoted now, or None. I6"""
+    name = candidate.pod.name
+    if candidate.loading:
+        return f"{name} is still loading its data"
+    if candidate.replication.syncing:
+        return f"{name} is in the middle of a full sync"
+    if candidate.pod.deleting:
+        return f"{name} is being deleted"
+    killed = memory_kill(candidate.pod, situation.now, within=_OOM_REST_SECONDS)
+    if killed:
+        return f"{killed}: it is not promoted while it may be killed again"
+    return _unknown(situation, candidate, primary) or _too_soon(situation, candidate, primary)
+
+
+def synced(candidate: Seen, primary: Seen) -> bool:
+    """Whether a replica has what its primary has, give or take what is on the wire."""
+    return unsynced(candidate, primary) is None
+
+
+def unsynced(candidate: Seen, primary: Seen) -> str | None:
+    """Why a replica cannot stand in for its live primary, or None. ST-05"""
+    name = candidate.pod.name
+    if candidate.replica_of != primary.id:
+        return f"{name} does not follow {primary.pod.name}"
+    if candidate.loading:
+        return f"{name} is still loading its data"
+    if candidate.replication.syncing:
+        return f"{name} is in the middle of a full sync"
+    if not candidate.replication.link_up:
+        return f"{name} has no replication link to {primary.pod.name}"
+    lag = primary.replication.offset - candidate.replication.offset
+    if lag > LAG_BYTES:
+        return f"{name} is {lag} bytes behind {primary.pod.name}"
+    return None
+
+
+def _unknown(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Why too few would vote for a replica, as far as it is known to them. (trap 2)
+
+    Voters answer over their own link to it, and only to one whom they know as a replica of that
+    primary; and it counts the votes only of those whom it knows to own slots. All hear of this
+    within seconds; an election that was lost is not tried again for four node timeouts.
+    """
+    name = candidate.pod.name
+    apart, deaf, unheard = [], [], []
+    for voter in situation.voters:
+        view, back = situation.view(voter, candidate.id), situation.view(candidate, voter.id)
+        if view is None or back is None or not (view.healthy and back.healthy):
+            apart.append(voter.pod.name)
+        elif view.replica_of != primary:
+            deaf.append(voter.pod.name)
+        elif not back.slots or back.replica_of is not None:
+            unheard.append(voter.pod.name)
+    silent = len(apart) + len(deaf) + len(unheard)
+    if len(situation.voters) - silent >= situation.quorum:
+        return None
+    if apart:
+        return f"{name} is not linked with {', '.join(apart)}, whose votes it needs"
+    if deaf:
+        return f"{', '.join(deaf)} have not heard yet that {name} is a replica"
+    if unheard:
+        return f"{name} has not heard yet that {', '.join(unheard)} own slots and may vote"
+    return None
+
+
+def _too_soon(situation: Situation, candidate: Seen, primary: NodeId) -> str | None:
+    """Engines count old votes again, or refuse new ones, when elections follow fast. (trap 1)"""
+    timeout = _node_timeout(candidate, situation.wanted.node_timeout_ms) / 1000
+    for election in situation.observed.elections:
+        span = _quarantine(election, candidate, primary, timeout)
+        left = min(span, election.at + span - situation.now)  # a clock set back adds nothing
+        if left > 0:
+            return f"{candidate.pod.name} must wait {left:.1f} s after the last election"
+    return None
+
+
+def _quarantine(election: Election, candidate: Seen, primary: NodeId, timeout: float) -> float:
+    if election.node == candidate.id and candidate.engine == "redis":
+        return max(4 * timeout, 4.0)
+    if election.over == primary:
+        return 2 * timeout
+    return 0.0
+
+
+def _node_timeout(node: Seen, default_ms: int) -> int:
+    value = node.setting("cluster-node-timeout")
+    return int(value) if value is not None and value.isdecimal() else default_ms
+
+
+def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]:
+    """Unreachable pods that follow, or may follow, the same primary and are not known dead."""
+    suspects = []
+    for node in situation.unreachable:
+        if node.dead:
+            continue
+        ids = [i for i, holder in situation.identities.items() if holder is node]
+        follows = any(
+            (view := situation.view(voter, i)) is not None and view.replica_of == primary
+            for i in ids
+            for voter in situation.seen
+        )
+        home = {f.pod.shard for f in situation.replicas_of(primary)}
+        if follows or (not ids and node.pod.shard in home):
+            suspects.append(node)
+    return suspects
+
+
+def successor(situation: Situation, dead: NodeId) -> Seen | None:
+    """The primary that was promoted over a dead one, as its history or our memory says."""
+    told = dict(situation.observed.histories).get(dead)
+    elected = {e.node for e in situation.observed.elections if e.over == dead}
+    found = [
+        node
+        for node in situation.by_id.values()
+        if node.is_primary and ((told and node.replication.id2 == told) or node.id in elected)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def can_be_elected(situation: Situation, replica: Seen, primary: NodeId) -> bool:
+    """Whether enough owners would vote for a replica of a dead primary.
+
+    A primary that died soon after its epoch rose may have told the others and not its replica.
+    They refuse whoever asks with the old one, and nobody tells the replica any more: only a
+    takeover gets out of that.
+    """
+    own = situation.view(replica, primary)
+    if own is None:
+        return True
+    views = (situation.view(voter, primary) for voter in situation.voters)
+    willing = sum(1 for v in views if v is None or v.config_epoch <= own.config_epoch)
+    return willing >= situation.quorum

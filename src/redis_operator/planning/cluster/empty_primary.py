@@ -1,0 +1,57 @@
+"""A primary came back without its data while a replica still has it."""
+
+from __future__ import annotations
+
+from ..actions import Failover, FailoverMode, Fence, at
+from ..advice import Phase, Plan
+from ..observed import Seen
+from .situation import Situation
+
+__all__ = ["empty_primary"]
+
+
+def empty_primary(situation: Situation) -> Plan | None:
+    """Promote the replica that still holds the data, before it copies the emptiness.
+
+    The boot script keeps this from happening (I9); this is the second net. A primary that was
+    emptied by its clients has the same replication history as its replicas and is left alone.
+    """
+    for node in situation.voters:
+        if node.keys or node.loading:
+            continue
+        holders = [r for r in situation.replicas_of(node.id) if _still_full(r, node)]
+        if not holders:
+            continue
+        if not situation.has_majority:
+            return Plan(
+                rule="empty_primary",
+                blocked=(f"{node.pod.name} restarted empty and no majority can elect a replica",),
+                phase=Phase.HEALING,
+            )
+        top = max(holders, key=lambda r: (r.replication.offset, r.keys, r.id))
+        step = Failover(
+            node=at(top),
+            primary=node.id,
+            mode=FailoverMode.FORCE,
+            fence=Fence.EMPTY_AND_PAUSED,
+            min_offset=top.replication.offset,
+            primary_pod=node.pod.name,
+        )
+        return Plan(
+            rule="empty_primary",
+            why=f"{node.pod.name} restarted empty; {top.pod.name} still holds {top.keys} keys",
+            stages=((step,),),
+            phase=Phase.HEALING,
+            urgent=True,
+        )
+    return None
+
+
+def _still_full(replica: Seen, primary: Seen) -> bool:
+    """It has keys, and they come from another history than the primary's present one."""
+    return (
+        replica.keys > 0
+        and not replica.replication.link_up
+        and not replica.loading
+        and replica.replication.id not in (primary.replication.id, primary.replication.id2)
+    )

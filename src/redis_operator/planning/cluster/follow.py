@@ -1,0 +1,89 @@
+"""Every pod that is not its shard's primary copies it."""
+
+from __future__ import annotations
+
+from ..actions import Action, Replicate, at
+from ..advice import Phase, Plan
+from ..observed import NodeId, Seen
+from .situation import Situation
+
+__all__ = ["follow", "why_not"]
+
+
+def follow(situation: Situation) -> Plan | None:
+    """Turn idle servers into replicas of their shard's primary, and bring strays back to it.
+
+    Idle ones all at once: they hold nothing. A replica that copies another shard is a copy that
+    shard may need, so those change one at a time, when both primaries answer. I1, CL-15, CL-17
+    """
+    idle: list[Action] = []
+    strays: list[Action] = []
+    blocked: list[str] = []
+    for node in situation.by_id.values():
+        leader = situation.by_id.get(situation.leaders.get(node.pod.shard, NodeId("")))
+        if leader is None or node.id == leader.id or node.id in situation.owned:
+            continue
+        if node.replica_of == leader.id or situation.leaving(node.pod):
+            continue
+        reason = why_not(situation, node, leader)
+        if reason:
+            blocked.append(reason)
+        elif node.is_primary:
+            idle.append(_replicate(node, leader))
+        else:
+            strays.append(_replicate(node, leader))
+    steps = tuple(idle or strays[:1])
+    if steps:
+        return Plan(
+            rule="follow",
+            why="shards are missing replicas"
+            if idle
+            else "a replica copies another shard's primary",
+            stages=(steps,),
+            blocked=tuple(blocked),
+            phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
+            again_after=0.05,
+        )
+    if not blocked:
+        return None
+    return Plan(
+        rule="follow",
+        blocked=tuple(blocked),
+        phase=Phase.HEALING,
+        count_on=situation.to_count if any(not n.slots for n in situation.uncounted) else (),
+    )
+
+
+def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:
+    """Why a server may not drop what it has and copy its shard's primary, or None. I1"""
+    name = node.pod.name
+    if node.slots:
+        return f"{name} still claims slots {node.slots} and must first hear who owns them"
+    if node.loading:
+        return f"{name} is still loading its data"
+    if not leader.is_primary:
+        return f"{leader.pod.name} is not a primary"
+    if situation.view(node, leader.id) is None:
+        return f"{name} does not know {leader.pod.name} yet"
+    if node.is_primary:
+        if node.keys:
+            return f"{name} holds {node.keys} keys that no other server is known to have"
+        return None
+    return _stray_limitation(situation, node)
+
+
+def _stray_limitation(situation: Situation, node: Seen) -> str | None:
+    """A replica's data must live on: at its own primary, or at whoever owns those slots now."""
+    assert node.replica_of is not None
+    name = node.pod.name
+    if node.replica_of in situation.by_id:
+        return None
+    if node.replica_of in situation.owned and situation.is_copy(node):
+        return f"{name} may be the last copy of {situation.name_of(node.replica_of)}"
+    if node.replica_of in situation.identities:
+        return f"{name} follows {situation.name_of(node.replica_of)}, which does not respond"
+    return None
+
+
+def _replicate(node: Seen, leader: Seen) -> Replicate:
+    return Replicate(node=at(node), primary=at(leader), expect_primary=node.replica_of)

@@ -1,0 +1,60 @@
+"""Healthy nodes that are not ours: another database reached by a reused address."""
+
+from __future__ import annotations
+
+from ..actions import Action, Forget, at
+from ..advice import Phase, Plan
+from ..observed import NodeId, Peer
+from .situation import Situation
+
+__all__ = ["foreign"]
+
+
+def foreign(situation: Situation) -> Plan | None:
+    """Forget healthy nodes that no pod of ours is, on all our servers at once.
+
+    A linked node whose address no pod of ours has is another database's. Who owns slots in our
+    books is not forgotten: that would leave them without an owner; a person must look. Nor is one
+    that a server of ours follows: it was ours a moment ago, and is dead without their having
+    noticed; they follow another first. I3, I11
+    """
+    if situation.strangers or situation.missing_pods:
+        return None  # one of them may be the node we do not recognise
+    addresses = {node.pod.ip for node in situation.observed.nodes if node.pod.ip}
+    steps: list[Action] = []
+    blocked = []
+    followed = {node.replica_of for node in situation.by_id.values()}
+    for node, views in situation.others.items():
+        if node in followed or not _is_foreign(views, addresses):
+            continue
+        if any(view.slots for view in views):
+            blocked.append(_explain(node, views))
+            continue
+        knowing = [s for s in situation.by_id.values() if situation.view(s, node) is not None]
+        steps += [Forget(node=at(server), id=node) for server in knowing]
+    if not steps:
+        return (
+            Plan(rule="foreign", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+        )
+    return Plan(
+        rule="foreign",
+        why="servers are linked with nodes that do not belong to this database",
+        stages=(tuple(steps),),
+        blocked=tuple(blocked),
+        phase=Phase.HEALING,
+    )
+
+
+def _is_foreign(views: tuple[Peer, ...], addresses: set[str]) -> bool:
+    return any(view.healthy and view.ip for view in views) and all(
+        view.ip not in addresses for view in views
+    )
+
+
+def _explain(node: NodeId, views: tuple[Peer, ...]) -> str:
+    view = next(view for view in views if view.slots)
+    return (
+        f"node {node[:8]} at {view.ip} is not a pod of this database but owns slots "
+        f"{view.slots} here: "
+        "find out which database it belongs to before anything is forgotten"
+    )

@@ -1,0 +1,48 @@
+"""Nodes that are gone for good."""
+
+from __future__ import annotations
+
+from ..actions import Action, Forget, at
+from ..advice import Phase, Plan
+from ..observed import NodeId, Peer
+from .situation import Situation
+
+__all__ = ["forget"]
+
+
+def forget(situation: Situation) -> Plan | None:
+    """Forget dead nodes that own nothing, on every server in one go, within the ban.
+
+    Sure only when every pod exists and is known by its id: a node we miss may be a pod that has
+    not come back yet. Nobody is forgotten who owns a slot in anybody's eyes, or whom a replica
+    still follows: that is decided by an election first. I3, I11, CL-10, CL-11
+    """
+    if situation.strangers or situation.missing_pods or situation.missing_shards:
+        return None
+    steps: list[Action] = []
+    for node, views in situation.others.items():
+        if not _is_ghost(situation, node, views):
+            continue
+        knowing = [s for s in situation.by_id.values() if situation.view(s, node) is not None]
+        steps += [Forget(node=at(server), id=node) for server in knowing]
+    if not steps:
+        return None
+    return Plan(
+        rule="forget",
+        why="the cluster still knows nodes whose pods are gone",
+        stages=(tuple(steps),),
+        phase=Phase.READY,
+    )
+
+
+def _is_ghost(situation: Situation, node: NodeId, views: tuple[Peer, ...]) -> bool:
+    return (
+        not any(view.slots or view.healthy for view in views)
+        and node not in situation.owned
+        and not situation.replicas_of(node)
+        and not any(_shaking_hands(view) for view in views)
+    )
+
+
+def _shaking_hands(view: Peer) -> bool:
+    return any(flag.value == "handshake" for flag in view.flags)

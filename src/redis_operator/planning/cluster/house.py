@@ -1,0 +1,37 @@
+"""Two primaries in the pods of one shard, and none in those of another."""
+
+from __future__ import annotations
+
+from ..advice import Phase, Plan
+from .calm import unrest
+from .hand_over import hand_over
+from .situation import Situation
+
+__all__ = ["house"]
+
+
+def house(situation: Situation) -> Plan | None:
+    """Hand over to a replica in the shard that has none: anti-affinity is true again. CL-17
+
+    The follow rule has made that shard's pods copy the primary that is one too many elsewhere.
+    """
+    for shard, leader in situation.leaders.items():
+        node = situation.by_id.get(leader)
+        if node is None or node.pod.shard == shard or leader not in situation.owned:
+            continue
+        reason = unrest(situation)
+        if reason:
+            return Plan(
+                rule="house",
+                blocked=(f"the primary of shard {shard} is in {node.pod.name}; {reason}",),
+                phase=Phase.HEALING,
+            )
+        return hand_over(
+            situation,
+            node,
+            rule="house",
+            why=f"the primary of shard {shard} is in another shard's pod, {node.pod.name}",
+            phase=Phase.HEALING,
+            among=[r for r in situation.replicas_of(leader) if r.pod.shard == shard],
+        )
+    return None

@@ -1,0 +1,76 @@
+"""Shards that the spec does not want any more."""
+
+from __future__ import annotations
+
+from ..actions import Action, DeleteWorkload, Forget, at
+from ..advice import Phase, Plan
+from ..calm import unsaved
+from ..observed import Seen
+from .situation import Situation
+
+__all__ = ["leave"]
+
+
+def leave(situation: Situation) -> Plan | None:
+    """Forget the drained nodes everywhere, then let their pods go.
+
+    A leaving shard is found by what the servers say, not by names: whatever its pods own or hold
+    is moved first, whoever stays follows somebody who stays. Forgotten first and by all at once,
+    so that the end of the pods is no failure to anybody. I3, I11, K-05, CL-07
+    """
+    shards = [w for w in situation.observed.workloads if w.shard >= situation.wanted.shards]
+    for workload in sorted(shards, key=lambda w: -w.shard):
+        reasons = _limitations(situation, workload.shard)
+        if reasons:
+            told = tuple(f"shard {workload.shard} cannot leave yet: {r}" for r in reasons)
+            holding = any(n.pod.shard == workload.shard for n in situation.uncounted)
+            return Plan(
+                rule="leave",
+                blocked=told,
+                phase=Phase.SCALING,
+                count_on=situation.to_count if holding else (),
+            )
+        stages = [_forget_all(situation, workload.shard)]
+        stages.append((DeleteWorkload(shard=workload.shard, uid=workload.uid),))
+        return Plan(
+            rule="leave",
+            why=f"shard {workload.shard} owns nothing and is not wanted",
+            stages=tuple(stage for stage in stages if stage),
+            phase=Phase.SCALING,
+        )
+    return None
+
+
+def _limitations(situation: Situation, shard: int) -> list[str]:
+    reasons: list[str] = []
+    if situation.strangers or situation.missing_pods:
+        reasons.append("a pod does not respond and may hold its data")
+    reasons += situation.unfinished_moves[:1]
+    saving = unsaved(situation, shard)
+    if saving:
+        reasons.append(saving)
+    for node in situation.pods_of(shard):
+        if not isinstance(node, Seen):
+            reasons.append(f"{node.pod.name} does not respond: {node.pod.waiting or node.error}")
+        elif node.id in situation.owned or node.slots:
+            reasons.append(f"{node.pod.name} owns slots")
+        elif node.is_primary and node.keys:
+            reasons.append(f"{node.pod.name} holds {node.keys} keys")
+        else:
+            reasons += [
+                f"{follower.pod.name} still follows {node.pod.name}"
+                for follower in situation.replicas_of(node.id)
+                if not situation.leaving(follower.pod)
+            ]
+    return reasons
+
+
+def _forget_all(situation: Situation, shard: int) -> tuple[Action, ...]:
+    goers = [n.id for n in situation.by_id.values() if n.pod.shard == shard]
+    stayers = [n for n in situation.by_id.values() if n.pod.shard != shard]
+    return tuple(
+        Forget(node=at(node), id=goer)
+        for goer in goers
+        for node in stayers
+        if situation.view(node, goer) is not None
+    )

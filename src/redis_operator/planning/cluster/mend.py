@@ -1,0 +1,74 @@
+"""A server that cannot load its own files, though others hold its data."""
+
+from __future__ import annotations
+
+from ...redis.slots import ALL_SLOTS, NO_SLOTS
+from ..actions import DiscardData, at
+from ..advice import Phase, Plan
+from ..observed import NodeId, Seen, Unreachable
+from .situation import Situation
+
+__all__ = ["mend"]
+
+_TRIES = 2  # a disk may hiccup once
+
+
+def mend(situation: Situation) -> Plan | None:
+    """Give a server with broken files an empty volume, when nothing of them is needed. ST-07
+
+    Nothing is needed when every slot has an owner that answers, and the primary of its shard
+    serves and holds keys: the server then copies those. Files of a slot owner, or of a server
+    that may be one, are never touched; the status says what a person can do. I1, I2
+    """
+    broken = [
+        node
+        for node in situation.unreachable
+        if node.pod.unloadable and node.dead and not node.pod.deleting
+    ]
+    blocked = []
+    for node in broken:
+        keeper = _keeper(situation, node)
+        if isinstance(keeper, str):
+            blocked.append(f"{node.pod.name} cannot load its files and keeps them: {keeper}")
+            continue
+        claim = next((v for v in situation.observed.volumes if v.pod == node.pod.name), None)
+        step = DiscardData(
+            pod=node.pod.name,
+            uid=node.pod.uid,
+            keeper=at(keeper),
+            claim=claim.name if claim is not None else "",
+            claim_uid=claim.uid if claim is not None else "",
+        )
+        return Plan(
+            rule="mend",
+            why=f"{node.pod.name} cannot load its files ({node.pod.unloadable}); "
+            f"{keeper.pod.name} holds the data, and it copies them again",
+            stages=((step,),),
+            blocked=tuple(blocked),
+            phase=Phase.HEALING,
+        )
+    return Plan(rule="mend", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+
+
+def _keeper(situation: Situation, node: Unreachable) -> Seen | str:
+    """The primary that holds what the broken server held, or why there is none for sure."""
+    if node.pod.restarts < _TRIES:
+        return "it tries again"
+    if situation.twins:
+        return "two pods have one node id"
+    covered = NO_SLOTS
+    for owner in situation.by_id.values():
+        if owner.is_primary:
+            covered |= owner.slots
+    if covered != ALL_SLOTS:
+        return (
+            f"slots {ALL_SLOTS - covered} have no owner that responds, it may hold their last copy"
+        )
+    leader = situation.by_id.get(situation.leaders.get(node.pod.shard, NodeId("")))
+    if leader is None or not leader.slots:
+        return "its shard has no primary that responds"
+    if leader.loading or not leader.state_ok:
+        return f"{leader.pod.name} does not serve yet"
+    if not leader.keys:
+        return f"{leader.pod.name} holds no key, it may have lost what these files hold"
+    return leader

@@ -1,0 +1,59 @@
+"""An owner shares its epoch with a primary that is gone and may come back."""
+
+from __future__ import annotations
+
+from ..actions import RaiseEpoch, at
+from ..advice import Phase, Plan
+from ..observed import NodeId, PeerFlag, Role, Seen
+from .situation import Situation
+
+__all__ = ["part"]
+
+
+def part(situation: Situation) -> Plan | None:
+    """Give the living owner another epoch, so that who comes back meets nobody with its own.
+
+    Of two primaries with one epoch the engine gives one the next: a claim stronger than all
+    others. When it is one that was dead, and a replica was promoted meanwhile, it takes its slots
+    back with the data of the past, and what the replica acknowledged is lost. Who owns something
+    else than it says, or has a part in a move, is left alone: its claim must not get stronger. I3
+    """
+    if situation.unfinished_moves:
+        return None
+    absent = _epochs_of_the_absent(situation)
+    for voter in situation.voters:
+        other = absent.get(voter.config_epoch)
+        if other is None or not _may_rise(situation, voter):
+            continue
+        step = RaiseEpoch(node=at(voter), epoch=voter.config_epoch, slots=voter.slots)
+        return Plan(
+            rule="part",
+            why=f"{voter.pod.name} shares epoch {voter.config_epoch} with "
+            f"{situation.name_of(other)}, which does not respond",
+            stages=((step,),),
+            phase=Phase.HEALING,
+            urgent=True,
+        )
+    return None
+
+
+def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:
+    """The epochs that servers know of primaries that neither answer us nor are linked with them."""
+    return {
+        peer.config_epoch: peer.id
+        for node in situation.seen
+        for peer in node.peers
+        if peer.role is Role.PRIMARY
+        and peer.config_epoch
+        and peer.id not in situation.by_id
+        and peer.id not in situation.twins
+        and not peer.healthy
+        and PeerFlag.HANDSHAKE not in peer.flags
+    }
+
+
+def _may_rise(situation: Situation, voter: Seen) -> bool:
+    """It owns what it says; and the engine raises no epoch that is the highest there is."""
+    highest = max((peer.config_epoch for peer in voter.peers), default=0)
+    is_highest = voter.config_epoch >= max(voter.current_epoch, highest)
+    return voter.slots == situation.owned.get(voter.id) and not is_highest

@@ -1,0 +1,74 @@
+"""Keys on servers that do not own their slots: present, and invisible to every client."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...redis.slots import NO_SLOTS, SlotSet
+from ..actions import Action, RescueKeys, at
+from ..advice import Phase, Plan
+from ..observed import Counted, NodeId
+from .situation import Situation
+
+__all__ = ["rescue"]
+
+
+def rescue(situation: Situation) -> Plan | None:
+    """Bring stray keys home to the owner of their slot, also from a server that owns others.
+
+    Who both gives and takes waits a turn, since moves in both directions freeze both ends. Rules
+    that act where keys may be left behind ask for a count; the shell counts now and then. Keys of
+    which the owner has another value, from a move that was cut off, are left: nobody can tell which
+    is newer, and clients see the owner's. I4, I14
+    """
+    homes: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
+    blocked: list[str] = []
+    for node in situation.by_id.values():
+        if not node.is_primary or not isinstance(node.stranded, Counted):
+            continue
+        known = _moving(situation, node.id) | situation.observed.shadowed(node.id)
+        for slot in node.stranded.slots - known:
+            owner = situation.owner_of(slot)
+            if owner is None or owner not in situation.by_id:
+                blocked.append(f"{node.pod.name} holds keys of slot {slot}, whose owner is away")
+            elif owner != node.id:
+                homes[node.id, owner] |= SlotSet([slot])
+    steps = _disjoint(situation, homes)
+    if steps:
+        return Plan(
+            rule="rescue",
+            why="keys are on servers that do not own their slots",
+            stages=(steps,),
+            blocked=tuple(blocked),
+            phase=Phase.HEALING,
+            count_on=situation.key_holders,  # the next look sees whether all came home
+        )
+    return Plan(rule="rescue", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+
+
+def _moving(situation: Situation, node: NodeId) -> SlotSet:
+    """Slots with keys on the way to this node, by this process or by the engine."""
+    slots = NO_SLOTS
+    for move in situation.observed.moving:
+        if node in (move.source, move.target):
+            slots |= move.slots
+    seen = situation.by_id[node]
+    for job in seen.jobs:
+        slots |= job.slots
+    return slots
+
+
+def _disjoint(
+    situation: Situation, homes: dict[tuple[NodeId, NodeId], SlotSet]
+) -> tuple[Action, ...]:
+    givers: set[NodeId] = set()
+    takers: set[NodeId] = set()
+    steps: list[Action] = []
+    for (holder, owner), slots in sorted(homes.items(), key=lambda item: item[0]):
+        if holder in takers or owner in givers:
+            continue
+        givers.add(holder)
+        takers.add(owner)
+        one, two = situation.by_id[holder], situation.by_id[owner]
+        steps.append(RescueKeys(holder=at(one), owner=at(two), slots=slots))
+    return tuple(steps)

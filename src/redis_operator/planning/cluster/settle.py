@@ -1,0 +1,147 @@
+"""Slots left open by a move that somebody did not finish."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...redis.slots import NO_SLOTS, SlotSet
+from ..actions import Action, CancelJob, CloseSlots, MoveSlots, at
+from ..advice import Phase, Plan
+from ..observed import Counted, NodeId, OpenSlot, Seen, SlotState
+from .situation import Situation
+
+__all__ = ["settle"]
+
+
+def settle(situation: Situation) -> Plan | None:
+    """Finish moves whose both ends are alive and agree; close those that lead nowhere.
+
+    Finishing is always safe, and a slot that should be elsewhere is moved again later. An end
+    that holds keys it does not own is not closed: the rescue rule brings them home first. I4, I5
+    """
+    finish: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
+    close: dict[NodeId, SlotSet] = defaultdict(lambda: NO_SLOTS)
+    blocked: dict[str, None] = {}
+    for node in situation.by_id.values():
+        if not node.is_primary:
+            continue
+        for open_slot in node.open_slots:
+            if _in_hand(situation, node, open_slot):
+                continue
+            match _judge(situation, node, open_slot):
+                case (source, target):
+                    finish[source, target] |= SlotSet([open_slot.slot])
+                case "close":
+                    close[node.id] |= SlotSet([open_slot.slot])
+                case str(reason):
+                    blocked[reason] = None
+    if finish and situation.unsettled_epochs:
+        blocked[f"slots stay open: {situation.unsettled_epochs}"] = None
+        finish.clear()
+    steps = _steps(situation, finish, close)
+    if not steps and not blocked:
+        return None
+    return Plan(
+        rule="settle",
+        why="slots were left open by an unfinished migration" if steps else "",
+        stages=(steps,) if steps else (),
+        blocked=tuple(blocked),
+        phase=Phase.HEALING,
+        # After a close or a finish everybody may hold what was left behind.
+        count_on=situation.key_holders if steps else situation.to_count,
+    )
+
+
+def _in_hand(situation: Situation, node: Seen, open_slot: OpenSlot) -> bool:
+    """This process is moving the slot right now."""
+    return any(
+        open_slot.slot in move.slots and node.id in (move.source, move.target)
+        for move in situation.observed.moving
+    )
+
+
+def _judge(situation: Situation, node: Seen, open_slot: OpenSlot) -> tuple[NodeId, NodeId] | str:
+    """The move to finish, "close", or the reason to wait."""
+    owner = situation.owner_of(open_slot.slot)
+    if open_slot.state is SlotState.MIGRATING:
+        return _judge_source(situation, node, open_slot, owner)
+    return _judge_target(situation, node, open_slot, owner)
+
+
+def _judge_source(
+    situation: Situation, node: Seen, open_slot: OpenSlot, owner: NodeId | None
+) -> tuple[NodeId, NodeId] | str:
+    if owner != node.id:
+        return "close"
+    target = situation.by_id.get(open_slot.peer)
+    if target is None:
+        if open_slot.peer in situation.identities:
+            return f"slot {open_slot.slot} waits for {situation.name_of(open_slot.peer)}"
+        return "close"
+    if not target.is_primary or target.loading:
+        return "close"
+    ends = OpenSlot(slot=open_slot.slot, state=SlotState.IMPORTING, peer=node.id)
+    if ends in target.open_slots or _holds(target, open_slot.slot):
+        return node.id, target.id
+    return "close"
+
+
+def _judge_target(
+    situation: Situation, node: Seen, open_slot: OpenSlot, owner: NodeId | None
+) -> tuple[NodeId, NodeId] | str:
+    if owner == node.id:
+        return "close"
+    source = situation.by_id.get(open_slot.peer)
+    ends = OpenSlot(slot=open_slot.slot, state=SlotState.MIGRATING, peer=node.id)
+    if source is not None and source.is_primary and ends in source.open_slots:
+        return (source.id, node.id) if owner == source.id else "close"
+    if open_slot.peer in situation.identities and owner == open_slot.peer:
+        return f"slot {open_slot.slot} waits for {situation.name_of(open_slot.peer)}"
+    if node.keys and not isinstance(node.stranded, Counted):
+        return f"keys of slot {open_slot.slot} on {node.pod.name} are not counted yet"
+    if _holds(node, open_slot.slot):
+        return (
+            f"slot {open_slot.slot} of {node.pod.name} is closed when its keys are on their owner"
+        )
+    return "close"
+
+
+def _holds(node: Seen, slot: int) -> bool:
+    """Whether it has, or may have, keys of a slot that is not its own."""
+    if not isinstance(node.stranded, Counted):
+        return bool(node.keys)
+    return slot in node.stranded.slots
+
+
+def _steps(
+    situation: Situation,
+    finish: dict[tuple[NodeId, NodeId], SlotSet],
+    close: dict[NodeId, SlotSet],
+) -> tuple[Action, ...]:
+    steps: list[Action] = [
+        CloseSlots(node=at(situation.by_id[node]), slots=slots) for node, slots in close.items()
+    ]
+    givers: set[NodeId] = set()
+    takers: set[NodeId] = set()
+    for (source, target), slots in finish.items():
+        # Moves in both directions between servers freeze them both: the rest waits a turn. I4
+        if source in takers or target in givers:
+            continue
+        givers.add(source)
+        takers.add(target)
+        one, two = situation.by_id[source], situation.by_id[target]
+        steps.append(MoveSlots(source=at(one), target=at(two), slots=slots))
+    steps += _cancelled(situation)
+    return tuple(steps)
+
+
+def _cancelled(situation: Situation) -> list[Action]:
+    """Jobs whose target is not among us any more: the slots stay where they are."""
+    return [
+        CancelJob(node=at(node), job=job.id)
+        for node in situation.by_id.values()
+        for job in node.jobs
+        if node.id == job.source
+        and job.target not in situation.by_id
+        and job.target not in situation.identities
+    ]

@@ -1,0 +1,117 @@
+"""Primaries where people, drains and zones want them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..advice import Phase, Plan
+from ..observed import Seen
+from .calm import unrest
+from .hand_over import hand_over
+from .situation import Situation
+
+__all__ = ["SPREAD_SECONDS", "drain", "spread", "switch"]
+
+SPREAD_SECONDS = 60.0
+
+
+def switch(situation: Situation) -> Plan | None:
+    """Make the pod a person named the primary of its shard; done once it is."""
+    request = situation.wanted.switchover
+    if request is None:
+        return None
+    node = next((n for n in situation.seen if n.pod.name == request.pod), None)
+    if node is None:
+        return Plan(
+            rule="switch", blocked=(f"{request.pod} shall be primary and does not respond",)
+        )
+    if node.is_primary:
+        return None
+    primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
+    if primary is None:
+        return Plan(
+            rule="switch", blocked=(f"{request.pod} does not follow a primary that responds",)
+        )
+    return hand_over(
+        situation,
+        primary,
+        rule="switch",
+        why=f"{request.pod} was asked to be primary",
+        phase=Phase.UPDATING,
+        among=[node],
+    )
+
+
+def drain(situation: Situation) -> Plan | None:
+    """Hand over from primaries that are told to go, and from those whose machine is emptied. CL-19
+
+    A primary whose pod is being deleted serves on until its replica leads: a replica that will
+    have to go as well is better than none.
+    """
+    going = [n for n in situation.voters if n.pod.deleting]
+    going += [n for n in situation.voters if n.pod.draining and not n.pod.deleting]
+    waiting: Plan | None = None
+    for node in going:
+        gone = node.pod.deleting
+        among = [
+            replica
+            for replica in situation.replicas_of(node.id)
+            if not replica.pod.deleting and (gone or not replica.pod.draining)
+        ]
+        if not situation.replicas_of(node.id) or not (gone or among):
+            continue  # no replica is better off: it serves on where it is
+        why = f"{node.pod.name} is being deleted" if gone else f"{node.pod.node} is being drained"
+        advice = hand_over(
+            situation, node, rule="drain", why=why, phase=Phase.UPDATING, among=among
+        )
+        if advice.stages:
+            return advice
+        waiting = waiting or advice
+    return waiting
+
+
+def spread(situation: Situation) -> Plan | None:
+    """Even out primaries over zones once all is calm, one a minute at most.
+
+    Calm is a minute without an election and without a server that has only just come up.
+    """
+    if not situation.wanted.spread_primaries or unrest(situation):
+        return None
+    moments = [election.at for election in situation.observed.elections]
+    last = max((*moments, *(node.started_at for node in situation.seen)), default=0.0)
+    if situation.now - last < SPREAD_SECONDS:
+        return None
+    zones = Counter({node.pod.zone: 0 for node in situation.seen if _may_lead(node)})
+    zones.update(node.pod.zone for node in situation.voters if node.pod.zone)
+    for node in situation.voters:
+        target = _emptier_zone(situation, node, zones)
+        if target is None:
+            continue
+        advice = hand_over(
+            situation,
+            node,
+            rule="spread",
+            why=f"zone {node.pod.zone} has {zones[node.pod.zone]} primaries, "
+            f"{target} has {zones[target]}",
+            phase=Phase.UPDATING,
+            among=[
+                r for r in situation.replicas_of(node.id) if r.pod.zone == target and _may_lead(r)
+            ],
+        )
+        return advice if advice.stages else None
+    return None
+
+
+def _may_lead(node: Seen) -> bool:
+    """Whether a primary would be left where this server is: its node is not being drained."""
+    return bool(node.pod.zone) and not node.pod.draining and not node.pod.deleting
+
+
+def _emptier_zone(situation: Situation, node: Seen, zones: Counter[str]) -> str | None:
+    near = {
+        r.pod.zone
+        for r in situation.replicas_of(node.id)
+        if r.pod.shard == node.pod.shard and _may_lead(r)
+    }
+    better = [zone for zone in near if zones[node.pod.zone] - zones[zone] >= 2]
+    return min(better, key=lambda zone: (zones[zone], zone), default=None)

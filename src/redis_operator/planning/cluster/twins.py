@@ -1,0 +1,57 @@
+"""Two pods with one node id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..actions import ResetEmptyNode, at
+from ..advice import Phase, Plan
+from ..observed import NodeId, Seen
+from .situation import Situation
+
+__all__ = ["twins"]
+
+
+def twins(situation: Situation) -> Plan | None:
+    """Give the empty twin a new identity; when both hold data, touch neither and say so.
+
+    A cloned volume brings its node id along, and the address of that id then flaps between two
+    pods. Only a twin without a single key may be reset, and only while the other one is not the
+    one to go. The rest of the database is healed without them. I1, I3, I11, CL-25
+    """
+    if not situation.twins:
+        return None
+    steps, blocked = [], []
+    for node in sorted(situation.twins):
+        pair = [seen for seen in situation.seen if seen.id == node]
+        spare = _spare(situation, node, pair)
+        names = " and ".join(seen.pod.name for seen in pair)
+        if spare is None:
+            blocked.append(
+                f"{names} both say they are node {node[:8]} and hold data: remove the cloned volume"
+            )
+        else:
+            steps.append(ResetEmptyNode(node=at(spare)))
+    if steps:
+        return Plan(
+            rule="twins",
+            why="an empty pod has the identity of another one",
+            stages=(tuple(steps),),
+            blocked=tuple(blocked),
+            phase=Phase.HEALING,
+        )
+    return Plan(rule="twins", blocked=tuple(blocked), phase=Phase.HEALING)
+
+
+def _spare(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | None:
+    """The twin that may go: empty, while another one holds keys or is where the peers see it."""
+    empty = [seen for seen in pair if not seen.keys and not seen.loading]
+    if len(empty) < len(pair):
+        return empty[0] if empty else None
+    known = {
+        view.ip
+        for seen in situation.by_id.values()
+        if (view := situation.view(seen, node)) is not None
+    }
+    away = [seen for seen in pair if seen.pod.ip not in known]
+    return away[0] if away and len(away) < len(pair) else pair[-1]

@@ -1,0 +1,18 @@
+"""Servers that may not be ended now, because they write what they hold."""
+
+from __future__ import annotations
+
+from ..topology import Topology
+
+__all__ = ["unsaved"]
+
+
+def unsaved(situation: Topology, shard: int | None = None) -> str | None:
+    """Why no server (of one shard, or any) may be ended now, or None.
+
+    One that writes its first append-only file ignores the signal to end until it is killed. CL-33
+    """
+    for node in situation.seen:
+        if node.saving and shard in (None, node.pod.shard):
+            return f"{node.pod.name} is writing its append-only file"
+    return None

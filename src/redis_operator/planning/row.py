@@ -1,0 +1,36 @@
+"""A rule as a row: what it is called, what it is for, and why it stands where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+
+from .actions import Action
+from .advice import Plan
+
+__all__ = ["Companion", "Kind", "Row", "Rule"]
+
+Rule = Callable[[Any], Plan | None]  # of the topology of its mode, or of any
+Companion = Callable[[Any], tuple[Action, ...]]
+
+
+class Kind(Enum):
+    """What a rule is for."""
+
+    SAFETY = "safety"  # keeps data and clients from harm
+    REPAIR = "repair"  # brings back what was lost or left unfinished
+    CHANGE = "change"  # brings about what the spec asks for
+    UPKEEP = "upkeep"  # follows whatever else is going on, and counts as part of it
+
+
+class Row(Struct, frozen=True):
+    """One rule in the order of the policy."""
+
+    name: str
+    rule: Rule
+    kind: Kind
+    event: str  # the reason of the event that tells of its steps; empty: it has none
+    why: str  # it stands where it stands
