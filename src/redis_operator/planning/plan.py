@@ -11,7 +11,7 @@ from .guards import Guards, breaches
 from .modes import MODES
 from .observed import Observed
 from .repeats import held_back
-from .row import Companion, Kind
+from .row import Companion, Kind, Row
 from .topology import Topology
 
 __all__ = ["plan"]
@@ -33,7 +33,7 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
         if advice is None:
             continue
         advice = replace(advice, rule=row.name, event=row.event, routine=row.kind is Kind.UPKEEP)
-        advice = held_back(_guarded(situation, mode.guards, advice), observed, now)
+        advice = held_back(_guarded(situation, mode.guards, row, advice), observed, now)
         said.append(advice)
         if advice.stages or advice.final:
             break
@@ -66,9 +66,9 @@ def _in_context(situation: Topology, chosen: Plan) -> Plan:
     return chosen
 
 
-def _guarded(situation: Topology, guards: Guards, chosen: Plan) -> Plan:
+def _guarded(situation: Topology, guards: Guards, row: Row, chosen: Plan) -> Plan:
     """Refuse a plan that would break an invariant: it is reported, and the rules after it go on."""
-    reasons = breaches(situation, chosen, guards)
+    reasons = (*row.strangers(chosen), *breaches(situation, chosen, guards))
     if not reasons:
         return chosen
     told = tuple(f"refused, this is a bug: rule {chosen.rule} breaks {why}" for why in reasons)

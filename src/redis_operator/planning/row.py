@@ -34,3 +34,11 @@ class Row(Struct, frozen=True):
     kind: Kind
     event: str  # the reason of the event that tells of its steps; empty: it has none
     why: str  # it stands where it stands
+    actions: tuple[type[Any], ...] = ()  # kinds of steps that it may plan; others are refused
+    keeps: tuple[str, ...] = ()  # invariants that its order of steps keeps
+    cases: tuple[str, ...] = ()  # failure cases that it answers
+
+    def strangers(self, plan: Plan) -> tuple[str, ...]:
+        """Steps of a plan that this rule has no business with, in words."""
+        wrong = {type(step).__name__ for step in plan.steps if not isinstance(step, self.actions)}
+        return tuple(f"its row: {kind} is not among its actions" for kind in sorted(wrong))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..actions import ConfigSet, DeletePod, GrowVolume, ResizePod, ScaleWorkload
 from ..common.configure import configure
 from ..common.grow import grow
 from ..common.hibernate import hibernate
@@ -16,20 +17,70 @@ from .lost import lost
 __all__ = ["COMPANIONS", "RULES"]
 
 RULES: tuple[Row, ...] = (
-    Row("hibernate", hibernate, Kind.CHANGE, "Hibernating", "no repair starts pods that shall end"),
-    Row("pods", pods, Kind.CHANGE, "ScalingUp", "a server that does not exist tells nothing"),
-    Row("lost", lost, Kind.REPAIR, "StartingEmpty", "a loss is told before anything is done"),
+    Row(
+        "hibernate",
+        hibernate,
+        Kind.CHANGE,
+        "Hibernating",
+        "no repair starts pods that shall end",
+        actions=(ScaleWorkload,),
+        keeps=("I1",),
+    ),
+    Row(
+        "pods",
+        pods,
+        Kind.CHANGE,
+        "ScalingUp",
+        "a server that does not exist tells nothing",
+        actions=(ScaleWorkload,),
+    ),
+    Row(
+        "lost",
+        lost,
+        Kind.REPAIR,
+        "StartingEmpty",
+        "a loss is told before anything is done",
+        actions=(DeletePod,),
+        keeps=("I1",),
+        cases=("ST-02", "ST-03"),
+    ),
     Row(
         "configure",
         configure,
         Kind.CHANGE,
         "Configuring",
         "settings reach the running server before it is restarted for them",
+        actions=(ConfigSet,),
+        cases=("CL-33", "IN-27"),
     ),
-    Row("resize", resize, Kind.CHANGE, "ResizingPod", "resources in place spare a restart"),
-    Row("roll", roll, Kind.CHANGE, "RecreatingPod", "a restart is an outage: it comes last"),
-    Row("grow", grow, Kind.CHANGE, "ExpandingVolume", "disturbs no server"),
-    Row("rest", rest, Kind.UPKEEP, "", "says what is waited for when no rule can help"),
+    Row(
+        "resize",
+        resize,
+        Kind.CHANGE,
+        "ResizingPod",
+        "resources in place spare a restart",
+        actions=(ResizePod,),
+    ),
+    Row(
+        "roll",
+        roll,
+        Kind.CHANGE,
+        "RecreatingPod",
+        "a restart is an outage: it comes last",
+        actions=(DeletePod,),
+        keeps=("I1",),
+        cases=("ST-01",),
+    ),
+    Row(
+        "grow",
+        grow,
+        Kind.CHANGE,
+        "ExpandingVolume",
+        "disturbs no server",
+        actions=(GrowVolume,),
+        cases=("IN-03",),
+    ),
+    Row("rest", rest, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)
