@@ -9,7 +9,16 @@ from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import elections
 from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
-from redis_operator.planning.observed import Election, NodeId, Observed, Peer, Pod, Role, Seen
+from redis_operator.planning.observed import (
+    ClusterView,
+    Election,
+    NodeId,
+    Observed,
+    Peer,
+    Pod,
+    Role,
+    Seen,
+)
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 
 KEY = ("default", "cache")
@@ -19,7 +28,7 @@ ONE, TWO = NodeId("one"), NodeId("two")
 def _node(name: str, node: NodeId, follows: NodeId | None) -> Seen:
     pod = Pod(name=name, uid=name, shard=0, ordinal=int(name[-1]), ip="127.0.0.1")
     role, slots = (Role.REPLICA, NO_SLOTS) if follows else (Role.PRIMARY, ALL_SLOTS)
-    return Seen(pod=pod, id=node, role=role, ip=pod.ip, replica_of=follows, slots=slots)
+    return Seen(pod=pod, id=node, role=role, replica_of=follows, view=ClusterView(slots=slots))
 
 
 def _look(memories: Memories, nodes: tuple[Seen, ...], outcomes: tuple[Outcome, ...] = ()) -> None:
@@ -80,7 +89,8 @@ def test_a_new_process_learns_whose_data_are_whose_from_the_status_once() -> Non
     first = memories.of(KEY, RedisStatus(shards=(shard,)), ())
     assert first.histories == ((ONE, "history"),)
     dead = Peer(id=ONE, ip="127.0.0.9", role=Role.PRIMARY)
-    successor = replace(_node("cache-0-1", TWO, None), peers=(dead,))
+    view = ClusterView(slots=ALL_SLOTS, peers=(dead,))
+    successor = replace(_node("cache-0-1", TWO, None), view=view)
     memories.learn(KEY, Observed(nodes=(successor,), histories=first.histories), ())
     after = ShardStatus(name="shard-0", primary="cache-0-1", node_id=TWO, replication_id="next")
     assert (ONE, "history") in memories.of(KEY, RedisStatus(shards=(after,)), ()).histories

@@ -5,13 +5,23 @@ import pytest
 from redis_operator.operator.requests import met
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
-from redis_operator.planning.observed import NodeId, Observed, Pod, Role, Seen, Workload
+from redis_operator.planning.observed import (
+    ClusterView,
+    NodeId,
+    Observed,
+    Pod,
+    Role,
+    Seen,
+    Workload,
+)
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 
 def _observed(role: Role, slots: SlotSet) -> Observed:
     pod = Pod(name="cache-0-1", uid="u", shard=0, ordinal=1)
-    return Observed(nodes=(Seen(pod=pod, id=NodeId("a"), role=role, ip="", slots=slots),))
+    return Observed(
+        nodes=(Seen(pod=pod, id=NodeId("a"), role=role, view=ClusterView(slots=slots)),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +64,7 @@ def test_an_acceptance_names_slots_or_a_restart_and_nothing_else(
 
 def _with(slots: SlotSet, *, pod: str = "1", workload: str = "1") -> Observed:
     place = Pod(name="cache-0-0", uid="u", shard=0, ordinal=0, revision=pod)
-    node = Seen(pod=place, id=NodeId("a"), role=Role.PRIMARY, ip="", slots=slots)
+    node = Seen(pod=place, id=NodeId("a"), role=Role.PRIMARY, view=ClusterView(slots=slots))
     return Observed(nodes=(node,), workloads=(Workload(0, "cache-0", "w", 1, workload),))
 
 

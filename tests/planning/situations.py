@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec.structs import replace
+
 from redis_operator.planning.advice import Wanted
+from redis_operator.planning.observed import ClusterView, Seen
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 from redis_testing.cluster import SimulatedCluster
 from redis_testing.cluster.breakages import fill
@@ -42,3 +47,10 @@ def assert_serves_all(database: SimulatedDatabase) -> None:
             assert not owned & server.slots
             owned |= server.slots
     assert owned == ALL_SLOTS
+
+
+def but(node: Seen, **changes: Any) -> Seen:
+    """Return a server that differs in some fields, of its own or of its view of the cluster."""
+    of_view = {n: v for n, v in changes.items() if n in ClusterView.__struct_fields__}
+    others = {n: v for n, v in changes.items() if n not in of_view}
+    return replace(node, view=replace(node.view or ClusterView(), **of_view), **others)

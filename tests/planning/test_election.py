@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from planning.situations import but
 from planning.test_rules_heal import WANTED, whole_database
 from redis_operator.planning.cluster.election import LAG_BYTES, best, limitation, ranked, unsynced
 from redis_operator.planning.cluster.topology import ClusterTopology
@@ -26,7 +27,7 @@ def observed() -> tuple[Observed, float]:
 
 
 def changed(seen: Observed, name: str, /, **fields: object) -> Observed:
-    nodes = tuple(replace(n, **fields) if n.pod.name == name else n for n in seen.nodes)
+    nodes = tuple(but(n, **fields) if n.pod.name == name else n for n in seen.seen)
     return replace(seen, nodes=nodes)
 
 
@@ -152,7 +153,7 @@ def test_an_empty_replica_linked_with_whoever_is_where_its_primary_was_is_no_cop
     seen, now = observed()
     gone = node(seen, "db-0-0")
     fresh = replace(gone.replication, id="of the new server", offset=0)
-    new = replace(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0, replication=fresh)
+    new = but(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0, replication=fresh)
     others = tuple(n for n in seen.nodes if n.pod.name not in (gone.pod.name, "db-0-2"))
     seen = changed(replace(seen, nodes=(*others, new)), "db-0-1", replication=fresh, keys=0)
     situation = ClusterTopology(replace(WANTED, volatile=True, start_empty=True), seen, now)
@@ -211,7 +212,7 @@ def test_a_replica_that_restarted_leads_when_nothing_newer_can_come_back(why: st
         dead = Unreachable(pod, "refused", now, evidence=Evidence.REFUSED, last_id=gone.id)
         nodes = (*others, dead)
     if why == "no pod can be it":
-        new = replace(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0)
+        new = but(gone, id=NodeId("9" * 40), slots=NO_SLOTS, keys=0)
         away = node(seen, "db-0-2")
         other = replace(away, id=NodeId("8" * 40), role=Role.PRIMARY, replica_of=None, keys=0)
         nodes = (*others, new, other)

@@ -38,7 +38,6 @@ def test_a_refused_step_names_the_pod_and_the_way_out() -> None:
         pod=pod,
         id=NodeId("n"),
         role=Role.PRIMARY,
-        ip="10.0.0.1",
         engine="redis",
         version="7.4.1",
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, whole_database
+from planning.situations import WANTED, but, whole_database
 from redis_operator.planning.actions import Forget, LabelRole, Meet, ResetEmptyNode
 from redis_operator.planning.cluster.connect import connect
 from redis_operator.planning.cluster.election import ranked
@@ -86,7 +86,7 @@ def test_an_empty_primary_keeps_having_no_label_and_is_not_called_primary(worn: 
     found = changed(
         observed,
         replica.pod.name,
-        lambda n: replace(
+        lambda n: but(
             n,
             role=Role.PRIMARY,
             replica_of=None,
@@ -130,7 +130,7 @@ def test_a_server_is_introduced_again_when_its_address_is_not_known(
     found = changed(
         observed,
         one.pod.name,
-        lambda n: replace(
+        lambda n: but(
             n, peers=tuple(replace(p, flags=flags) if p.id == two.id else p for p in n.peers)
         ),
     )
@@ -163,7 +163,7 @@ def test_servers_are_introduced_by_the_one_that_does_not_know_the_other(
         found = changed(
             found,
             pair[number].pod.name,
-            lambda n, other=other: replace(n, peers=tuple(p for p in n.peers if p.id != other)),  # type: ignore[misc]
+            lambda n, other=other: but(n, peers=tuple(p for p in n.peers if p.id != other)),  # type: ignore[misc]
         )
     advice = connect(situation(found))
     assert advice is not None
@@ -178,9 +178,7 @@ def test_keys_of_slots_that_move_are_not_strays_at_either_end_and_are_elsewhere(
     observed = healthy()
     holder, owner, third = (primary_of(observed, shard) for shard in range(3))
     slot = next(iter(owner.slots))
-    strays = changed(
-        observed, holder.pod.name, lambda n: replace(n, stranded=Counted(((slot, 5),)))
-    )
+    strays = changed(observed, holder.pod.name, lambda n: but(n, stranded=Counted(((slot, 5),))))
     assert rescue(situation(strays)) is not None
     for source, target, rescued in (
         (owner, holder, False),
@@ -198,7 +196,7 @@ def test_an_importing_flag_for_a_slot_that_the_server_owns_is_closed() -> None:
     node, other = primary_of(observed, 0), primary_of(observed, 1)
     slot = next(iter(node.slots))
     flag = OpenSlot(slot=slot, state=SlotState.IMPORTING, peer=other.id)
-    found = changed(observed, node.pod.name, lambda n: replace(n, open_slots=(flag,)))
+    found = changed(observed, node.pod.name, lambda n: but(n, open_slots=(flag,)))
     advice = settle(situation(found))
     assert advice is not None
     assert [type(step).__name__ for step in advice.steps] == ["CloseSlots"]
@@ -214,10 +212,10 @@ def test_servers_that_leave_are_forgotten_by_those_who_know_them_alone() -> None
     nodes = []
     for node in observed.seen:
         if node.pod.shard == 3:
-            nodes.append(replace(node, slots=NO_SLOTS, keys=0, stranded=Counted()))
+            nodes.append(but(node, slots=NO_SLOTS, keys=0, stranded=Counted()))
         elif node.pod.name == "db-0-0":
             ids = {n.id for n in gone}
-            nodes.append(replace(node, peers=tuple(p for p in node.peers if p.id not in ids)))
+            nodes.append(but(node, peers=tuple(p for p in node.peers if p.id not in ids)))
         else:
             nodes.append(node)
     advice = leave(situation(replace(observed, nodes=tuple(nodes))))
@@ -267,9 +265,9 @@ def test_of_two_empty_servers_with_one_id_the_one_goes_that_peers_do_not_see(
 
     def view(node: Seen) -> Seen:
         if node.pod.name == stranger:
-            return replace(node, peers=tuple(p for p in node.peers if p.id != pair[0].id))
+            return but(node, peers=tuple(p for p in node.peers if p.id != pair[0].id))
         peers = tuple(replace(p, ip=ip) if p.id == pair[0].id else p for p in node.peers)
-        return replace(node, peers=peers)
+        return but(node, peers=peers)
 
     found = replace(found, nodes=tuple(view(node) for node in found.seen))
     advice = twins(situation(found))

@@ -7,7 +7,7 @@ from dataclasses import replace as changed
 import pytest
 from msgspec.structs import replace
 
-from planning.situations import WANTED, assert_serves_all, whole_database
+from planning.situations import WANTED, assert_serves_all, but, whole_database
 from redis_operator.planning.actions import (
     AssignSlots,
     At,
@@ -82,7 +82,7 @@ def test_no_key_is_moved_to_an_old_primary_that_has_not_heard_of_its_successor()
     database.world.start(target.name)
     observed = database.observe()
     nodes = tuple(
-        replace(
+        but(
             n, role=Role.PRIMARY, replica_of=None, slots=slots, config_epoch=epoch,
             open_slots=opened,
         )

@@ -38,7 +38,6 @@ SERVER = Seen(
     pod=replace(POD, role_label="primary"),
     id=NodeId("run-1"),
     role=Role.PRIMARY,
-    ip="10.0.0.1",
     keys=5,
     version="9.1.2",
     started_at=NOW - 100,
@@ -81,7 +80,7 @@ def test_a_server_is_labelled_as_primary_once_it_says_so() -> None:
     ("node", "text"),
     [
         (SILENT, "does not answer"),
-        (replace(SERVER, loading=True, state_ok=False), "loading"),
+        (replace(SERVER, loading=True), "loading"),
         (replace(SERVER, role=Role.REPLICA), "REPLICAOF NO ONE"),
     ],
     ids=["silent", "loading", "replica"],

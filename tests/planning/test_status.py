@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from planning.situations import but
 from planning.test_rules_heal import WANTED, new_database, whole_database
 from planning.test_rules_slots import told_everybody_but_its_replica
 from redis_operator.api.status import Phase, RedisStatus
@@ -189,8 +190,7 @@ def test_pods_that_have_no_place_any_more_are_not_told_of_while_they_end() -> No
     three = replace(WANTED, shards=3, replicas=1)
     last = [node for node in observed.seen if node.pod.shard == 3]
     ending = {
-        node.id: replace(node, pod=replace(node.pod, deleting=True), slots=NO_SLOTS)
-        for node in last
+        node.id: but(node, pod=replace(node.pod, deleting=True), slots=NO_SLOTS) for node in last
     }
     gone = replace(observed, nodes=tuple(ending.get(n.id, n) for n in observed.seen))
     found = status(three, gone, Plan(), context)
@@ -207,7 +207,7 @@ def test_pods_that_no_workload_wants_any_more_are_not_told_of_though_nobody_ende
     context = Context(previous=told(database), generation=4, now="2030-01-01T00:00:00Z")
     three = replace(WANTED, shards=3, replicas=1)
     empty = tuple(
-        replace(node, slots=NO_SLOTS) if node.pod.shard == 3 else node for node in observed.seen
+        but(node, slots=NO_SLOTS) if node.pod.shard == 3 else node for node in observed.seen
     )
     drained = replace(observed, nodes=empty)
     assert len(status(three, drained, Plan(), context).shards) == 4

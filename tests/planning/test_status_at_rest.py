@@ -5,7 +5,15 @@ import pytest
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.context import Context
-from redis_operator.planning.observed import NodeId, Observed, Pod, Replication, Role, Seen
+from redis_operator.planning.observed import (
+    ClusterView,
+    NodeId,
+    Observed,
+    Pod,
+    Replication,
+    Role,
+    Seen,
+)
 from redis_operator.planning.status import status
 from redis_operator.redis.slots import even_shares
 
@@ -21,8 +29,7 @@ def whole(*, offset: int = 0, used: int = 8_900_000) -> Observed:
                 pod=Pod(f"cache-{shard}-0", f"u{shard}0", shard, 0, f"127.0.{shard}.1"),
                 id=primary,
                 role=Role.PRIMARY,
-                ip=f"127.0.{shard}.1",
-                slots=slots,
+                view=ClusterView(slots=slots),
                 replication=Replication(offset=offset),
                 used_memory=used // 3,
             ),
@@ -30,7 +37,6 @@ def whole(*, offset: int = 0, used: int = 8_900_000) -> Observed:
                 pod=Pod(f"cache-{shard}-1", f"u{shard}1", shard, 1, f"127.0.{shard}.2"),
                 id=NodeId(f"r{shard}"),
                 role=Role.REPLICA,
-                ip=f"127.0.{shard}.2",
                 replica_of=primary,
             ),
         ]

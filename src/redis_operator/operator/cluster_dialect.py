@@ -13,6 +13,7 @@ from redis_operator.operator.dialect import (
     must,
 )
 from redis_operator.planning.observed import (
+    ClusterView,
     Counted,
     Job,
     NodeId,
@@ -61,17 +62,19 @@ async def _see(connection: Connection, question: Question, timeout: float, now: 
         **fields,
         id=NodeId(myself.id),
         role=Role.REPLICA if myself.is_replica else Role.PRIMARY,
-        ip=myself.ip,
         replica_of=NodeId(myself.primary) if myself.primary else None,
-        slots=myself.slots,
-        config_epoch=myself.config_epoch,
-        current_epoch=cluster.current_epoch,
-        state_ok=cluster.is_ok,
-        peers=tuple(_peer_of(node) for node in nodes if not node.is_myself),
-        open_slots=_open_slots(myself),
-        jobs=await _jobs(connection, version, myself.id, timeout),
-        stranded=await _strays(connection, myself, info, count=question.count_strays),
-        weighed=await _weights(connection, myself, info, version, ask=question.count_strays),
+        view=ClusterView(
+            ip=myself.ip,
+            slots=myself.slots,
+            config_epoch=myself.config_epoch,
+            current_epoch=cluster.current_epoch,
+            state_ok=cluster.is_ok,
+            peers=tuple(_peer_of(node) for node in nodes if not node.is_myself),
+            open_slots=_open_slots(myself),
+            jobs=await _jobs(connection, version, myself.id, timeout),
+            stranded=await _strays(connection, myself, info, count=question.count_strays),
+            weighed=await _weights(connection, myself, info, version, ask=question.count_strays),
+        ),
     )
 
 

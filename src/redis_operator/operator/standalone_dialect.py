@@ -26,13 +26,7 @@ async def _see(connection: Connection, question: Question, timeout: float, now: 
     answers = await connection.run_all(common_questions(question), timeout=timeout)
     fields = common_fields(question, answers, now)
     info: Info = must(answers[0])
-    return Seen(
-        **fields,
-        id=NodeId(info.server.run_id),
-        role=_role(info),
-        ip=question.pod.ip,
-        state_ok=not fields["loading"],
-    )
+    return Seen(**fields, id=NodeId(info.server.run_id), role=_role(info))
 
 
 async def _identity(connection: Connection) -> str:

@@ -16,6 +16,7 @@ from ..redis.slots import NO_SLOTS, SlotSet
 
 __all__ = [
     "Attempt",
+    "ClusterView",
     "Counted",
     "Election",
     "Evidence",
@@ -189,14 +190,10 @@ class Job(Struct, frozen=True):
     slots: SlotSet
 
 
-class Seen(Struct, frozen=True):
-    """A server that answered, in its own words."""
+class ClusterView(Struct, frozen=True):
+    """What a server of mode Cluster says beside: what it owns, and what it thinks of the others."""
 
-    pod: Pod
-    id: NodeId
-    role: Role
-    ip: str  # its address as it tells others: the first field of its own line, may be old or empty
-    replica_of: NodeId | None = None
+    ip: str = ""  # its address as it tells others: the first field of its own line, may be old
     slots: SlotSet = NO_SLOTS
     config_epoch: int = 0
     current_epoch: int = 0
@@ -204,10 +201,22 @@ class Seen(Struct, frozen=True):
     peers: tuple[Peer, ...] = ()
     open_slots: tuple[OpenSlot, ...] = ()
     jobs: tuple[Job, ...] = ()
-    replication: Replication = Replication()
-    keys: int = 0
     stranded: Counted | NotCounted = Counted()
     weighed: Weighed | NotWeighed = NotWeighed()
+
+
+_NO_VIEW = ClusterView()  # of a server that is in no cluster: it owns nothing and knows nobody
+
+
+class Seen(Struct, frozen=True):
+    """A server that answered, in its own words, with the view of its mode where it has one."""
+
+    pod: Pod
+    id: NodeId  # a node id in mode Cluster, else the run id, which is another for each start
+    role: Role
+    replica_of: NodeId | None = None
+    replication: Replication = Replication()
+    keys: int = 0
     engine: str = "valkey"
     version: str = ""
     config: tuple[tuple[str, str], ...] = ()  # CONFIG GET of the directives planning asked for
@@ -217,6 +226,7 @@ class Seen(Struct, frozen=True):
     used_memory: int = 0
     max_memory: int = 0
     started_at: float = 0.0
+    view: ClusterView | None = None
 
     def peer(self, node: NodeId) -> Peer | None:
         """What it thinks of a node, or None when it does not know it."""
@@ -225,6 +235,56 @@ class Seen(Struct, frozen=True):
     def setting(self, name: str) -> str | None:
         """The value of a directive, or None when it was not asked for or does not exist there."""
         return next((value for key, value in self.config if key == name), None)
+
+    @property
+    def ip(self) -> str:
+        """Its address as it tells other nodes; may be old or empty."""
+        return (self.view or _NO_VIEW).ip
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots that it says it owns."""
+        return (self.view or _NO_VIEW).slots
+
+    @property
+    def config_epoch(self) -> int:
+        """The epoch of its claim to its slots."""
+        return (self.view or _NO_VIEW).config_epoch
+
+    @property
+    def current_epoch(self) -> int:
+        """The highest epoch that it has heard of."""
+        return (self.view or _NO_VIEW).current_epoch
+
+    @property
+    def state_ok(self) -> bool:
+        """Whether its `cluster_state` is ok; always so without a cluster."""
+        return (self.view or _NO_VIEW).state_ok
+
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        """What it says of the other nodes."""
+        return (self.view or _NO_VIEW).peers
+
+    @property
+    def open_slots(self) -> tuple[OpenSlot, ...]:
+        """Slots that it imports or migrates."""
+        return (self.view or _NO_VIEW).open_slots
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Atomic slot migrations that are not at their end."""
+        return (self.view or _NO_VIEW).jobs
+
+    @property
+    def stranded(self) -> Counted | NotCounted:
+        """Keys in slots that it does not own."""
+        return (self.view or _NO_VIEW).stranded
+
+    @property
+    def weighed(self) -> Weighed | NotWeighed:
+        """What its slots weigh."""
+        return (self.view or _NO_VIEW).weighed
 
     @property
     def is_primary(self) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from .actions import Action, AssignSlots, DeletePod, Failover, LabelPod, LabelRole
 from .advice import Plan
-from .observed import Attempt, Node, NotWeighed, Observed, Replication, Seen
+from .observed import Attempt, ClusterView, Node, NotWeighed, Observed, Replication, Seen
 
 __all__ = ["Attempt", "after_attempt", "essence", "held_back"]
 
@@ -83,9 +83,15 @@ def _essence(node: Node) -> Node:
     link = node.replication
     return replace(
         node,
-        peers=tuple(sorted(node.peers, key=lambda peer: peer.id)),
         replication=Replication(link.id, link.id2, 0, link.link_up, link.syncing),
         keys=0,
         used_memory=0,
-        weighed=NotWeighed(),
+        view=_essential_view(node.view),
     )
+
+
+def _essential_view(view: ClusterView | None) -> ClusterView | None:
+    if view is None:
+        return None
+    peers = tuple(sorted(view.peers, key=lambda peer: peer.id))
+    return replace(view, peers=peers, weighed=NotWeighed())
