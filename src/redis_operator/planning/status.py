@@ -139,7 +139,7 @@ def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     return plan if late else replace(plan, phase=change)
 
 
-def _woken(plan: Plan, situation: Situation, previous: RedisStatus) -> Plan:
+def _woken(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     """Return the plan as part of waking: all pods come back at once, and serve a little later."""
     sleeps = situation.wanted.hibernate or previous.phase not in (Phase.HIBERNATED, Phase.WAKING)
     if sleeps or plan.losses or plan.stalled or plan.held:
