@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from redis_operator.api.redis import Mode
+from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.requests import met
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
@@ -85,3 +87,15 @@ def test_an_accepted_loss_is_used_up_when_it_has_happened(
     """CL-36: it is no standing licence."""
     found = met({ACCEPT_LOSS: text}, Wanted("cache", 1, 0), observed)
     assert found == ((ACCEPT_LOSS,) if done else ())
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_where_there_are_no_slots_all_data_are_named_by_a_word(*, up: bool) -> None:
+    accepted = read_acceptance("all", everything=LAYOUTS[Mode.STANDALONE].everything)
+    assert (accepted.slots, accepted.problem) == (ALL_SLOTS, "")
+    assert read_acceptance("all", everything=LAYOUTS[Mode.CLUSTER].everything).problem
+    pod = Pod(name="cache-0", uid="u", shard=0, ordinal=0)
+    node = Seen(pod=pod, id=NodeId("a"), role=Role.PRIMARY, loading=not up)
+    wanted = Wanted("cache", 1, 0, mode=Mode.STANDALONE)
+    found = met({ACCEPT_LOSS: "all"}, wanted, Observed(nodes=(node,)))
+    assert found == ((ACCEPT_LOSS,) if up else ())

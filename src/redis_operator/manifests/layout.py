@@ -54,6 +54,7 @@ class Layout(Struct, frozen=True):
     ports: tuple[Port, ...]  # of the server, the one for clients first
     services: tuple[ServiceRow, ...]
     binding: Mapping[str, str]  # more keys of the Secret that tells how to connect
+    everything: str = ""  # how a person names all data when giving them up; empty: by their slots
 
     def group_labels(self, group: int) -> dict[str, str]:
         """Labels of the objects of one group."""

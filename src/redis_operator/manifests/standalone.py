@@ -33,4 +33,5 @@ STANDALONE: Final = Layout(
     ports=(Port("redis", names.CLIENT_PORT),),
     services=(ServiceRow(names.client_service, optioned=True),),
     binding={},
+    everything="all",
 )

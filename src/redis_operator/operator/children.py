@@ -409,7 +409,9 @@ class Children:
 
 def _holds_losses(redis: Redis) -> bool:
     """Tell whether data of a database that was in use may not be replaced by nothing."""
-    accepted = read_acceptance(redis.metadata.annotations.get(ACCEPT_LOSS, ""))
+    everything = layout_of(redis).everything
+    text = redis.metadata.annotations.get(ACCEPT_LOSS, "")
+    accepted = read_acceptance(text, everything=everything)
     in_use = redis.status.binding is not None
     return in_use and redis.spec.on_data_loss is OnDataLoss.HOLD and accepted.slots != ALL_SLOTS
 

@@ -12,6 +12,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict, Invalid, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.patches import JsonPatch
+from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.advice import ACCEPT_LOSS, Wanted
@@ -28,7 +29,8 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
     found = []
     if wanted.switchover is not None and _is_primary(wanted.switchover.pod, observed):
         found.append(PRIMARY_ANNOTATION)
-    accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""))
+    everything = LAYOUTS[wanted.mode].everything
+    accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""), everything=everything)
     if (accepted.slots or accepted.restart) and (
         situation(wanted, observed, 0.0).serves(accepted.slots)
         and not (accepted.restart and _is_restart_due(wanted, observed))

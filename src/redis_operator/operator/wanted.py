@@ -9,6 +9,7 @@ from redis_operator.api.redis import OnDataLoss, Persistence, Redis
 from redis_operator.manifests.cluster import node_timeout_ms
 from redis_operator.manifests.config import live_directives
 from redis_operator.manifests.facts import Facts
+from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
@@ -24,7 +25,6 @@ __all__ = [
 PRIMARY_ANNOTATION = "redisoperator.dev/switch-primary-to"
 """Set on the database, it asks for one pod to become the primary of its shard."""
 _RESTART = "restart"
-_ALL = "all"  # the only way to name everything where there are no slots
 
 
 class Acceptance(Struct, frozen=True):
@@ -40,7 +40,8 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     spec, annotations = redis.spec, redis.metadata.annotations
     size = parse_quantity(spec.storage.size) if spec.storage is not None else None
     pod = annotations.get(PRIMARY_ANNOTATION, "")
-    accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""))
+    everything = layout_of(redis).everything
+    accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""), everything=everything)
     started = facts.persistence or spec.persistence
     live = live_directives(spec, facts.version, facts.once_set, started)
     return Wanted(
@@ -76,10 +77,13 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     )
 
 
-def read_acceptance(text: str) -> Acceptance:
-    """Read what a person gave up: ranges of slots or `all`, the word `restart`, or both."""
+def read_acceptance(text: str, *, everything: str = "") -> Acceptance:
+    """Read what a person gave up: ranges of slots, the word `restart`, or both.
+
+    Where a mode has no slots there is a word for `everything`; elsewhere a loss has to be named.
+    """
     words = text.replace(",", " ").split()
-    ranges = [str(ALL_SLOTS) if word == _ALL else word for word in words if word != _RESTART]
+    ranges = [str(ALL_SLOTS) if word == everything else word for word in words if word != _RESTART]
     try:
         slots = SlotSet.parse(" ".join(ranges))
     except ValueError as error:
