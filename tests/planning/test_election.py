@@ -27,8 +27,11 @@ def observed() -> tuple[Observed, float]:
 
 
 def changed(seen: Observed, name: str, /, **fields: object) -> Observed:
-    nodes = tuple(but(n, **fields) if n.pod.name == name else n for n in seen.seen)
-    return replace(seen, nodes=nodes)
+    nodes = []
+    for found in seen.nodes:
+        change = but if isinstance(found, Seen) else replace
+        nodes.append(change(found, **fields) if found.pod.name == name else found)  # type: ignore[arg-type]
+    return replace(seen, nodes=tuple(nodes))
 
 
 def node(seen: Observed, pod: str) -> Seen:
