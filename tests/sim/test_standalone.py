@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from kubelocal.controllers.caches import BUILT_IN_KINDS
 
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_testing.cluster.wire import answer
 from redis_testing.simulation.system import (
