@@ -79,7 +79,7 @@ def test_a_server_is_labelled_as_primary_once_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("node", "text"),
     [
-        (SILENT, "does not answer"),
+        (SILENT, "does not respond"),
         (replace(SERVER, loading=True), "loading"),
         (replace(SERVER, role=Role.REPLICA), "REPLICAOF NO ONE"),
     ],

@@ -62,7 +62,7 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
         text = "spec.hibernate is set: the database does not serve until it is set to false"
         return Condition(type="Available", status="False", reason="Hibernated", message=text)
     if plan.phase is advice.Phase.WAKING:
-        text = f"it is waking: {unserved}"
+        text = f"the database is waking: {unserved}"
         return Condition(type="Available", status="False", reason="Waking", message=text)
     reason = "DataLost" if plan.losses else "NotServing" if formed else "NotFormed"
     text = unserved if formed else "the database is not formed yet"

@@ -63,7 +63,7 @@ class StandaloneTopology(Topology):
         for node in self.pods_of(group):
             name = node.pod.name
             if isinstance(node, Unreachable):
-                return f"{name} does not answer: {node.pod.waiting or node.error}"
+                return f"{name} does not respond: {node.pod.waiting or node.error}"
             if node.pod.deleting:
                 return f"{name} is being deleted"
             if node.loading:
