@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import Action, DeleteWorkload, Forget, at
 from ..advice import Phase, Plan
-from ..calm import unsaved
+from ..common.saving import unsaved
 from ..observed import Seen
 from .situation import Situation
 

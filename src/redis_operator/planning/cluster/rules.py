@@ -127,7 +127,7 @@ RULES: tuple[Row, ...] = (
         Kind.CHANGE,
         "CreatingCluster",
         "a new database needs nothing else first",
-        actions=(Meet, TuneForBootstrap, SetConfigEpoch, AssignSlots, Replicate),
+        actions=(Meet, TuneForBootstrap, SetConfigEpoch, AssignSlots, Replicate, DeletePod),
         keeps=("I3", "I9"),
         cases=("CL-05",),
     ),
