@@ -1,6 +1,130 @@
 """A Kubernetes client and a controller runtime, and what tests of controllers need.
 
-`client` talks to an API server, `runtime` keeps caches and runs controllers on it, `testing` is the
-test kit. An inner one never imports an outer one; nothing here knows any product.
-Begin with `docs/kubecontroller/runtime.md` and `examples/website`.
+What authors of operators import is here, loaded when it is asked for; kinds of Kubernetes are in
+`client.objects`, everything else is private by convention. `client` talks to an API server,
+`runtime` keeps caches and runs controllers on it, `testing` is the test kit; an inner one never
+imports an outer one, and nothing here knows any product. Begin with
+`docs/kubecontroller/runtime.md` and `examples/website`.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubecontroller.client.access import Access
+    from kubecontroller.client.api import Client
+    from kubecontroller.client.config import load
+    from kubecontroller.client.errors import (
+        AlreadyExists,
+        ApiError,
+        Conflict,
+        Forbidden,
+        Invalid,
+        KubeError,
+        NotFound,
+    )
+    from kubecontroller.client.http import HttpTransport
+    from kubecontroller.client.meta import Key, Manifest, ObjectMeta, Projected
+    from kubecontroller.client.patches import JsonPatch, MergePatch, StrategicPatch
+    from kubecontroller.client.scheme import Kind
+    from kubecontroller.runtime.applier import Applier
+    from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
+    from kubecontroller.runtime.controller import Controller, Watch
+    from kubecontroller.runtime.events import Recorder, Regarding
+    from kubecontroller.runtime.finalizers import add_finalizer, remove_finalizer
+    from kubecontroller.runtime.informer import Informer
+    from kubecontroller.runtime.lease import LeaseSettings
+    from kubecontroller.runtime.logs import set_up
+    from kubecontroller.runtime.manager import Manager
+    from kubecontroller.runtime.metrics import Metrics
+    from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry, Stop
+    from kubecontroller.runtime.owners import owned
+    from kubecontroller.runtime.process import run_process
+    from kubecontroller.runtime.server import HealthServer
+    from kubecontroller.runtime.store import Reader
+    from kubecontroller.runtime.triggers import owner
+
+__all__ = [
+    "Access",
+    "Added",
+    "Again",
+    "AlreadyExists",
+    "ApiError",
+    "Applier",
+    "Change",
+    "Client",
+    "Conflict",
+    "Controller",
+    "Deleted",
+    "Done",
+    "Forbidden",
+    "HealthServer",
+    "HttpTransport",
+    "Informer",
+    "Invalid",
+    "JsonPatch",
+    "Key",
+    "Kind",
+    "KubeError",
+    "LeaseSettings",
+    "Manager",
+    "Manifest",
+    "MergePatch",
+    "Metrics",
+    "NotFound",
+    "ObjectMeta",
+    "Outcome",
+    "Projected",
+    "Reader",
+    "Recorder",
+    "Regarding",
+    "Retry",
+    "Stop",
+    "StrategicPatch",
+    "Updated",
+    "Watch",
+    "add_finalizer",
+    "load",
+    "owned",
+    "owner",
+    "remove_finalizer",
+    "run_process",
+    "set_up",
+]
+
+_PLACES = {
+    "client.access": "Access",
+    "client.api": "Client",
+    "client.config": "load",
+    "client.errors": "AlreadyExists ApiError Conflict Forbidden Invalid KubeError NotFound",
+    "client.http": "HttpTransport",
+    "client.meta": "Key Manifest ObjectMeta Projected",
+    "client.patches": "JsonPatch MergePatch StrategicPatch",
+    "client.scheme": "Kind",
+    "runtime.applier": "Applier",
+    "runtime.changes": "Added Change Deleted Updated",
+    "runtime.controller": "Controller Watch",
+    "runtime.events": "Recorder Regarding",
+    "runtime.finalizers": "add_finalizer remove_finalizer",
+    "runtime.informer": "Informer",
+    "runtime.lease": "LeaseSettings",
+    "runtime.logs": "set_up",
+    "runtime.manager": "Manager",
+    "runtime.metrics": "Metrics",
+    "runtime.outcomes": "Again Done Outcome Retry Stop",
+    "runtime.owners": "owned",
+    "runtime.process": "run_process",
+    "runtime.server": "HealthServer",
+    "runtime.store": "Reader",
+    "runtime.triggers": "owner",
+}
+_PLACE = {name: place for place, names in _PLACES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: a whole operator takes long to load, a client does not."""
+    if name not in _PLACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACE[name]}"), name)
