@@ -37,7 +37,7 @@ def _subject(step: Any) -> str:
     other = getattr(step, "peer", None) or getattr(step, "target", None)
     if getattr(step, "job", None):
         other = None
-    text = place.pod.removeprefix("db-") if place is not None else ""
+    text = place.pod.removeprefix("db-") if hasattr(place, "pod") else ""
     return f"{text}>{other.pod.removeprefix('db-')}" if hasattr(other, "pod") else text
 
 
