@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from planning import moments as m
-from planning.rows import Row, check, sizes
-from redis_operator.planning.common.configure import unpersisted
+from planning.rows import Row, check, sizes, told
+from redis_operator.planning.advice import Phase
+from redis_operator.planning.common.configure import absent, accepted, configure, unpersisted
 from redis_operator.planning.common.grow import grow
 from redis_operator.planning.common.hibernate import hibernate
 from redis_operator.planning.common.roll import roll
@@ -20,7 +21,8 @@ from redis_operator.planning.observed import (
     SlotState,
     Volume,
 )
-from redis_operator.redis.slots import SlotSet
+from redis_operator.planning.cluster.leave import leave
+from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()
 P0, R0, P1, R1, P2, R2 = (m.server(W, pod) for pod in ("0-0", "0-1", "1-0", "1-1", "2-0", "2-1"))
@@ -227,3 +229,90 @@ HIBERNATE: dict[str, Row] = {
 @pytest.mark.parametrize("row", HIBERNATE.values(), ids=HIBERNATE)
 def test_all_pods_end_at_once_when_nothing_is_lost_by_it(row: Row) -> None:
     check(hibernate, row)
+
+
+# Settings
+
+
+def having(observed: Observed, *pods: str, **settings: str) -> Observed:
+    """The same, but servers (all, or those of these pods) have these settings."""
+    found = tuple((name.replace("_", "-"), value) for name, value in settings.items())
+    for node in observed.seen:
+        if not pods or node.pod.name[3:] in pods:
+            observed = m.but(observed, node.pod.name[3:], config=found)
+    return observed
+
+
+LRU = (("maxmemory-policy", "allkeys-lru"),)
+OLD = having(W, maxmemory_policy="noeviction")
+NEW = having(W, maxmemory_policy="allkeys-lru")
+
+
+def test_a_setting_is_tried_on_one_replica_before_all_others_get_it() -> None:
+    advice = configure(m.situation(OLD, config=LRU))
+    assert advice is not None
+    first, rest = advice.stages
+    assert [step.node.pod for step in first] == ["db-0-1"]  # type: ignore[union-attr]
+    assert len(rest) == 5
+    assert advice.phase is Phase.UPDATING
+    assert "on 6 servers" in advice.why
+    assert configure(m.situation(NEW, config=LRU)) is None
+    one = configure(m.situation(having(NEW, "1-0", maxmemory_policy="noeviction"), config=LRU))
+    assert one is not None
+    assert told(one) == "ConfigSet 1-0"
+    assert len(one.stages) == 1
+
+
+def test_a_new_database_keeps_its_short_timeouts_until_it_serves() -> None:
+    empty = OLD
+    for node in OLD.seen:
+        empty = m.but(empty, node.pod.name[3:], keys=0)
+    check(configure, (m.replicating(empty, "1-1", link_up=False), {"config": LRU}, "blocked: link"))
+    check(configure, (m.replicating(empty, "1-1", syncing=True), {"config": LRU}, "blocked: link"))
+    check(configure, (m.but(empty, "1-0", state_ok=False), {"config": LRU}, "blocked: serve"))
+    advice = configure(m.situation(empty, config=LRU))
+    assert advice is not None
+    assert advice.phase is Phase.CREATING
+    full = configure(m.situation(m.replicating(OLD, "1-1", link_up=False), config=LRU))
+    assert full is not None
+    assert full.stages
+
+
+def test_a_directive_that_a_person_wrote_and_a_server_does_not_have_is_told() -> None:
+    lacking = having(NEW, "1-0", maxmemory="0")
+    wanted = m.wanted(config=LRU, chosen=frozenset({"maxmemory-policy"}))
+    (reason,) = absent(wanted, lacking)
+    assert "db-1-0" in reason
+    assert "remove spec.config.maxmemory-policy" in reason
+    assert absent(replace(wanted, chosen=frozenset()), lacking) == ()
+    assert absent(wanted, NEW) == ()
+    assert absent(wanted, m.but(NEW, "1-0", config=())) == ()  # it was not asked
+
+
+def test_so_much_is_known_to_be_taken_as_any_server_has() -> None:
+    wanted = m.wanted(config=LRU)
+    assert accepted(wanted, having(OLD, "1-1", maxmemory_policy="allkeys-lru")) == dict(LRU)
+    assert accepted(wanted, OLD) == {}
+    assert accepted(wanted, W) == {}
+
+
+# Shards that leave
+
+
+def leaving(**fields: Any) -> Observed:
+    moment = W
+    for pod in ("2-0", "2-1"):
+        moment = m.but(moment, pod, slots=NO_SLOTS, keys=0, **fields)
+    return moment
+
+
+def test_a_shard_that_owns_nothing_is_forgotten_by_those_who_stay_and_goes() -> None:
+    two = {"shards": 2}
+    gone = told(leave(m.situation(leaving(), **two)))
+    assert gone.endswith("DeleteWorkload 2: -")
+    assert gone.count("Forget") == 8
+    check(leave, (W, {}, ""))
+    check(leave, (leaving(saving=True), two, "blocked: append-only"))
+    check(leave, (m.silent(leaving(), "1-1", known=False), two, "blocked: may hold its data"))
+    check(leave, (m.but(leaving(), "2-0", keys=3), two, "blocked"))
+    check(leave, (m.but(leaving(), "2-0", slots=FIVE), two, "blocked"))
