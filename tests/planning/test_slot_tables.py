@@ -22,17 +22,17 @@ from redis_operator.planning.observed import (
     Unlabelled,
     Weighed,
 )
-from redis_operator.planning.rules.audit import audit
-from redis_operator.planning.rules.connect import merge_limitation
-from redis_operator.planning.rules.cover import cover
-from redis_operator.planning.rules.foreign import foreign
-from redis_operator.planning.rules.forget import forget
-from redis_operator.planning.rules.found import found
-from redis_operator.planning.rules.house import house
-from redis_operator.planning.rules.label import label
-from redis_operator.planning.rules.part import part
-from redis_operator.planning.rules.rebalance import rebalance
-from redis_operator.planning.rules.rescue import rescue
+from redis_operator.planning.cluster.audit import audit
+from redis_operator.planning.cluster.connect import merge_limitation
+from redis_operator.planning.cluster.cover import cover
+from redis_operator.planning.cluster.foreign import foreign
+from redis_operator.planning.cluster.forget import forget
+from redis_operator.planning.cluster.found import found
+from redis_operator.planning.cluster.house import house
+from redis_operator.planning.common.label import label
+from redis_operator.planning.cluster.part import part
+from redis_operator.planning.cluster.rebalance import rebalance
+from redis_operator.planning.cluster.rescue import rescue
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()
