@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import Row, check, sizes, told
 from redis_operator.planning.advice import Phase
+from redis_operator.planning.cluster.leave import leave
 from redis_operator.planning.common.configure import absent, accepted, configure, unpersisted
 from redis_operator.planning.common.grow import grow
 from redis_operator.planning.common.hibernate import hibernate
@@ -21,7 +22,6 @@ from redis_operator.planning.observed import (
     SlotState,
     Volume,
 )
-from redis_operator.planning.cluster.leave import leave
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()

@@ -10,6 +10,17 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import Row, Spec, check, told
 from redis_operator.planning.actions import AssignSlots, LabelPod, MoveSlots
+from redis_operator.planning.cluster.audit import audit
+from redis_operator.planning.cluster.connect import merge_limitation
+from redis_operator.planning.cluster.cover import cover
+from redis_operator.planning.cluster.foreign import foreign
+from redis_operator.planning.cluster.forget import forget
+from redis_operator.planning.cluster.found import found
+from redis_operator.planning.cluster.house import house
+from redis_operator.planning.cluster.part import part
+from redis_operator.planning.cluster.rebalance import rebalance
+from redis_operator.planning.cluster.rescue import rescue
+from redis_operator.planning.common.label import label
 from redis_operator.planning.observed import (
     Counted,
     Job,
@@ -22,17 +33,6 @@ from redis_operator.planning.observed import (
     Unlabelled,
     Weighed,
 )
-from redis_operator.planning.cluster.audit import audit
-from redis_operator.planning.cluster.connect import merge_limitation
-from redis_operator.planning.cluster.cover import cover
-from redis_operator.planning.cluster.foreign import foreign
-from redis_operator.planning.cluster.forget import forget
-from redis_operator.planning.cluster.found import found
-from redis_operator.planning.cluster.house import house
-from redis_operator.planning.common.label import label
-from redis_operator.planning.cluster.part import part
-from redis_operator.planning.cluster.rebalance import rebalance
-from redis_operator.planning.cluster.rescue import rescue
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()
