@@ -16,7 +16,7 @@ TOLD_BY = (
     "redis_operator/planning/conditions.py",
     "redis_operator/planning/inventory.py",
     "redis_operator/planning/status.py",
-    "redis_operator/planning/ailments.py",
+    "redis_operator/planning/degradations.py",
     "redis_operator/operator/passwords.py",
     "redis_operator/operator/reconcile.py",
     "redis_operator/operator/rotation.py",
@@ -24,7 +24,7 @@ TOLD_BY = (
     "kubecontroller/runtime/manager.py",
 )
 # Calls that carry a reason, and which of their arguments it is.
-CARRIERS = {"Ailment": 0, "_refuse": 2, "warning": 1}
+CARRIERS = {"Degradation": 0, "_refuse": 2, "warning": 1}
 
 
 def words_in(node: ast.expr) -> Iterator[str]:

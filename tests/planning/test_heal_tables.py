@@ -15,7 +15,6 @@ from redis_operator.planning.cluster.connect import connect
 from redis_operator.planning.cluster.empty_primary import empty_primary
 from redis_operator.planning.cluster.inherit import inherit
 from redis_operator.planning.cluster.lost import lost
-from redis_operator.planning.cluster.mend import mend
 from redis_operator.planning.observed import (
     Evidence,
     Introduction,
@@ -225,7 +224,7 @@ MEND: dict[str, Row] = {
 
 @pytest.mark.parametrize("row", MEND.values(), ids=MEND)
 def test_broken_files_are_discarded_only_when_nothing_of_them_is_needed(row: Row) -> None:
-    check(mend, row)
+    check(replace_data, row)
 
 
 # A primary that restarted empty

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from planning import test_ailments as ailments
+from planning import test_degradations as degradations
 from planning import test_rules_change as change
 from planning import test_rules_heal as heal
 from planning import test_rules_slots as slots
@@ -81,7 +81,7 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
         heal.test_all_pods_new_at_once_are_introduced_and_nothing_else_is_done,
     ),
     "slots are given out though a pod is silent": (
-        [("cluster.found", "_limitation", lambda _s: ())],
+        [("cluster.bootstrap", "_limitation", lambda _s: ())],
         heal.test_no_slot_is_given_out_while_a_pod_is_silent,
     ),
     "a leaving shard is not looked into": (
@@ -122,22 +122,22 @@ MUTATIONS: dict[str, tuple[Sequence[Patch], Callable[[], None]]] = {
     ),
     "broken files are thrown away whoever needs them": (
         [
-            ("cluster.mend", "_keeper", lambda s, _n: s.voters[0]),
+            ("cluster.replace_data", "_keeper", lambda s, _n: s.voters[0]),
             ("plan", "breaches", lambda *_: ()),
         ],
-        ailments.test_files_that_may_be_the_last_copy_are_never_touched,
+        degradations.test_files_that_may_be_the_last_copy_are_never_touched,
     ),
     "nobody guards what is thrown away": (
         [("cluster.guards", "_discard", lambda _s, _a: [])],
-        ailments.test_the_guard_refuses_to_discard_what_may_be_needed,
+        degradations.test_the_guard_refuses_to_discard_what_may_be_needed,
     ),
     "a roll goes on over kills for memory": (
         [("common.roll", "memory_kill", lambda _p, _n: None)],
-        ailments.test_a_roll_does_not_go_on_when_its_first_new_pod_is_killed_for_memory,
+        degradations.test_a_roll_does_not_go_on_when_its_first_new_pod_is_killed_for_memory,
     ),
     "servers that lack memory lead in turn": (
         [("cluster.election", "memory_kill", lambda _p, _n, within: None)],
-        ailments.test_servers_that_all_lack_memory_are_not_hurried_from_one_to_the_other,
+        degradations.test_servers_that_all_lack_memory_are_not_hurried_from_one_to_the_other,
     ),
 }
 

@@ -18,7 +18,6 @@ from redis_operator.planning.cluster.leave import leave
 from redis_operator.planning.cluster.rescue import rescue
 from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.cluster.twins import twins
 from redis_operator.planning.common.label import label
 from redis_operator.planning.observed import (
     Counted,
@@ -270,7 +269,7 @@ def test_of_two_empty_servers_with_one_id_the_one_goes_that_peers_do_not_see(
         return but(node, peers=peers)
 
     found = replace(found, nodes=tuple(view(node) for node in found.seen))
-    advice = twins(situation(found))
+    advice = duplicate_ids(situation(found))
     assert advice is not None
     reset = [step.node.pod for step in advice.steps if isinstance(step, ResetEmptyNode)]
     assert reset == [pair[goes].pod.name]

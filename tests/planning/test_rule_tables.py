@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import Row, Spec, check, sizes
 from redis_operator.planning.advice import Phase, Switchover
-from redis_operator.planning.cluster.calm import shard_unrest, unrest
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
+from redis_operator.planning.cluster.settled import shard_unrest, unrest
 from redis_operator.planning.cluster.shrink import shrink
 from redis_operator.planning.cluster.switch import drain, spread, switch
 from redis_operator.planning.common.pods import pods

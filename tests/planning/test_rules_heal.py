@@ -32,7 +32,7 @@ from redis_testing.cluster.database import SimulatedDatabase
 def test_a_new_database_is_formed_by_one_plan() -> None:
     database = new_database()
     advice = database.plan()
-    assert advice.rule == "found"
+    assert advice.rule == "bootstrap"
     assert advice.phase is Phase.CREATING
     database.carry_out(advice)
     database.advance(1.0)
@@ -64,7 +64,7 @@ def test_no_slot_is_given_out_while_a_pod_is_silent() -> None:
     database.server(2, 1).stopped = True
     advice = database.plan()
     assert not any(isinstance(step, AssignSlots) for step in advice.steps)
-    assert advice.rule == "found"
+    assert advice.rule == "bootstrap"
     assert any("got no answer within" in reason for reason in advice.blocked)
     assert not any("this is a bug" in reason for reason in advice.blocked)
 

@@ -108,19 +108,21 @@ def test_a_refused_plan_leaves_the_turn_to_the_rules_after_it(
     database = whole_database()
     node = database.observe().seen[0]
     wrong = Plan(
-        rule="twins",
+        rule="duplicate_ids",
         why="wrong",
         stages=((ResetEmptyNode(node=at(node)),),),
         phase=Phase.HEALING,
     )
     mode = rows.MODES[Mode.CLUSTER]
-    changed = [replace(r, rule=lambda _: wrong) if r.name == "twins" else r for r in mode.rules]
+    changed = [
+        replace(r, rule=lambda _: wrong) if r.name == "duplicate_ids" else r for r in mode.rules
+    ]
     modes = {**rows.MODES, Mode.CLUSTER: replace(mode, rules=tuple(changed))}
     monkeypatch.setattr(rows, "MODES", modes)
     database.apply_spec(WANTED, revision="2")
     advice = database.plan()
     assert [type(step) for step in advice.steps] == [DeletePod]
-    assert any("this is a bug" in reason and "twins" in reason for reason in advice.blocked)
+    assert any("this is a bug" in reason and "duplicate_ids" in reason for reason in advice.blocked)
 
 
 def _outdated() -> SimulatedDatabase:

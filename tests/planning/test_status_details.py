@@ -266,7 +266,7 @@ def test_a_change_is_not_over_and_nothing_is_wrong_while_its_last_pod_becomes_re
     nodes[1] = replace(nodes[1], pod=replace(nodes[1].pod, ready=False), started_at=_NOW - 3)
     observed = replace(whole(), nodes=tuple(nodes))
     before = replace(told(AT_REST, whole()), phase=phase)
-    waiting = Plan(rule="rest", blocked=("cache-0-1 is not ready",), phase=Phase.HEALING)
+    waiting = Plan(rule="wait", blocked=("cache-0-1 is not ready",), phase=Phase.HEALING)
     found = told(AT_REST, observed, waiting, before)
     assert found.phase is phase
     assert condition(found, "Degraded")[0] == "False"
@@ -287,7 +287,7 @@ def _replaced(**changes: object) -> Observed:
 
 
 _ROLLING = Plan(rule="roll", blocked=("3 pods are of an old revision",), phase=Phase.UPDATING)
-_LAST = Plan(rule="rest", blocked=("cache-0-1 does not respond",), phase=Phase.HEALING)
+_LAST = Plan(rule="wait", blocked=("cache-0-1 does not respond",), phase=Phase.HEALING)
 
 
 @pytest.mark.parametrize("advice", [_ROLLING, _LAST], ids=["in the middle", "the last pod"])

@@ -50,10 +50,10 @@ from redis_operator.operator.world import World
 from redis_operator.planning import gates
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
-from redis_operator.planning.ailments import Ailment
 from redis_operator.planning.cluster.connect import PATIENT_TIMES
 from redis_operator.planning.common.configure import accepted, unpersisted
 from redis_operator.planning.context import Context
+from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 from redis_operator.planning.sizes import lowered_too_far
@@ -152,7 +152,7 @@ class Reconciler(Struct, frozen=True):
         except ChildError as error:
             return await self._refuse(key, raw, "ChildRefused", [str(error)])
 
-    async def _ensure(self, key: Key, redis: Redis, facts: Facts) -> Ailment | None:
+    async def _ensure(self, key: Key, redis: Redis, facts: Facts) -> Degradation | None:
         """Bring the objects in order; return what is in the way, if what runs is cared for yet.
 
         A database that was whole once is healed whatever becomes of its objects. K-13, K-14
@@ -162,7 +162,7 @@ class Reconciler(Struct, frozen=True):
         except ChildError as error:
             if redis.status.binding is None:
                 raise
-            return Ailment("ChildRefused", str(error))
+            return Degradation("ChildRefused", str(error))
         self.memories.follow(key, redis, facts)
         return None
 
@@ -194,7 +194,7 @@ class Reconciler(Struct, frozen=True):
         facts: Facts,
         *,
         refusal: str | None,
-        hindrance: Ailment | None,
+        hindrance: Degradation | None,
     ) -> Result:
         """Look, plan and act until there is nothing to do at once."""
         wanted = wanted_of(redis, facts)
@@ -331,7 +331,7 @@ class Reconciler(Struct, frozen=True):
             redis = replace(
                 redis, status=before, metadata=replace(redis.metadata, generation=generation)
             )
-            hindrance = Ailment(reason, "; ".join(messages))
+            hindrance = Degradation(reason, "; ".join(messages))
             return await self._bring(key, raw, redis, facts, refusal=None, hindrance=hindrance)
         context = Context(previous=before, generation=generation, now=self._now())
         await self.reporter.report(raw, before, refused(context, reason, messages))
@@ -356,7 +356,7 @@ class Reconciler(Struct, frozen=True):
         key: Key,
         redis: Redis,
         told: RedisStatus,
-        hindrance: Ailment | None,
+        hindrance: Degradation | None,
         failures: Iterable[str] = (),
         *,
         image: str = "",

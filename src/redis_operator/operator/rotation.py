@@ -21,7 +21,7 @@ from redis_operator.operator.links import Target
 from redis_operator.operator.logins import Logins
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import advanced
-from redis_operator.planning.ailments import Ailment
+from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Evidence, Observed, Unreachable
 
 __all__ = ["Rotations"]
@@ -38,7 +38,7 @@ class Rotations:
         self._logins = logins
         self._refresh_seconds = refresh_seconds
         self._since: dict[str, tuple[int, float]] = {}  # serial of a stage, and when it was seen
-        self._problems: dict[str, Ailment] = {}
+        self._problems: dict[str, Degradation] = {}
 
     async def settle(
         self,
@@ -59,7 +59,7 @@ class Rotations:
         self._note(redis, facts.passwords, [*problems, *reasons])
         return facts
 
-    def problem(self, redis: Redis) -> Ailment | None:
+    def problem(self, redis: Redis) -> Degradation | None:
         """Return why the passwords of a database are not yet what they should be."""
         return self._problems.get(redis.metadata.uid)
 
@@ -114,6 +114,6 @@ class Rotations:
         if passwords.rotation is not None:
             users = ", ".join(sorted(passwords.rotation.others))
             message = f"the passwords of {users} are being changed: {text}"
-            self._problems[uid] = Ailment("Rotating", message)
+            self._problems[uid] = Degradation("Rotating", message)
         elif reasons:
-            self._problems[uid] = Ailment("ServersNotUpdated", text)
+            self._problems[uid] = Degradation("ServersNotUpdated", text)

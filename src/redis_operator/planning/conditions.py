@@ -8,9 +8,9 @@ from ..api.metadata import Condition
 from . import advice
 from .actions import ConfigSet
 from .advice import Plan, Wanted
-from .ailments import ailments
 from .common.configure import configure
 from .context import Context
+from .degradations import degradations
 from .inventory import is_replaced, numbers
 from .losses import explain
 from .observed import Observed
@@ -87,11 +87,11 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
     wakes = plan.phase is advice.Phase.WAKING
-    found = () if wakes else ailments(situation, _told_reason(context))
+    found = () if wakes else degradations(situation, _told_reason(context))
     if context.hindrance is not None:
         found = (context.hindrance, *found)
     if found:
-        text = "; ".join(dict.fromkeys([*(ailment.message for ailment in found), *reasons]))
+        text = "; ".join(dict.fromkeys([*(degradation.message for degradation in found), *reasons]))
         return Condition(type="Degraded", status="True", reason=found[0].reason, message=text)
     if reasons and formed:
         kind = "Unreachable" if silent else "Blocked" if waits else "StepFailed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..api.status import Endpoints, Progress, RedisStatus
-from .ailments import Ailment
+from .degradations import Degradation
 
 __all__ = ["Context"]
 
@@ -18,8 +18,8 @@ class Context(Struct, frozen=True):
     now: str
     failures: tuple[str, ...] = ()
     unseen: str = ""  # objects that were written and are not observed yet
-    hindrance: Ailment | None = None  # why the spec is not followed: a last good one is
-    auth: Ailment | None = None  # why passwords are not yet what they should be
+    hindrance: Degradation | None = None  # why the spec is not followed: a last good one is
+    auth: Degradation | None = None  # why passwords are not yet what they should be
     binding: str = ""
     selector: str = ""
     progress: Progress | None = None

@@ -53,7 +53,7 @@ def _paused(chosen: Plan) -> Plan:
 
 
 def _in_context(situation: Topology, chosen: Plan) -> Plan:
-    """Pods that come and go because of a change are part of the change, not an ailment."""
+    """Pods that come and go because of a change are part of the change, not an degradation."""
     if chosen.phase is not Phase.HEALING or not chosen.routine or chosen.losses:
         return chosen
     if situation.observed.formed and situation.is_outage:

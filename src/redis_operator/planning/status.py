@@ -12,9 +12,9 @@ from ..api.metadata import Condition
 from ..api.status import Binding, Operation, Phase, RedisStatus
 from . import advice, inventory
 from .advice import Plan, Wanted
-from .ailments import ailments
 from .conditions import bounded, conditions, dated
 from .context import Context
+from .degradations import degradations
 from .losses import recorded
 from .modes import MODES
 from .observed import Observed
@@ -38,7 +38,7 @@ _PHASES = {
     advice.Phase.HIBERNATED: Phase.HIBERNATED,
     advice.Phase.WAKING: Phase.WAKING,
 }
-_WAKING_SECONDS = 120.0  # a database that takes longer to wake has an ailment
+_WAKING_SECONDS = 120.0  # a database that takes longer to wake has an degradation
 
 
 def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> RedisStatus:
@@ -121,14 +121,14 @@ def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     Readiness is asked for every few seconds: nothing is wrong with a server that has just started.
     """
     change = _CHANGES.get(previous.phase) if previous.phase is not None else None
-    follows = plan.rule == "rest" or (plan.routine and plan.phase is advice.Phase.HEALING)
+    follows = plan.rule == "wait" or (plan.routine and plan.phase is advice.Phase.HEALING)
     if change is None or not follows or plan.losses:
         return plan
     if not situation.leaders_answer:
         return plan  # what somebody led is not served: that is an outage, whatever began it
     if not all(inventory.is_replaced(situation, node) for node in situation.unreachable):
         return plan
-    if ailments(situation, ""):
+    if degradations(situation, ""):
         return plan  # a pod that cannot be made ends the change's good name
     late = [
         node

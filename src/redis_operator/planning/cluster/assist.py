@@ -30,7 +30,7 @@ def assist(situation: Situation) -> Plan | None:
     never death: the engine's own timeouts deal with it. I2, I7, CL-01, CL-13, CL-14
     """
     gone = [claim.id for claim in situation.claims if claim.id not in situation.by_id]
-    gone = [node for node in gone if node not in situation.twins]
+    gone = [node for node in gone if node not in situation.duplicate_ids]
     if not gone:
         return None
     reasons, ready = [], []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS
 from ..advice import ACCEPT_LOSS
-from ..ailments import memory_kill
+from ..degradations import memory_kill
 from ..observed import Election, NodeId, Seen, Unreachable
 from .situation import Situation
 
@@ -36,7 +36,11 @@ def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
     zone = pod.zone if pod is not None else ""
     return tuple(
         sorted(
-            (node for node in situation.replicas_of(primary) if node.id not in situation.twins),
+            (
+                node
+                for node in situation.replicas_of(primary)
+                if node.id not in situation.duplicate_ids
+            ),
             key=lambda n: (-n.replication.offset, n.pod.zone == zone, n.pod.ordinal, n.id),
         )
     )

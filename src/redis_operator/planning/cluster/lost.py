@@ -48,7 +48,7 @@ def gone_owners(situation: Situation) -> list[Claim]:
     Sure only when every pod exists, answers, and says who it is. Until then the data may come
     back with a pod. I3, CL-21
     """
-    if situation.possible_owners or situation.twins:
+    if situation.possible_owners or situation.duplicate_ids:
         return []
     return [
         claim

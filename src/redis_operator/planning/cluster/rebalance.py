@@ -19,7 +19,7 @@ from ..actions import Action, MoveSlots, StopMoving, at
 from ..advice import Phase, Plan
 from ..gates import can_copy
 from ..observed import Moving, NodeId, NotCounted, NotWeighed, Seen, Weighed
-from .calm import unrest
+from .settled import unrest
 from .situation import Situation
 
 __all__ = ["rebalance"]

@@ -36,30 +36,30 @@ from ..common.hibernate import hibernate
 from ..common.label import label
 from ..common.pods import pods
 from ..common.resize import resize
-from ..common.rest import rest
 from ..common.roll import roll
+from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .assist import assist
 from .audit import audit
+from .bootstrap import bootstrap
 from .connect import connect
 from .cover import cover
+from .duplicate_ids import duplicate_ids
 from .empty_primary import empty_primary
 from .follow import follow
 from .foreign import foreign
 from .forget import forget
-from .found import found
-from .house import house
 from .inherit import inherit
 from .leave import leave
 from .lost import lost
-from .mend import mend
-from .part import part
+from .raise_epoch import raise_epoch
 from .rebalance import rebalance
+from .relocate_primary import relocate_primary
+from .replace_data import replace_data
 from .rescue import rescue
 from .settle import settle
 from .shrink import shrink
 from .switch import drain, spread, switch
-from .twins import twins
 
 __all__ = ["COMPANIONS", "RULES"]
 
@@ -75,8 +75,8 @@ RULES: tuple[Row, ...] = (
     ),
     Row("pods", pods, Kind.CHANGE, "ScalingUp", "more copies never hurt", actions=(ScaleWorkload,)),
     Row(
-        "twins",
-        twins,
+        "duplicate_ids",
+        duplicate_ids,
         Kind.SAFETY,
         "ResettingNode",
         "nothing can be said of servers that share an id",
@@ -104,8 +104,8 @@ RULES: tuple[Row, ...] = (
         cases=("CL-01", "CL-13", "CL-14", "K-27"),
     ),
     Row(
-        "part",
-        part,
+        "raise_epoch",
+        raise_epoch,
         Kind.SAFETY,
         "RaisingEpoch",
         "before the dead come back; a replica that is promoted makes room for another epoch",
@@ -122,8 +122,8 @@ RULES: tuple[Row, ...] = (
         keeps=("I3", "I11"),
     ),
     Row(
-        "found",
-        found,
+        "bootstrap",
+        bootstrap,
         Kind.CHANGE,
         "CreatingCluster",
         "a new database needs nothing else first",
@@ -210,8 +210,8 @@ RULES: tuple[Row, ...] = (
         cases=("CL-10", "CL-11"),
     ),
     Row(
-        "mend",
-        mend,
+        "replace_data",
+        replace_data,
         Kind.REPAIR,
         "ReplacingData",
         "needs owners and copies in place",
@@ -239,8 +239,8 @@ RULES: tuple[Row, ...] = (
         cases=("CL-33", "IN-27"),
     ),
     Row(
-        "house",
-        house,
+        "relocate_primary",
+        relocate_primary,
         Kind.REPAIR,
         "SwitchingOver",
         "primaries are in their own shard before pods are recreated",
@@ -324,8 +324,8 @@ RULES: tuple[Row, ...] = (
     ),
     Row("audit", audit, Kind.UPKEEP, "", "only asks for a count", actions=(), keeps=("I14",)),
     Row(
-        "rest",
-        rest,
+        "wait",
+        wait,
         Kind.UPKEEP,
         "",
         "says what is waited for when no rule can help",

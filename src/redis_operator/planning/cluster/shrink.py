@@ -6,9 +6,9 @@ from ..actions import Action, ScaleWorkload
 from ..advice import Phase, Plan
 from ..common.saving import unsaved
 from ..observed import NodeId, Seen, Workload
-from .calm import unrest
 from .election import synced
 from .hand_over import hand_over
+from .settled import unrest
 from .situation import Situation
 
 __all__ = ["shrink"]

@@ -49,15 +49,15 @@ class Situation(Topology):
     # Who is who
 
     @cached_property
-    def twins(self) -> frozenset[NodeId]:
+    def duplicate_ids(self) -> frozenset[NodeId]:
         """Ids that more than one pod says are its own."""
         count = Counter(node.id for node in self.seen)
         return frozenset(node for node, times in count.items() if times > 1)
 
     @cached_property
     def by_id(self) -> dict[NodeId, Seen]:
-        """The servers that answered, by id; twins are nobody until they are parted."""
-        return {node.id: node for node in self.seen if node.id not in self.twins}
+        """The servers that answered, by id; those that share an id are left out."""
+        return {node.id: node for node in self.seen if node.id not in self.duplicate_ids}
 
     @cached_property
     def identities(self) -> dict[NodeId, Unreachable]:
@@ -105,7 +105,7 @@ class Situation(Topology):
     def others(self) -> dict[NodeId, tuple[Peer, ...]]:
         """Nodes that our servers know and no pod of ours is known to be, with all views of them."""
         found: dict[NodeId, list[Peer]] = {}
-        own = set(self.by_id) | self.twins | set(self.identities)
+        own = set(self.by_id) | self.duplicate_ids | set(self.identities)
         for _, peer in self._views():
             if peer.id not in own:
                 found.setdefault(peer.id, []).append(peer)
@@ -271,7 +271,7 @@ class Situation(Topology):
         reasons = [f"{n.pod.name} does not respond: {n.pod.waiting or n.error}" for n in away]
         reasons += [f"{pod} does not exist yet" for pod in self.missing_pods]
         reasons += [f"{n.pod.name} is still loading its data" for n in self.seen if n.loading]
-        if self.twins:
+        if self.duplicate_ids:
             reasons.append("two pods have one node id")
         return tuple(reasons)
 
@@ -349,7 +349,11 @@ class Situation(Topology):
     def _told(self) -> Iterable[tuple[NodeId, int, SlotSet]]:
         """Of nodes that did not respond: the slots that most of the seen owners say they own."""
         witnesses = [n for n in self.seen if n.is_primary and n.slots] or list(self.seen)
-        absent = {peer.id for _, peer in self._views() if peer.slots} - set(self.by_id) - self.twins
+        absent = (
+            {peer.id for _, peer in self._views() if peer.slots}
+            - set(self.by_id)
+            - self.duplicate_ids
+        )
         for node in sorted(absent):
             views = [peer for w in witnesses if (peer := self.view(w, node)) is not None]
             slots = _majority([peer.slots for peer in views], len(witnesses))

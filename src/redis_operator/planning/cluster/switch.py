@@ -6,8 +6,8 @@ from collections import Counter
 
 from ..advice import Phase, Plan
 from ..observed import Seen
-from .calm import unrest
 from .hand_over import hand_over
+from .settled import unrest
 from .situation import Situation
 
 __all__ = ["SPREAD_SECONDS", "drain", "spread", "switch"]

@@ -7,8 +7,8 @@ from functools import cached_property
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from ..advice import Phase, Plan
 from ..observed import NodeId, Role, Seen, Unreachable
-from .calm import shard_unrest, unrest
 from .hand_over import hand_over
+from .settled import shard_unrest, unrest
 from .situation import Situation
 
 __all__ = ["ClusterTopology"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import DeletePod
 from ..advice import ACCEPT_LOSS, Phase, Plan
-from ..ailments import memory_kill
+from ..degradations import memory_kill
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
 from ..sizes import lowered_too_far

@@ -9,8 +9,8 @@ from ..common.hibernate import hibernate
 from ..common.label import label
 from ..common.pods import pods
 from ..common.resize import resize
-from ..common.rest import rest
 from ..common.roll import roll
+from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .lost import lost
 
@@ -80,7 +80,7 @@ RULES: tuple[Row, ...] = (
         actions=(GrowVolume,),
         cases=("IN-03",),
     ),
-    Row("rest", rest, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
+    Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)

@@ -8,12 +8,12 @@ from ..advice import Phase, Plan
 from ..observed import NodeId, Seen, Unreachable
 from .situation import Situation
 
-__all__ = ["mend"]
+__all__ = ["replace_data"]
 
 _TRIES = 2  # a disk may hiccup once
 
 
-def mend(situation: Situation) -> Plan | None:
+def replace_data(situation: Situation) -> Plan | None:
     """Give a server with broken files an empty volume, when nothing of them is needed. ST-07
 
     Nothing is needed when every slot has an owner that answers, and the primary of its shard
@@ -40,21 +40,23 @@ def mend(situation: Situation) -> Plan | None:
             claim_uid=claim.uid if claim is not None else "",
         )
         return Plan(
-            rule="mend",
+            rule="replace_data",
             why=f"{node.pod.name} cannot load its files ({node.pod.unloadable}); "
             f"{keeper.pod.name} holds the data, and it copies them again",
             stages=((step,),),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
         )
-    return Plan(rule="mend", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+    return (
+        Plan(rule="replace_data", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
+    )
 
 
 def _keeper(situation: Situation, node: Unreachable) -> Seen | str:
     """The primary that holds what the broken server held, or why there is none for sure."""
     if node.pod.restarts < _TRIES:
         return "it tries again"
-    if situation.twins:
+    if situation.duplicate_ids:
         return "two pods have one node id"
     covered = NO_SLOTS
     for owner in situation.by_id.values():

@@ -20,13 +20,13 @@ from ..common.roll import outdated
 from ..observed import Counted, Seen, Unreachable
 from .situation import Situation
 
-__all__ = ["BOOTSTRAP", "found"]
+__all__ = ["BOOTSTRAP", "bootstrap"]
 
 # Only for servers that hold nothing yet; the config rule puts the wanted values back.
 BOOTSTRAP = (("cluster-node-timeout", "500"), ("repl-diskless-sync-delay", "0"))
 
 
-def found(situation: Situation) -> Plan | None:
+def bootstrap(situation: Situation) -> Plan | None:
     """Give every shard its share, its own epoch, and its replicas; introduce all to all.
 
     Widen before narrow: epochs and slots first, while nobody knows anybody and no claim can
@@ -41,7 +41,7 @@ def found(situation: Situation) -> Plan | None:
     reason = _limitation(situation)
     if reason:
         return Plan(
-            rule="found",
+            rule="bootstrap",
             blocked=reason,
             phase=Phase.CREATING,
             final=True,
@@ -56,7 +56,7 @@ def found(situation: Situation) -> Plan | None:
         _copies(leaders, members),
     ]
     return Plan(
-        rule="found",
+        rule="bootstrap",
         why=f"a new database of {situation.wanted.shards} shards gets its slots",
         stages=tuple(stage for stage in stages if stage),
         phase=Phase.CREATING,
@@ -69,7 +69,7 @@ def _corrected(stuck: list[Unreachable]) -> Plan:
     why = f"{len(stuck)} pods do not start and are of an old revision"
     one_a_shard = {node.pod.shard: node for node in reversed(stuck)}.values()
     steps = tuple(DeletePod(pod=n.pod.name, uid=n.pod.uid, why=why) for n in one_a_shard)
-    return Plan(rule="found", why=why, stages=(steps,), phase=Phase.CREATING)
+    return Plan(rule="bootstrap", why=why, stages=(steps,), phase=Phase.CREATING)
 
 
 def _limitation(situation: Situation) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
     ]
     reasons += [f"{pod} does not exist yet" for pod in situation.missing_pods]
     reasons += [f"shard {shard} has no pod yet" for shard in situation.missing_shards]
-    if situation.twins:
+    if situation.duplicate_ids:
         reasons.append("two pods have one node id")
     reasons += [f"keys on {node.pod.name} are not counted yet" for node in situation.uncounted]
     reasons += [

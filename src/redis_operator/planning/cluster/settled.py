@@ -76,7 +76,7 @@ def _out_of_place(situation: Situation, node: Node, leader: Seen) -> str | None:
     if not isinstance(node, Seen) or node.id == leader.id or situation.leaving(node.pod):
         return None
     if node.is_primary and node.id in situation.owned:
-        return None  # another shard's primary, a guest here: the house rule's business
+        return None  # another shard's primary, a guest here: rule relocate_primary moves it back
     if node.is_primary:
         return f"{node.pod.name} is not a replica yet"
     return unsynced(node, leader)
@@ -87,7 +87,7 @@ def _absent(situation: Situation) -> str | None:
         return f"{situation.missing_pods[0]} does not exist yet"
     if situation.missing_shards:
         return f"shard {situation.missing_shards[0]} has no pod yet"
-    if situation.twins:
+    if situation.duplicate_ids:
         return "two pods have one node id"
     return None
 

@@ -7,10 +7,10 @@ from ..advice import Phase, Plan
 from ..observed import NodeId, PeerFlag, Role, Seen
 from .situation import Situation
 
-__all__ = ["part"]
+__all__ = ["raise_epoch"]
 
 
-def part(situation: Situation) -> Plan | None:
+def raise_epoch(situation: Situation) -> Plan | None:
     """Give the living owner another epoch, so that who comes back meets nobody with its own.
 
     Of two primaries with one epoch the engine gives one the next: a claim stronger than all
@@ -27,7 +27,7 @@ def part(situation: Situation) -> Plan | None:
             continue
         step = RaiseEpoch(node=at(voter), epoch=voter.config_epoch, slots=voter.slots)
         return Plan(
-            rule="part",
+            rule="raise_epoch",
             why=f"{voter.pod.name} shares epoch {voter.config_epoch} with "
             f"{situation.name_of(other)}, which does not respond",
             stages=((step,),),
@@ -46,7 +46,7 @@ def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:
         if peer.role is Role.PRIMARY
         and peer.config_epoch
         and peer.id not in situation.by_id
-        and peer.id not in situation.twins
+        and peer.id not in situation.duplicate_ids
         and not peer.healthy
         and PeerFlag.HANDSHAKE not in peer.flags
     }

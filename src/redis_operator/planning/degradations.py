@@ -1,6 +1,6 @@
 """What ails a database and no plan can cure: told in words, with numbers and what to do. Pure.
 
-Each ailment is something a person must act on or know of, seen in one look. None of them stops
+Each degradation is something a person must act on or know of, seen in one look. None of them stops
 healing, and those that a change could cure do not stop the change.
 """
 
@@ -14,7 +14,7 @@ from ..api.quantity import format_bytes
 from .observed import Pod, Seen
 from .topology import Topology
 
-__all__ = ["OOM_SECONDS", "Ailment", "ailments", "memory_kill"]
+__all__ = ["OOM_SECONDS", "Degradation", "degradations", "memory_kill"]
 
 OOM_SECONDS = 600.0
 """A server that was killed for memory is trusted again after so long without another kill."""
@@ -23,20 +23,20 @@ _COPYING_SECONDS = 600.0
 _FULL, _ROOMY = 0.98, 0.95
 
 
-class Ailment(Struct, frozen=True):
+class Degradation(Struct, frozen=True):
     """One thing that is wrong: a word for machines and a sentence for people."""
 
     reason: str
     message: str
 
 
-def ailments(situation: Topology, told: str = "") -> tuple[Ailment, ...]:
+def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]:
     """Return what ails a database, the worst first; `told` is the reason that stands now.
 
     What hovers around a limit is told until it is well away from it, or it would be told and
     taken back all the time.
     """
-    checks: tuple[Callable[[Topology, str], Iterator[Ailment]], ...] = (
+    checks: tuple[Callable[[Topology, str], Iterator[Degradation]], ...] = (
         _unloadable,
         _unstartable,
         _killed,
@@ -44,7 +44,7 @@ def ailments(situation: Topology, told: str = "") -> tuple[Ailment, ...]:
         _full,
         _out_of_sync,
     )
-    return tuple(ailment for check in checks for ailment in check(situation, told))
+    return tuple(degradation for check in checks for degradation in check(situation, told))
 
 
 def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | None:
@@ -56,11 +56,11 @@ def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | N
     return f"{pod.name} was killed {times} for using more than its memory limit{limit}"
 
 
-def _unloadable(situation: Topology, _: str) -> Iterator[Ailment]:
+def _unloadable(situation: Topology, _: str) -> Iterator[Degradation]:
     """Files that cannot be loaded. What is needed of them is never deleted. ST-07"""
     for node in situation.observed.nodes:
         if node.pod.unloadable:
-            yield Ailment(
+            yield Degradation(
                 "CorruptData",
                 f"{node.pod.name} cannot load its files: {node.pod.unloadable}. They are kept "
                 "until another server is known to hold the same data; repair them with the "
@@ -68,13 +68,13 @@ def _unloadable(situation: Topology, _: str) -> Iterator[Ailment]:
             )
 
 
-def _unstartable(situation: Topology, _: str) -> Iterator[Ailment]:
+def _unstartable(situation: Topology, _: str) -> Iterator[Degradation]:
     """Servers of a new database that end as soon as they start, as by a value they refuse. IN-27"""
     if situation.observed.formed:
         return  # a running one stops at its first pod, and says so
     for node in situation.unreachable:
         if node.pod.waiting.startswith("CrashLoopBackOff") and not node.pod.unloadable:
-            yield Ailment(
+            yield Degradation(
                 "StartFailed",
                 f"{node.pod.name} does not start: {node.pod.waiting}. Correct what it names in "
                 "spec.config or spec.pod; pods are then recreated",
@@ -82,7 +82,7 @@ def _unstartable(situation: Topology, _: str) -> Iterator[Ailment]:
             return  # the others say the same
 
 
-def _killed(situation: Topology, _: str) -> Iterator[Ailment]:
+def _killed(situation: Topology, _: str) -> Iterator[Degradation]:
     for node in situation.observed.nodes:
         kill = memory_kill(node.pod, situation.now)
         if kill is None:
@@ -94,17 +94,17 @@ def _killed(situation: Topology, _: str) -> Iterator[Ailment]:
                 f"; its data take about {share:.0%} of maxmemory ({format_bytes(node.max_memory)})"
             )
         advice = "raise spec.resources.limits.memory, add shards, or lower maxmemory in spec.config"
-        yield Ailment("OutOfMemory", f"{kill}{room}: {advice}")
+        yield Degradation("OutOfMemory", f"{kill}{room}: {advice}")
 
 
-def _refused(situation: Topology, _: str) -> Iterator[Ailment]:
+def _refused(situation: Topology, _: str) -> Iterator[Degradation]:
     """Pods that Kubernetes does not let be made: a quota, a limit range, a policy. K-14"""
     for workload in situation.observed.workloads:
         if workload.trouble:
-            yield Ailment("PodsRefused", f"{workload.name} is missing pods: {workload.trouble}")
+            yield Degradation("PodsRefused", f"{workload.name} is missing pods: {workload.trouble}")
 
 
-def _full(situation: Topology, told: str) -> Iterator[Ailment]:
+def _full(situation: Topology, told: str) -> Iterator[Degradation]:
     """Memory that is full where nothing may be evicted: every write is refused. ST-09"""
     enough = _ROOMY if told == "MemoryFull" else _FULL
     for node in situation.seen:
@@ -114,7 +114,7 @@ def _full(situation: Topology, told: str) -> Iterator[Ailment]:
             and situation.claims_data(node)
             and node.setting("maxmemory-policy") == "noeviction"
         ):
-            yield Ailment(
+            yield Degradation(
                 "MemoryFull",
                 f"{node.pod.name} has no room left in its {format_bytes(node.max_memory)} "
                 "(maxmemory) and refuses writes: add shards, raise spec.resources.limits.memory, "
@@ -122,7 +122,7 @@ def _full(situation: Topology, told: str) -> Iterator[Ailment]:
             )
 
 
-def _out_of_sync(situation: Topology, _: str) -> Iterator[Ailment]:
+def _out_of_sync(situation: Topology, _: str) -> Iterator[Degradation]:
     """Replicas that never get in sync, as when buffers overflow again and again. ST-06"""
     for node in situation.seen:
         primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
@@ -133,7 +133,7 @@ def _out_of_sync(situation: Topology, _: str) -> Iterator[Ailment]:
         if since < patience:
             continue
         doing = "copies it again and again" if node.replication.syncing else "has no link to it"
-        yield Ailment(
+        yield Degradation(
             "ReplicaOutOfSync",
             f"{node.pod.name} has not been in sync with {primary.pod.name} for more than "
             f"{patience:.0f} s: it {doing}. If much is written meanwhile, raise "

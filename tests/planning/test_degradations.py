@@ -13,11 +13,11 @@ from planning.trials import drawn, with_broken_files
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
 from redis_operator.planning.advice import Plan
-from redis_operator.planning.ailments import OOM_SECONDS
-from redis_operator.planning.cluster.calm import shard_unrest
 from redis_operator.planning.cluster.guards import GUARDS
+from redis_operator.planning.cluster.settled import shard_unrest
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
+from redis_operator.planning.degradations import OOM_SECONDS
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
@@ -231,7 +231,7 @@ def test_servers_of_a_new_database_that_do_not_start_are_named_and_made_again_wh
 def test_a_replica_that_cannot_load_its_files_copies_its_primary_anew() -> None:
     database = whole_database()
     database.corrupt(0, 1)
-    assert database.plan().rule == "mend"
+    assert database.plan().rule == "replace_data"
     assert told(database, database.observe())[1] == "CorruptData"
     assert database.reconcile().settled
     assert_serves_all(database)

@@ -9,20 +9,20 @@ from ..advice import Phase, Plan
 from ..observed import NodeId, Seen
 from .situation import Situation
 
-__all__ = ["twins"]
+__all__ = ["duplicate_ids"]
 
 
-def twins(situation: Situation) -> Plan | None:
+def duplicate_ids(situation: Situation) -> Plan | None:
     """Give the empty twin a new identity; when both hold data, touch neither and say so.
 
     A cloned volume brings its node id along, and the address of that id then flaps between two
     pods. Only a twin without a single key may be reset, and only while the other one is not the
     one to go. The rest of the database is healed without them. I1, I3, I11, CL-25
     """
-    if not situation.twins:
+    if not situation.duplicate_ids:
         return None
     steps, blocked = [], []
-    for node in sorted(situation.twins):
+    for node in sorted(situation.duplicate_ids):
         pair = [seen for seen in situation.seen if seen.id == node]
         spare = _spare(situation, node, pair)
         names = " and ".join(seen.pod.name for seen in pair)
@@ -34,13 +34,13 @@ def twins(situation: Situation) -> Plan | None:
             steps.append(ResetEmptyNode(node=at(spare)))
     if steps:
         return Plan(
-            rule="twins",
+            rule="duplicate_ids",
             why="an empty pod has the identity of another one",
             stages=(tuple(steps),),
             blocked=tuple(blocked),
             phase=Phase.HEALING,
         )
-    return Plan(rule="twins", blocked=tuple(blocked), phase=Phase.HEALING)
+    return Plan(rule="duplicate_ids", blocked=tuple(blocked), phase=Phase.HEALING)
 
 
 def _spare(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..advice import Phase, Plan
-from .calm import unrest
 from .hand_over import hand_over
+from .settled import unrest
 from .situation import Situation
 
-__all__ = ["house"]
+__all__ = ["relocate_primary"]
 
 
-def house(situation: Situation) -> Plan | None:
+def relocate_primary(situation: Situation) -> Plan | None:
     """Hand over to a replica in the shard that has none: anti-affinity is true again. CL-17
 
     The follow rule has made that shard's pods copy the primary that is one too many elsewhere.
@@ -22,14 +22,14 @@ def house(situation: Situation) -> Plan | None:
         reason = unrest(situation)
         if reason:
             return Plan(
-                rule="house",
+                rule="relocate_primary",
                 blocked=(f"the primary of shard {shard} is in {node.pod.name}; {reason}",),
                 phase=Phase.HEALING,
             )
         return hand_over(
             situation,
             node,
-            rule="house",
+            rule="relocate_primary",
             why=f"the primary of shard {shard} is in another shard's pod, {node.pod.name}",
             phase=Phase.HEALING,
             among=[r for r in situation.replicas_of(leader) if r.pod.shard == shard],
