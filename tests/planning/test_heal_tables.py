@@ -15,6 +15,7 @@ from redis_operator.planning.cluster.connect import connect
 from redis_operator.planning.cluster.empty_primary import empty_primary
 from redis_operator.planning.cluster.inherit import inherit
 from redis_operator.planning.cluster.lost import lost
+from redis_operator.planning.cluster.replace_data import replace_data
 from redis_operator.planning.observed import (
     Evidence,
     Introduction,

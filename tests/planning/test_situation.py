@@ -36,10 +36,10 @@ def names(nodes: Any) -> list[str]:
 
 def test_two_pods_with_one_id_are_nobody_until_they_are_parted() -> None:
     found = m.situation(m.but(W, "1-1", id=P0.id))
-    assert found.twins == {P0.id}
+    assert found.duplicate_ids == {P0.id}
     assert P0.id not in found.by_id
     assert R0.id in found.by_id
-    assert m.situation(W).twins == frozenset()
+    assert m.situation(W).duplicate_ids == frozenset()
 
 
 def test_a_silent_pod_is_who_it_last_was_or_who_is_known_at_its_address() -> None:
