@@ -11,14 +11,14 @@ from planning import moments as m
 from planning.rows import Row, Spec, check, told
 from redis_operator.planning.actions import AssignSlots, LabelPod, MoveSlots
 from redis_operator.planning.cluster.audit import audit
+from redis_operator.planning.cluster.bootstrap import bootstrap
 from redis_operator.planning.cluster.connect import merge_limitation
 from redis_operator.planning.cluster.cover import cover
 from redis_operator.planning.cluster.foreign import foreign
 from redis_operator.planning.cluster.forget import forget
-from redis_operator.planning.cluster.found import found
-from redis_operator.planning.cluster.house import house
-from redis_operator.planning.cluster.part import part
+from redis_operator.planning.cluster.raise_epoch import raise_epoch
 from redis_operator.planning.cluster.rebalance import rebalance
+from redis_operator.planning.cluster.relocate_primary import relocate_primary
 from redis_operator.planning.cluster.rescue import rescue
 from redis_operator.planning.common.label import label
 from redis_operator.planning.observed import (
@@ -243,7 +243,7 @@ PART: dict[str, Row] = {
 
 @pytest.mark.parametrize("row", PART.values(), ids=PART)
 def test_an_owner_gets_another_epoch_than_one_that_may_come_back(row: Row) -> None:
-    check(part, row)
+    check(raise_epoch, row)
 
 
 @pytest.mark.parametrize(
@@ -391,8 +391,8 @@ def guest() -> Observed:
 
 
 def test_a_primary_in_anothers_pod_is_told_and_waits_for_rest() -> None:
-    check(house, (W, {}, ""))
-    check(house, (guest(), {}, "blocked: the primary of shard 2 is in db-0-1"))
+    check(relocate_primary, (W, {}, ""))
+    check(relocate_primary, (guest(), {}, "blocked: the primary of shard 2 is in db-0-1"))
 
 
 NEW = replace(m.but(W, "0-0", slots=NO_SLOTS), formed=False)
@@ -414,11 +414,11 @@ FOUND: dict[str, Row] = {
 
 @pytest.mark.parametrize("row", FOUND.values(), ids=FOUND)
 def test_a_new_database_gets_its_slots_only_when_all_is_known_to_be_empty(row: Row) -> None:
-    check(found, row)
+    check(bootstrap, row)
 
 
 def test_the_free_share_of_a_new_database_goes_to_its_empty_leader() -> None:
-    advice = found(m.situation(m.but(NEW, "0-0", keys=0)))
+    advice = bootstrap(m.situation(m.but(NEW, "0-0", keys=0)))
     assert advice is not None
     steps = [step for step in advice.steps if isinstance(step, AssignSlots)]
     assert [(step.node.pod, step.slots) for step in steps] == [("db-0-0", P0.slots)]
