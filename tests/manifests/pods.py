@@ -227,8 +227,18 @@ async def write(pod: Pod, count: int, slots: SlotSet = ALL_SLOTS) -> int:
     writer.write(b"".join(f"SET {key} v\r\n".encode() for key in keys))
     for _ in range(len(keys) + 1):
         assert await reader.readline() == b"+OK\r\n"
+    while await _is_buffering(reader, writer):  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(0.01)
     writer.close()
     return len(keys)
+
+
+async def _is_buffering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether writes wait in memory for an fsync under way: a kill would lose them, as it may."""
+    writer.write(b"INFO persistence\r\n")
+    size = int((await reader.readline())[1:])
+    answer = (await reader.readexactly(size + 2)).decode()
+    return "aof_buffer_length:" in answer and "aof_buffer_length:0\r" not in answer
 
 
 async def talk(pod: Pod) -> Callable[[str], Awaitable[str]]:

@@ -219,7 +219,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return failover(database, Fence.HANDSHAKE, min_offset=10**9), lambda: None
 
 
-@row("preconditions._listening#1", "db-0-0 answers again")
+@row("preconditions._listening#1", "db-0-0 responds again")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     database.world.kill("db-0-0")
     return failover(database, Fence.PROCESS_GONE), lambda: database.world.start("db-0-0")
@@ -279,7 +279,7 @@ def _deleted(database: SimulatedDatabase) -> DeletePod:
     return DeletePod(pod.name, pod.uid, "a roll", NodeId(server.id), Role.REPLICA)
 
 
-@row("preconditions._delete_pod#2", "db-0-1 answered when it was observed and does not now")
+@row("preconditions._delete_pod#2", "db-0-1 responded when it was observed and does not now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     def frozen() -> None:
         database.server(0, 1).stopped = True

@@ -86,7 +86,7 @@ def test_upgrades_outside_the_matrix_are_refused_with_the_reason(
 
 def test_versions_too_old_are_refused() -> None:
     assert "too old" in (support_limitation(R60) or "")
-    assert "no engine" in (support_limitation(Version("keydb", 6)) or "")
+    assert "not an engine" in (support_limitation(Version("keydb", 6)) or "")
     assert support_limitation(R62) is None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from random import Random
 
-from redis_operator.redis.slots import SLOTS, key_slot
+from redis_operator.redis.slots import ALL_SLOTS, SLOTS, key_slot
 
 from . import disk, verbs
 from .bus import broadcast
@@ -315,9 +315,13 @@ def a_server_is_killed_for_memory(database: SimulatedDatabase, random: Random) -
 
 
 def a_volume_is_lost(database: SimulatedDatabase, random: Random) -> None:
-    """A node dies with its disk: the pod comes back elsewhere, empty; others have all it had."""
+    """A node dies with its disk: the pod comes back elsewhere, empty; others have all it had.
+
+    All slots are served before: of owners lost for good at once, a majority needs a person.
+    """
     pods = [p for p in database.pods if _spare(database, p.name)]
-    if pods:
+    served = sum(len(server.slots) for server in _primaries(database))
+    if pods and served == len(ALL_SLOTS):
         pod = random.choice(pods)
         database.remove_pod(pod.shard, pod.ordinal, comes_back_after=random.choice([0.1, 3.0]))
         database.world.wipe(pod.name)
