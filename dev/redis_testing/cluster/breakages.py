@@ -317,11 +317,13 @@ def a_server_is_killed_for_memory(database: SimulatedDatabase, random: Random) -
 def a_volume_is_lost(database: SimulatedDatabase, random: Random) -> None:
     """A node dies with its disk: the pod comes back elsewhere, empty; others have all it had.
 
-    All slots are served before: of owners lost for good at once, a majority needs a person.
+    A majority of slot owners is left: where there is none, a person is needed.
     """
-    pods = [p for p in database.pods if _spare(database, p.name)]
-    served = sum(len(server.slots) for server in _primaries(database))
-    if pods and served == len(ALL_SLOTS):
+    owners = _primaries(database)
+    whole = sum(len(server.slots) for server in owners) == len(ALL_SLOTS)
+    kept = set() if whole and len(owners) > 2 else {server.name for server in owners}
+    pods = [p for p in database.pods if _spare(database, p.name) and p.name not in kept]
+    if pods and whole:
         pod = random.choice(pods)
         database.remove_pod(pod.shard, pod.ordinal, comes_back_after=random.choice([0.1, 3.0]))
         database.world.wipe(pod.name)
@@ -371,6 +373,10 @@ BREAKAGES: tuple[Breakage, ...] = (
 )
 
 
+# A lost volume together with another disaster may leave what only a person can decide.
+_COMBINED: tuple[Breakage, ...] = tuple(b for b in BREAKAGES if b is not a_volume_is_lost)
+
+
 def draw_breakages(random: Random, counts: Sequence[int]) -> list[Breakage]:
-    """Draw some breakages."""
-    return random.choices(BREAKAGES, k=random.choice(counts))
+    """Draw some breakages that may come together."""
+    return random.choices(_COMBINED, k=random.choice(counts))
