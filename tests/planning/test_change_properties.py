@@ -31,3 +31,11 @@ def test_thousands_of_changed_databases(part: int) -> None:
         trial = changed(seed)
         trial.run()
         assert not trial.verdict, trial.explain()
+
+
+def test_new_servers_take_no_epoch_of_a_primary_that_is_down() -> None:
+    """They meet each other after they heard the cluster's epoch: else one takes epoch 1, and the
+    dead primary with that epoch comes back with a higher one, over the replica promoted for it."""
+    trial = changed(3695744560)
+    trial.run()
+    assert not trial.verdict, trial.explain()

@@ -55,7 +55,7 @@ def test_servers_that_do_not_hear_each_other_are_introduced_ever_less_often(
         assert told(advice) == "Meet 0-0>1-0"
         return
     assert advice.stages == ()
-    assert f"introduced {times} times" in advice.blocked[0]
+    assert f"CLUSTER MEET {times} times" in advice.blocked[0]
     assert "16379" in advice.blocked[0]
     pause = min(60.0, 2.0 ** (times - 4))
     assert advice.again_after == pytest.approx(pause - ago)

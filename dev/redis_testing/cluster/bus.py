@@ -216,7 +216,6 @@ def believe_slots(
     taken = _claimable(server, owner, claimed, epoch)
     if not taken:
         return
-    server.calm = False
     lost_by_followed = followed.slots & taken if followed is not None else 0
     dirty = me.slots & taken if owner.id != server.id else 0
     for record in server.table.values():

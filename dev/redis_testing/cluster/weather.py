@@ -31,11 +31,6 @@ class Weather:
         """Whether each message arrives once, and at once."""
         return not (self.loss or self.late or self.double)
 
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether everybody tells everybody everything all the time, too."""
-        return self.is_still and not (self.few or self.rare)
-
     def loses(self, random: Random) -> bool:
         """Draw whether a message is lost."""
         return self.loss > 0 and random.random() < self.loss

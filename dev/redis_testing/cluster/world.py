@@ -13,7 +13,7 @@ from random import Random
 
 from redis_operator.redis.slots import SlotSet, key_slot
 
-from . import bus, disk, migrations, quiet, replication, verbs
+from . import bus, disk, migrations, replication, verbs
 from .state import Record, Server
 from .users import accepts
 from .weather import Weather
@@ -41,7 +41,6 @@ class SimulatedCluster:
         self.load_seconds = 0.0  # what a start takes to read its files
         self.slow_disks = False  # a killed process loses what waited for an fsync
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
-        self._settled: quiet.Books | None = None  # when a round of pings last changed nothing
         self._ids = 0
         self._addresses = 0
         self._at: dict[str, Server] = {}  # who was last found at an address
@@ -215,10 +214,16 @@ class SimulatedCluster:
         order = [s for s in self.servers.values() if s.answers(self.now)]
         self.random.shuffle(order)
         bus.deliver_late(self)
-        told = self._round_of_pings(order)
         for server in order:
-            if told:
-                bus.suspect(self, server)
+            server.calm = server.sees_all_well
+        for server in order:
+            _go_on(self, server)
+            bus.meet_all(self, server)
+            bus.ping_all(self, server)
+        for server in order:
+            server.calm = False
+        for server in order:
+            bus.suspect(self, server)
             self._note_minority(server)
         for server in order:
             if not server.is_primary:
@@ -227,25 +232,6 @@ class SimulatedCluster:
                 replication.consider_election(self, server)
             migrations.proceed(self, server)
             disk.keep(self, server)
-
-    def _round_of_pings(self, order: Sequence[Server]) -> bool:
-        """Let everybody ping everybody; tell whether it was necessary."""
-        books = quiet.read_books(self)
-        if books == self._settled:
-            for server in order:
-                _go_on(self, server)
-            quiet.note_round(self, order)
-            return False
-        for server in order:
-            server.calm = server.sees_all_well
-        for server in order:
-            _go_on(self, server)
-            bus.meet_all(self, server)
-            bus.ping_all(self, server)
-        self._settled = books if quiet.is_settled(self, order, books) else None
-        for server in order:
-            server.calm = False
-        return True
 
     def _note_minority(self, server: Server) -> None:
         voters = [r for r in server.table.values() if r.votes]

@@ -33,7 +33,7 @@ def connect(situation: Situation) -> Plan | None:
             meeting += 1  # a second MEET would begin the handshake anew
             continue
         meets = _meets(situation, one, two)
-        if not meets:
+        if not meets or _know_no_epoch(situation, one, two):
             continue
         before = tried.get(frozenset((one.id, two.id)))
         left = _pause(before) - (situation.now - before.at) if before is not None else 0.0
@@ -68,6 +68,18 @@ def connect(situation: Situation) -> Plan | None:
     )
 
 
+def _know_no_epoch(situation: Situation, one: Seen, two: Seen) -> bool:
+    """Whether two new servers should hear the cluster's epoch before they meet.
+
+    Two primaries with epoch 0 are parted by the engine: one takes the next epoch it knows of. If
+    that is 1, it is the epoch of a primary that may be down. When that one comes back, it is parted
+    from the newcomer with a higher epoch, and takes its slots from the replica promoted over it. I3
+    """
+    if one.current_epoch or two.current_epoch:
+        return False
+    return any(node.current_epoch for node in situation.seen)
+
+
 def merge_limitation(one: Seen, two: Seen) -> str | None:
     """Why two servers may not be introduced: one would delete keys the other does not have.
 
@@ -88,11 +100,11 @@ def merge_limitation(one: Seen, two: Seen) -> str | None:
 
 
 def deaf(one: Seen, two: Seen, tried: Introduction | None) -> str:
-    """Say that two servers answer us and not each other, and what that is likely to be. CL-26"""
+    """Say that two servers respond to us and not to each other, and what is the likely cause."""
     times = tried.times if tried is not None else 0
     return (
-        f"{one.pod.name} ({one.pod.ip}) and {two.pod.name} ({two.pod.ip}) were introduced {times} "
-        "times and do not hear each other: let their bus port 16379 through (NetworkPolicy, "
+        f"{one.pod.name} ({one.pod.ip}) and {two.pod.name} ({two.pod.ip}) were sent CLUSTER MEET "
+        f"{times} times and are not connected: let their bus port 16379 through (NetworkPolicy, "
         "firewall), and announce no other one"
     )
 
