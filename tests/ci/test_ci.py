@@ -190,7 +190,7 @@ def test_a_real_cluster_that_is_there_and_does_not_start_is_red(checkout: Checko
     assert "no room" in told
 
 
-def test_a_real_cluster_gets_the_contract_suite_and_a_third_of_the_rest(
+def test_a_real_cluster_gets_the_contract_suite_and_a_part_of_the_rest(
     checkout: Checkout,
 ) -> None:
     checkout.recorded["e2e"] = "if real: tests.t::one\nif real: tests.t::of-another-part\n"
