@@ -239,7 +239,7 @@ class Recorder:
             try:
                 await self._client.patch(EVENTS, key, MergePatch(self._again(event, count + 1)))
             except NotFound:
-                pass  # events expire; write it anew, with the count that it had
+                pass  # events expire; write it again, with the count that it had
             else:
                 self._sent.touch(identity, (key, count + 1))
                 return

@@ -39,6 +39,36 @@ def read_settings(
     arguments: Sequence[str], environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """Read the arguments of `redis-operator run`; exits with a message when they are wrong."""
+    parser = _parser(environment)
+    given = parser.parse_args(arguments)
+    if given.workers < 1:
+        parser.error("--workers must be at least 1")
+    labels = tuple(_label(text) for text in given.pod_labels.split(",") if text.strip())
+    if not labels or not all(labels):
+        parser.error("--pod-labels must be KEY=VALUE, separated by commas")
+    if given.probe_interval < 1:
+        parser.error("--probe-interval must be at least 1 second")
+    return Settings(
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        namespaces=tuple(n.strip() for n in given.namespaces.split(",") if n.strip()),
+        namespace=given.namespace,
+        pod_labels=tuple(label for label in labels if label),
+        binding_addresses=given.binding_addresses,
+        workers=given.workers,
+        elect=not given.no_election,
+        health_port=given.health_port,
+        health_host=given.health_host,
+        probe_interval=given.probe_interval,
+        secret_refresh=given.secret_refresh,
+        log_format=Format(given.log),
+        verbose=given.verbose,
+        wait_for_server=given.wait_for_server,
+    )
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Make the parser; what is not given comes from the environment where it can."""
     parser = argparse.ArgumentParser(
         prog="redis-operator run",
         description="Run the operator: manage the Redis databases of a cluster.",
@@ -91,31 +121,7 @@ def read_settings(
     parser.add_argument(
         "--wait-for-server", action="store_true", help="wait for the kubeconfig and the server"
     )
-    given = parser.parse_args(arguments)
-    if given.workers < 1:
-        parser.error("--workers must be at least 1")
-    labels = tuple(_label(text) for text in given.pod_labels.split(",") if text.strip())
-    if not labels or not all(labels):
-        parser.error("--pod-labels must be KEY=VALUE, separated by commas")
-    if given.probe_interval < 1:
-        parser.error("--probe-interval must be at least 1 second")
-    return Settings(
-        kubeconfig=given.kubeconfig,
-        context=given.context,
-        namespaces=tuple(n.strip() for n in given.namespaces.split(",") if n.strip()),
-        namespace=given.namespace,
-        pod_labels=tuple(label for label in labels if label),
-        binding_addresses=given.binding_addresses,
-        workers=given.workers,
-        elect=not given.no_election,
-        health_port=given.health_port,
-        health_host=given.health_host,
-        probe_interval=given.probe_interval,
-        secret_refresh=given.secret_refresh,
-        log_format=Format(given.log),
-        verbose=given.verbose,
-        wait_for_server=given.wait_for_server,
-    )
+    return parser
 
 
 def _label(text: str) -> tuple[str, str] | None:

@@ -90,5 +90,5 @@ def amount(text: str | float) -> float:
     """Read an amount (`100m`, `1Gi`, `2`) as a number: all that the server accepts."""
     number = parse_quantity(str(text))
     if number is None:
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"{text!r} is not a quantity")
     return float(number)
