@@ -74,6 +74,8 @@ def common_fields(question: Question, answers: list[Any], now: float) -> dict[st
         "loading": info.persistence.loading,
         "saving": info.persistence.aof_pending,
         "aof_written": info.persistence.aof_written,
+        "aof_failed": info.persistence.aof_enabled and not info.persistence.last_aof_write_ok,
+        "snapshot_failed": not info.persistence.last_bgsave_ok,
         "used_memory": info.memory.used_bytes,
         "max_memory": info.memory.maxmemory_bytes,
         "started_at": now - info.server.uptime_seconds,

@@ -41,6 +41,7 @@ def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]
         _unstartable,
         _killed,
         _refused,
+        _unwritten,
         _full,
         _out_of_sync,
     )
@@ -102,6 +103,34 @@ def _refused(situation: Topology, _: str) -> Iterator[Degradation]:
     for workload in situation.observed.workloads:
         if workload.trouble:
             yield Degradation("PodsRefused", f"{workload.name} is missing pods: {workload.trouble}")
+
+
+def _unwritten(situation: Topology, _: str) -> Iterator[Degradation]:
+    """Files that cannot be written, as on a full disk: a primary refuses every write. MISCONF"""
+    for node in situation.seen:
+        what = _unwritten_file(situation, node)
+        if not what:
+            continue
+        stops = node.aof_failed or node.setting("stop-writes-on-bgsave-error") != "no"
+        refuses = node.is_primary and stops
+        doing = "refuses writes (MISCONF)" if refuses else "keeps new data in memory only"
+        volume = next((v for v in situation.observed.volumes if v.pod == node.pod.name), None)
+        where = f" {volume.name} ({format_bytes(volume.capacity)})" if volume else ""
+        yield Degradation(
+            "PersistenceFailed",
+            f"{node.pod.name} cannot write its {what} and {doing}: most often its disk is full; "
+            f"make room on its volume{where} or raise spec.storage.size. "
+            "The log of the pod has the error",
+        )
+
+
+def _unwritten_file(situation: Topology, node: Seen) -> str:
+    """The file that is not up to date; a snapshot that no save point asks for is not missed."""
+    if node.aof_failed:
+        return "append-only file"
+    points = node.setting("save")
+    wants = not situation.wanted.volatile if points is None else bool(points)
+    return "snapshot" if node.snapshot_failed and wants else ""
 
 
 def _full(situation: Topology, told: str) -> Iterator[Degradation]:
