@@ -100,6 +100,7 @@ class Server:
         self.directory = directory
         self.options = dict(options)
         self.config_file: Path | None = None
+        self.is_sentinel = False
         self.credentials: Credentials | None = None
         self._process: asyncio.subprocess.Process | None = None
 
@@ -117,6 +118,7 @@ class Server:
     def arguments(self) -> list[str]:
         """The command line. Options whose value has blanks are split, as a shell would."""
         words = [self.binary.path, *([str(self.config_file)] if self.config_file else [])]
+        words += ["--sentinel"] if self.is_sentinel else []
         words += ["--port", str(self.address.port), "--bind", self.address.host]
         words += ["--dir", str(self.directory), "--daemonize", "no"]
         for name, value in self.options.items():
@@ -229,6 +231,14 @@ class Servers:
         defaults |= self.options | dict(options or {})
         started = [self._make(defaults, config) for _ in range(count)]
         await asyncio.gather(*(server.start() for server in started))
+        return started
+
+    async def start_sentinels(self, count: int, *, config: str) -> list[Server]:
+        """Start sentinels side by side; each keeps what it learns in its own copy of `config`."""
+        started = [self._make({}, config or "# empty\n") for _ in range(count)]
+        for sentinel in started:
+            sentinel.is_sentinel = True
+        await asyncio.gather(*(sentinel.start() for sentinel in started))
         return started
 
     def _make(self, options: Mapping[str, str], config: str) -> Server:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from .command import Command, interpret
+from .errors import MalformedReplyError
 from .info import parse_info, parse_replication
 from .parsing import (
     as_integer,
@@ -41,6 +42,7 @@ from .slots import SLOTS, SlotSet
 
 __all__ = [
     "FailoverMode",
+    "abort_failover",
     "acl_deluser",
     "acl_dryrun",
     "acl_list",
@@ -62,6 +64,7 @@ __all__ = [
     "cluster_shards",
     "config_get",
     "config_set",
+    "coordinated_failover",
     "count_keys_in_slot",
     "dbsize",
     "delete_slots",
@@ -81,6 +84,8 @@ __all__ = [
     "migration_status",
     "my_id",
     "ping",
+    "replica_of",
+    "replica_of_no_one",
     "replicate",
     "reset_hard",
     "role",
@@ -144,6 +149,33 @@ def shutdown(*, save: bool) -> Command[None]:
 def wait_for_replicas(count: int, milliseconds: int) -> Command[int]:
     """WAIT: how many replicas acknowledged what this connection wrote before. 0 ms is for ever."""
     return Command(("WAIT", count, milliseconds), as_integer)
+
+
+def replica_of(host: str, port: int) -> Command[None]:
+    """REPLICAOF: the server drops its data unless its history is the other's. I1, K-11"""
+    return Command(("REPLICAOF", host, port), _as_done)
+
+
+def replica_of_no_one() -> Command[None]:
+    """REPLICAOF NO ONE: the server takes writes, under a history of its own that goes on."""
+    return Command(("REPLICAOF", "NO", "ONE"), _as_done)
+
+
+def _as_done(reply: Reply) -> None:
+    """OK, or that it is so already: `OK Already connected to specified master`."""
+    if reply != b"QUEUED" and not as_text(reply).startswith("OK"):
+        raise MalformedReplyError("expected OK", reply=reply)
+
+
+def coordinated_failover(host: str, port: int, *, timeout_milliseconds: int) -> Command[None]:
+    """FAILOVER TO ... TIMEOUT: OK means started; see `failover_state` of INFO replication. I6"""
+    words = ("FAILOVER", "TO", host, port, "TIMEOUT", timeout_milliseconds)
+    return Command(words, as_ok)
+
+
+def abort_failover() -> Command[None]:
+    """FAILOVER ABORT."""
+    return Command(("FAILOVER", "ABORT"), as_ok)
 
 
 def transaction(commands: Sequence[Command[Any]]) -> list[Command[Any]]:

@@ -13,6 +13,7 @@ RedisError
 │   ├── NoAuthError · WrongPassError · NoPermError
 │   ├── ReadOnlyError · MasterDownError · NoReplicasError · MisconfError · OutOfMemoryError
 │   ├── BusyKeyError · NoScriptError · ExecAbortError · InProgressError
+│   ├── NoQuorumError · NoGoodReplicaError · UnknownPrimaryError    of sentinels
 │   └── UnknownCommandError      this engine or version does not have the command
 ├── MalformedReplyError          the answer is not what this command answers
 └── NotAllowedError              the command is not on our allow-list (a bug of ours)
@@ -39,7 +40,9 @@ __all__ = [
     "MisconfError",
     "MovedError",
     "NoAuthError",
+    "NoGoodReplicaError",
     "NoPermError",
+    "NoQuorumError",
     "NoReplicasError",
     "NoScriptError",
     "NotAllowedError",
@@ -51,6 +54,7 @@ __all__ = [
     "ReplyError",
     "TryAgainError",
     "UnknownCommandError",
+    "UnknownPrimaryError",
     "WrongPassError",
     "reply_error",
 ]
@@ -198,6 +202,18 @@ class InProgressError(ReplyError):
     """The same kind of work is being done already."""
 
 
+class NoQuorumError(ReplyError):
+    """Too few sentinels are usable to agree on a failover, or to authorize it."""
+
+
+class NoGoodReplicaError(ReplyError):
+    """A sentinel found no replica that it would promote."""
+
+
+class UnknownPrimaryError(ReplyError):
+    """The sentinel does not monitor a primary of that name."""
+
+
 class UnknownCommandError(ReplyError):
     """This engine or version does not have the command."""
 
@@ -222,7 +238,11 @@ _BY_CODE: dict[str, type[ReplyError]] = {
     "NOSCRIPT": NoScriptError,
     "EXECABORT": ExecAbortError,
     "INPROG": InProgressError,
+    "NOQUORUM": NoQuorumError,
+    "NOGOODSLAVE": NoGoodReplicaError,
+    "NOGOODREPLICA": NoGoodReplicaError,
 }
+_NO_SUCH_PRIMARY = ("No such master", "No such primary")
 _UNKNOWN = ("unknown command", "unknown subcommand", "Unknown subcommand")
 
 
@@ -230,6 +250,10 @@ def reply_error(message: str, *, address: str = "") -> ReplyError:
     """Give an error line of the protocol (without its `-`) its type."""
     kind = _BY_CODE.get(message.split(" ", 1)[0])
     if kind is None:
-        unknown = any(text in message for text in _UNKNOWN)
-        kind = UnknownCommandError if unknown else ReplyError
+        if any(text in message for text in _NO_SUCH_PRIMARY):
+            kind = UnknownPrimaryError
+        elif any(text in message for text in _UNKNOWN):
+            kind = UnknownCommandError
+        else:
+            kind = ReplyError
     return kind(message, address=address)
