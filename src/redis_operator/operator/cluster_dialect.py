@@ -103,7 +103,26 @@ async def _facts(connection: Connection) -> ServerFacts:
 
 
 def _peer_of(node: ClusterNode) -> Peer:
-    """Return what a server says about another one."""
+    """Return what a server says about another one: the same object for the same line.
+
+    Planning tells by that who says the same, without comparing what they say.
+    """
+    known = _PEERS.get(id(node))
+    if known is not None:
+        return known[1]
+    if len(_PEERS) >= _MOST_PEERS:
+        _PEERS.clear()
+    made = _made_peer(node)
+    _PEERS[id(node)] = (node, made)
+    return made
+
+
+_MOST_PEERS = 16384
+_PEERS: dict[int, tuple[ClusterNode, Peer]] = {}
+"""Lines, which are read once, by their identity; they are kept with it, so that it stays theirs."""
+
+
+def _made_peer(node: ClusterNode) -> Peer:
     return Peer(
         id=NodeId(node.id),
         ip=node.ip,

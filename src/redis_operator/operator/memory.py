@@ -125,8 +125,8 @@ class Memories:
             self._stiff[key] = self._stiff.get(key, frozenset()) | refused
         known = self._histories.setdefault(key, dict(observed.histories))
         known.update({n.id: n.replication.id for n in observed.seen if n.is_primary and n.slots})
-        alive = {peer.id for node in observed.seen for peer in node.peers}
-        for gone in known.keys() - alive - {node.id for node in observed.seen}:
+        away = known.keys() - {node.id for node in observed.seen}
+        for gone in away - _known_to_somebody(observed) if away else ():
             del known[gone]
 
     def _by_the_engine(self, key: Key, observed: Observed, now: float) -> list[Election]:
@@ -189,6 +189,10 @@ def _moment(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return 0.0
+
+
+def _known_to_somebody(observed: Observed) -> set[NodeId]:
+    return {peer.id for node in observed.seen for peer in node.peers}
 
 
 def _introductions(

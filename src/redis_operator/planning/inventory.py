@@ -71,10 +71,8 @@ def _is_going(situation: Topology, node: Node) -> bool:
     """
     pod = node.pod
     owns = isinstance(node, Seen) and situation.claims_data(node)
-    kept = any(
-        workload.shard == pod.shard and pod.ordinal < workload.pods and not workload.deleting
-        for workload in situation.observed.workloads
-    )
+    workload = situation.workload(pod.shard)
+    kept = workload is not None and pod.ordinal < workload.pods and not workload.deleting
     return situation.leaving(pod) and not owns and (pod.deleting or not kept)
 
 

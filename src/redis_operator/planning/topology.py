@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..redis.slots import SlotSet
 from .advice import Phase, Plan, Wanted
-from .observed import Node, NodeId, Observed, Pod, Role, Seen, Unreachable
+from .observed import Node, NodeId, Observed, Pod, Role, Seen, Unreachable, Workload
 
 __all__ = ["Topology"]
 
@@ -47,7 +47,22 @@ class Topology(ABC):
 
     def pods_of(self, shard: int) -> tuple[Node, ...]:
         """The group's pods, as they were seen or not."""
-        return tuple(node for node in self.observed.nodes if node.pod.shard == shard)
+        return self._by_shard.get(shard, ())
+
+    @cached_property
+    def _by_shard(self) -> dict[int, tuple[Node, ...]]:
+        found: dict[int, list[Node]] = {}
+        for node in self.observed.nodes:
+            found.setdefault(node.pod.shard, []).append(node)
+        return {shard: tuple(nodes) for shard, nodes in found.items()}
+
+    def workload(self, shard: int) -> Workload | None:
+        """The StatefulSet of a group, or None when there is none yet."""
+        return self._workloads.get(shard)
+
+    @cached_property
+    def _workloads(self) -> dict[int, Workload]:
+        return {workload.shard: workload for workload in self.observed.workloads}
 
     def leaving(self, pod: Pod) -> bool:
         """Whether the spec has no place for this pod."""

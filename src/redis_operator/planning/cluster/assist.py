@@ -142,8 +142,7 @@ def _unheard_epoch(situation: Situation, candidate: Seen) -> str | None:
     Who takes over alone takes the next epoch it knows of. Servers tell each other theirs every
     second. I14
     """
-    told = (peer.config_epoch for node in situation.seen for peer in node.peers)
-    highest = max(told, default=0)
+    highest = max((peer.config_epoch for peer in situation.views.distinct), default=0)
     if candidate.current_epoch < highest:
         return f"{candidate.pod.name} has not heard of epoch {highest} yet"
     return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Iterator
 
 from ..actions import Action, Meet, at
 from ..advice import Phase, Plan
-from ..observed import Introduction, Peer, PeerFlag, Seen
+from ..observed import Introduction, NodeId, Peer, PeerFlag, Seen
 from .situation import Situation
 
 __all__ = ["PATIENT_TIMES", "connect", "deaf", "merge_limitation"]
@@ -25,10 +25,10 @@ def connect(situation: Situation) -> Plan | None:
     members = [node for node in situation.by_id.values() if _belongs(situation, node)]
     steps: list[Action] = []
     blocked: dict[str, None] = {}
-    greeted = {node.id: _greeted(node) for node in members}
+    greeted = {node.id: _greeted(situation, node) for node in members}
     tried = {frozenset((i.node, i.peer)): i for i in situation.observed.introductions}
     meeting, spans = 0, []
-    for one, two in combinations(members, 2):
+    for one, two in _doubtful(situation, members, greeted):
         if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:
             meeting += 1  # a second MEET would begin the handshake anew
             continue
@@ -66,6 +66,24 @@ def connect(situation: Situation) -> Plan | None:
         phase=Phase.HEALING if situation.observed.formed else Phase.CREATING,
         again_after=again,
     )
+
+
+def _doubtful(
+    situation: Situation, members: list[Seen], greeted: dict[NodeId, frozenset[str]]
+) -> Iterator[tuple[Seen, Seen]]:
+    """Pairs of which one may have the other wrong, or is shaking hands with it; in order."""
+    places = {node.id: place for place, node in enumerate(members)}
+    usual = situation.views.usual
+    wrong = [node.id for node in members if _is_wrong(usual.get(node.id), node)]
+    at_ip: dict[str, list[int]] = {}
+    for place, node in enumerate(members):
+        at_ip.setdefault(node.pod.ip, []).append(place)
+    found: set[tuple[int, int]] = set()
+    for place, node in enumerate(members):
+        others = [places[s] for s in situation.views.suspects(node, wrong) if s in places]
+        others += [other for ip in greeted[node.id] for other in at_ip.get(ip, ())]
+        found.update((min(place, o), max(place, o)) for o in others if o != place)
+    return ((members[one], members[two]) for one, two in sorted(found))
 
 
 def _know_no_epoch(situation: Situation, one: Seen, two: Seen) -> bool:
@@ -145,8 +163,7 @@ def _is_wrong(view: Peer | None, other: Seen) -> bool:
     )  # a link that is merely down the engine opens again
 
 
-def _greeted(node: Seen) -> frozenset[str]:
+def _greeted(situation: Situation, node: Seen) -> frozenset[str]:
     """Addresses a server is shaking hands with."""
-    return frozenset(
-        peer.ip for peer in node.peers if peer.flags and PeerFlag.HANDSHAKE in peer.flags
-    )
+    views = (situation.view(node, peer.id) for peer in situation.views.greetings)
+    return frozenset(view.ip for view in views if view and PeerFlag.HANDSHAKE in view.flags)

@@ -30,7 +30,7 @@ from ..actions import (
 )
 from ..gates import can_copy
 from ..guards import Guards
-from ..observed import Counted, Seen
+from ..observed import Counted, NodeId, Seen
 from .election import can_be_elected, limitation, outdated, unsynced
 from .situation import Situation
 
@@ -320,13 +320,13 @@ def _of_stage(situation: Situation, stage: tuple[Action, ...]) -> list[str]:
 
 def _forgetting(situation: Situation, stage: tuple[Action, ...]) -> list[str]:
     """Who is forgotten is forgotten by everybody who knows it, in one stage."""
-    told: dict[str, set[str]] = {}
+    told: dict[NodeId, set[str]] = {}
     for step in stage:
         if isinstance(step, Forget):
             told.setdefault(step.id, set()).add(step.node.id)
     found = []
     for node, hearers in told.items():
-        know = {s.id for s in situation.by_id.values() if any(p.id == node for p in s.peers)}
+        know = {s.id for s in situation.by_id.values() if situation.view(s, node) is not None}
         deaf = {i for i in know - hearers if not situation.leaving(situation.by_id[i].pod)}
         if deaf:
             found.append(f"I11: {situation.name_of(min(deaf))} would still know {node}")

@@ -41,8 +41,7 @@ def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:
     """The epochs that servers know of primaries that neither answer us nor are linked with them."""
     return {
         peer.config_epoch: peer.id
-        for node in situation.seen
-        for peer in node.peers
+        for peer in situation.views.distinct
         if peer.role is Role.PRIMARY
         and peer.config_epoch
         and peer.id not in situation.by_id

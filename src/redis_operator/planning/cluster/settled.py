@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS
-from ..observed import Node, NodeId, Seen, Unreachable
+from ..observed import Node, NodeId, Peer, Seen, Unreachable
 from .election import unsynced
 from .situation import Situation
 
@@ -47,7 +47,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
 
 def _missing(situation: Situation, shard: int) -> str | None:
     """A pod that was deleted and not yet made anew is no pod at all, and yet it is missed. I8"""
-    workload = situation.observed.workload(shard)
+    workload = situation.workload(shard)
     if workload is None:
         return None
     present = {node.pod.ordinal for node in situation.pods_of(shard)}
@@ -110,19 +110,24 @@ def _unfinished(situation: Situation) -> str | None:
 def _disagreement(situation: Situation) -> str | None:
     """Somebody has old news of an owner, or no link to it."""
     owners = [situation.by_id[node] for node in situation.owned if node in situation.by_id]
+    usual = situation.views.usual
+    wrong = {o.id for o in owners if _is_old(usual.get(o.id), o)}
     for node in situation.by_id.values():
         if situation.leaving(node.pod) and not node.slots:
             continue
-        for owner in owners:
+        suspects = {*situation.views.suspects(node, wrong)} - {node.id}
+        for owner in (o for o in owners if o.id in suspects) if suspects else ():
             view = situation.view(node, owner.id)
-            if owner.id == node.id:
-                continue
             if view is None or not view.healthy:
                 return f"{node.pod.name} has no link to {owner.pod.name}"
             if view.slots != owner.slots:
                 text = f"{node.pod.name} has not heard yet what {owner.pod.name} owns"
                 return _stuck_news(situation, node, owners) or text
     return None
+
+
+def _is_old(view: Peer | None, owner: Seen) -> bool:
+    return view is None or not view.healthy or view.slots != owner.slots
 
 
 def _stuck_news(situation: Situation, node: Seen, owners: list[Seen]) -> str | None:

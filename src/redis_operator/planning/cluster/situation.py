@@ -12,18 +12,17 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
-from ..advice import Wanted
 from ..observed import (
     Counted,
     Node,
     NodeId,
-    Observed,
     Peer,
     Pod,
     Seen,
     Unreachable,
 )
 from ..topology import Topology
+from .views import Views
 
 __all__ = ["Claim", "Situation"]
 
@@ -42,10 +41,6 @@ class Claim:
 class Situation(Topology):
     """One moment of one database, with what follows from it. Immutable by convention."""
 
-    def __init__(self, wanted: Wanted, observed: Observed, now: float) -> None:
-        super().__init__(wanted, observed, now)
-        self._books: dict[str, dict[NodeId, Peer]] = {}
-
     # Who is who
 
     @cached_property
@@ -63,7 +58,7 @@ class Situation(Topology):
     def identities(self) -> dict[NodeId, Unreachable]:
         """Ids of servers that do not respond: as they last said, or as their address is known."""
         at_address: dict[str, set[NodeId]] = {}
-        for _, peer in self._views():
+        for peer in self.views.distinct:
             if peer.ip and peer.id not in self.by_id:
                 at_address.setdefault(peer.ip, set()).add(peer.id)
         found: dict[NodeId, Unreachable] = {}
@@ -103,13 +98,12 @@ class Situation(Topology):
 
     @cached_property
     def others(self) -> dict[NodeId, tuple[Peer, ...]]:
-        """Nodes that our servers know and no pod of ours is known to be, with all views of them."""
-        found: dict[NodeId, list[Peer]] = {}
+        """Nodes that our servers know and no pod of ours is known to be, with what is said of them.
+
+        What several say alike may be there once.
+        """
         own = set(self.by_id) | self.duplicate_ids | set(self.identities)
-        for _, peer in self._views():
-            if peer.id not in own:
-                found.setdefault(peer.id, []).append(peer)
-        return {node: tuple(views) for node, views in sorted(found.items())}
+        return {node: said for node, said in sorted(self.views.about.items()) if node not in own}
 
     def pod_of(self, node: NodeId) -> Pod | None:
         """The pod a node runs in, as far as that is known."""
@@ -123,10 +117,12 @@ class Situation(Topology):
 
     def view(self, viewer: Seen, node: NodeId) -> Peer | None:
         """What one server thinks of a node, or None when it does not know it."""
-        book = self._books.get(viewer.pod.uid)
-        if book is None:
-            book = self._books[viewer.pod.uid] = {peer.id: peer for peer in viewer.peers}
-        return book.get(node)
+        return self.views.of(viewer, node)
+
+    @cached_property
+    def views(self) -> Views:
+        """What servers say of each other."""
+        return Views(self.seen)
 
     # Who owns what
 
@@ -159,9 +155,9 @@ class Situation(Topology):
         for node in self.seen:
             if node.is_primary:
                 claimed |= node.slots
-            for peer in node.peers:
-                if peer.id not in self.by_id:
-                    claimed |= peer.slots
+        for peer in self.views.distinct:
+            if peer.id not in self.by_id:
+                claimed |= peer.slots
         return ALL_SLOTS - claimed
 
     @cached_property
@@ -233,7 +229,15 @@ class Situation(Topology):
 
     def replicas_of(self, primary: NodeId) -> tuple[Seen, ...]:
         """Seen replicas that say they follow it."""
-        return tuple(node for node in self.seen if node.replica_of == primary)
+        return self._replicas.get(primary, ())
+
+    @cached_property
+    def _replicas(self) -> dict[NodeId, tuple[Seen, ...]]:
+        found: dict[NodeId, list[Seen]] = {}
+        for node in self.seen:
+            if node.replica_of is not None:
+                found.setdefault(node.replica_of, []).append(node)
+        return {primary: tuple(nodes) for primary, nodes in found.items()}
 
     def copies_of(self, primary: NodeId) -> tuple[Seen, ...]:
         """Its seen replicas that hold its data: one that never synced holds nothing."""
@@ -343,14 +347,11 @@ class Situation(Topology):
 
     # Inside
 
-    def _views(self) -> Iterable[tuple[Seen, Peer]]:
-        return ((node, peer) for node in self.seen for peer in node.peers)
-
     def _told(self) -> Iterable[tuple[NodeId, int, SlotSet]]:
         """Of nodes that did not respond: the slots that most of the seen owners say they own."""
         witnesses = [n for n in self.seen if n.is_primary and n.slots] or list(self.seen)
         absent = (
-            {peer.id for _, peer in self._views() if peer.slots}
+            {peer.id for peer in self.views.distinct if peer.slots}
             - set(self.by_id)
             - self.duplicate_ids
         )

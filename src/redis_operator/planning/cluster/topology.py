@@ -124,8 +124,8 @@ class ClusterTopology(Situation):
 
     def history(self, group: int, before: tuple[str, str]) -> tuple[str, str]:
         """Whose history a shard's data are; a dead owner's until its last slots are settled."""
-        owners = {claim.id for claim in self.claims}
-        if NodeId(before[0]) in owners - self.by_id.keys():
+        node = NodeId(before[0])
+        if node in self.owned and node not in self.by_id:
             return before
         leader = self.leader(group)
         return (leader.id, leader.replication.id) if leader is not None else ("", "")

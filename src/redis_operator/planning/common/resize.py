@@ -32,7 +32,7 @@ def resize(situation: Topology) -> Plan | None:
     if reason:
         return Plan(rule="resize", blocked=(reason,), phase=Phase.UPDATING)
     first = min(differing, key=_order)
-    workload = situation.observed.workload(first.pod.shard)
+    workload = situation.workload(first.pod.shard)
     assert workload is not None
     count = f"{len(differing)} pods have other resources than the spec"
     step = ResizePod(pod=first.pod.name, uid=first.pod.uid, resources=workload.resources)
@@ -46,7 +46,7 @@ def resize(situation: Topology) -> Plan | None:
 
 def differs_in_size_alone(situation: Topology, pod: Pod) -> bool:
     """Whether the workload would make this pod with the same template but for its resources."""
-    workload = situation.observed.workload(pod.shard)
+    workload = situation.workload(pod.shard)
     return workload is not None and bool(pod.shape) and pod.shape == workload.shape
 
 
@@ -55,7 +55,7 @@ def resizable(situation: Topology, pod: Pod) -> bool:
 
     A resource that is new or gone would change more than a size; the API refuses it.
     """
-    workload = situation.observed.workload(pod.shard)
+    workload = situation.workload(pod.shard)
     if workload is None or not differs_in_size_alone(situation, pod) or _stuck(pod):
         return False
     if not situation.observed.can_resize or pod.uid in situation.observed.stiff:

@@ -50,7 +50,7 @@ def roll(situation: Topology) -> Plan | None:
 
 def outdated(situation: Topology, pod: Pod) -> bool:
     """Whether the workload would make this pod differently now; leaving pods are let be."""
-    workload = situation.observed.workload(pod.shard)
+    workload = situation.workload(pod.shard)
     if workload is None or not workload.revision or situation.leaving(pod) or pod.deleting:
         return False
     if pod.revision == workload.revision:

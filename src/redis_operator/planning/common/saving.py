@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..observed import Seen
 from ..topology import Topology
 
 __all__ = ["unsaved"]
@@ -12,7 +13,8 @@ def unsaved(situation: Topology, shard: int | None = None) -> str | None:
 
     One that writes its first append-only file ignores the signal to end until it is killed. CL-33
     """
-    for node in situation.seen:
-        if node.saving and shard in (None, node.pod.shard):
+    nodes = situation.observed.nodes if shard is None else situation.pods_of(shard)
+    for node in nodes:
+        if isinstance(node, Seen) and node.saving:
             return f"{node.pod.name} is writing its append-only file"
     return None
