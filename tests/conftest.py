@@ -22,7 +22,7 @@ settings.load_profile("by seed")
 
 # Files whose every case starts several servers. The quick suite runs them on the newest engine
 # and on one without atomic moves; the campaign runs them on all there are.
-_HEAVY = ("test_mover.py", "test_scripts.py")
+_HEAVY = ("test_mover.py", "test_scripts.py", "test_contract_sentinel.py")
 _LATER = ("redis-6.2",)
 # What a real server does by chance, sooner or later: the simulated one does it in the quick suite.
 _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey",)

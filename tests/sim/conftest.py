@@ -9,6 +9,7 @@ import pytest
 
 from redis_testing.servers import find_engines
 from sim import fleet as f
+from sim import sentinel_fleet as s
 
 SIMULATED = (("redis", "6.2.14"), ("valkey", "9.1.2"))
 KINDS = [*SIMULATED, *find_engines()]
@@ -33,3 +34,21 @@ async def fleet_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...
     yield make
     for fleet in started:
         await fleet.__aexit__()
+
+
+@pytest.fixture(params=KINDS, ids=_name)
+async def group_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
+    """Plain servers, and sentinels that are started when they are to watch."""
+    started: list[s.RealGroup] = []
+
+    async def make(servers: int, sentinels: int) -> Any:
+        if isinstance(request.param, tuple):
+            return s.SimulatedGroup(servers, sentinels, *request.param)
+        group = s.RealGroup(request.param, servers, sentinels)
+        started.append(group)
+        await group.__aenter__()
+        return group
+
+    yield make
+    for group in started:
+        await group.__aexit__()

@@ -155,6 +155,6 @@ def restore_history(world: SimulatedCluster, server: Server) -> None:
     server.replication_id = world.new_id("r")
     remembers = server.engine == "valkey" or server.can(Ability.FUNCTIONS)
     if server.persistence == "rdb" and image is not None and image.at_the_end and remembers:
-        server.replication_id2 = old
+        server.replication_id2, server.second_offset = old, server.offset
     else:
         server.offset = 0

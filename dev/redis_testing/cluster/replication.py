@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 __all__ = [
     "consider_election",
     "elect",
+    "follow",
+    "hand_over",
+    "lead",
     "proceed_failover",
     "promote",
     "pull",
@@ -54,7 +57,9 @@ def _can_go_on(server: Server, source: Server) -> bool:
     """Whether what the replica has is a part of the source's history, and the rest is at hand."""
     if server.link_up and source.replication_id == server.replication_id:
         return True
-    known = server.replication_id in (source.replication_id, source.replication_id2)
+    known = server.replication_id == source.replication_id or (
+        server.replication_id == source.replication_id2 and server.offset <= source.second_offset
+    )
     missed = source.offset - server.offset
     return known and 0 <= missed <= _bytes(source.config.get("repl-backlog-size", "10mb"))
 
@@ -68,7 +73,8 @@ def _bytes(text: str) -> int:
 def _will_feed(world: SimulatedCluster, source: Server, server: Server) -> bool:
     """Credentials of another database are refused; so is a replica that has nothing itself."""
     del world
-    return source.database == server.database and (source.is_primary or source.link_up)
+    serves = source.sentinel is None and (source.is_primary or source.link_up)
+    return source.database == server.database and serves
 
 
 def _lose_link(world: SimulatedCluster, server: Server) -> None:
@@ -219,13 +225,55 @@ def promote(world: SimulatedCluster, server: Server, epoch: int) -> None:
     me.epoch = epoch
     me.slots |= record.slots
     record.slots = 0
-    server.replication_id2 = server.replication_id
-    server.replication_id = world.new_id("r")
-    server.link_up = False
-    server.sync_done_at = None
+    _begin_history(world, server)
     server.election_at = server.failover_until = None
     server.elected_at = world.now
     broadcast(world, server)
+
+
+def _begin_history(world: SimulatedCluster, server: Server) -> None:
+    """Go on under a new id; who has not gone further under the old one can still follow."""
+    server.replication_id2, server.second_offset = server.replication_id, server.offset
+    server.replication_id = world.new_id("r")
+    server.link_up = False
+    server.sync_done_at = None
+
+
+def follow(world: SimulatedCluster, server: Server, address: tuple[str, int]) -> bool:
+    """REPLICAOF an address, whoever is there; False when it follows it already."""
+    if server.follows == address:
+        return False
+    server.follows = address
+    server.link_up = server.synced = False
+    server.link_down_since, server.sync_done_at = world.now, None
+    server.handing_to = ""
+    for copy in world.copies(server):  # they have to sync with it again, and it has no link yet
+        _lose_link(world, copy)
+    return True
+
+
+def lead(world: SimulatedCluster, server: Server) -> None:
+    """REPLICAOF NO ONE."""
+    if server.follows is not None:
+        server.follows = None
+        _begin_history(world, server)
+
+
+def hand_over(world: SimulatedCluster, server: Server) -> None:
+    """One turn of FAILOVER TO: writes stand still until the other one has them all."""
+    if not server.handing_to:
+        return
+    if server.failover_until is None or world.now > server.failover_until:
+        server.handing_to, server.failover_until, server.paused_until = "", None, 0.0
+        return
+    server.paused_until = world.now + 1.0
+    target = world.at(server.handing_to)
+    if target is None or not target.link_up or target.offset < server.offset:
+        return
+    address = (server.handing_to, 6379)
+    server.failover_until, server.paused_until = None, 0.0
+    lead(world, target)
+    follow(world, server, address)
 
 
 def take_over(world: SimulatedCluster, server: Server) -> None:

@@ -9,6 +9,7 @@ from redis_operator.redis.slots import SlotSet
 from redis_operator.redis.versions import Ability, Version, can, parse_version
 
 if TYPE_CHECKING:
+    from ..sentinels.state import Sentinel
     from .disk import Image
     from .migrations import Job
 
@@ -102,7 +103,11 @@ class Server:
     disk_full: bool = False
     replication_id: str = ""
     replication_id2: str = ""
+    second_offset: int = -1  # how far it went under its second id
     offset: int = 0
+    follows: tuple[str, int] | None = None  # by REPLICAOF, without cluster support
+    handing_to: str = ""  # the address that FAILOVER names
+    sentinel: Sentinel | None = None  # the process is a sentinel
     full_syncs: int = 0  # that it gave
     partial_syncs: int = 0
     link_up: bool = False
@@ -136,7 +141,7 @@ class Server:
     @property
     def is_primary(self) -> bool:
         """Whether it takes writes."""
-        return self.me.replica_of is None
+        return self.follows is None and self.me.replica_of is None
 
     def can(self, ability: Ability) -> bool:
         """Whether its engine and version have the ability."""
@@ -185,6 +190,8 @@ class Server:
 
     def primary_record(self) -> Record | None:
         """The line of the primary it follows."""
+        if self.follows is not None:
+            return Record(id="", ip=self.follows[0])
         primary = self.me.replica_of
         return self.table.get(primary) if primary is not None else None
 

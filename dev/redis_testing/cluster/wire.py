@@ -21,7 +21,8 @@ from redis_operator.redis.resp import Argument, Reply
 from redis_operator.redis.slots import key_slot
 from redis_operator.redis.versions import Ability
 
-from . import disk, scripts, verbs
+from ..sentinels.wire import answer_sentinel
+from . import disk, replication, scripts, verbs
 from .cluster_commands import CLUSTER, NEEDED, PORT, Handler
 from .state import Server
 from .verbs import RefusalError
@@ -71,6 +72,8 @@ class SimulatedLink:
 def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument]) -> Reply:
     """What the server says to one command; refusals are error values, as parsers see them."""
     words = [w if type(w) is str else _text(w) for w in arguments]
+    if server.sentinel is not None:
+        return answer_sentinel(world, server, words)
     name = words[0].upper()
     second = words[1].upper() if len(words) > 1 else ""
     if world.now < server.loading_until and not _answers_while_loading(server, name, second):
@@ -139,7 +142,7 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
             else {}
         ),
         "redis_mode": "standalone" if server.is_alone else "cluster",
-        "run_id": f"{server.id}-{server.started_at:.3f}",
+        "run_id": world.run_id(server),
         "uptime_in_seconds": int(world.now - server.started_at),
         "loading": int(world.now < server.loading_until),
         "used_memory": server.used_memory,
@@ -148,6 +151,9 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         "master_replid": server.replication_id,
         "master_replid2": server.replication_id2 or "0" * 40,
         "master_repl_offset": server.offset,
+        "second_repl_offset": server.second_offset + 1 if server.replication_id2 else -1,
+        "slave_priority": server.config.get("replica-priority", "100"),
+        "master_failover_state": "waiting-for-sync" if server.handing_to else "no-failover",
         "cluster_enabled": int(not server.is_alone),
         "aof_enabled": int(server.persistence == "aof" or server.config["appendonly"] == "yes"),
         "aof_last_write_status": "err" if server.disk_full else "ok",
@@ -156,6 +162,14 @@ def _info(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         "sync_full": server.full_syncs,
         "sync_partial_ok": server.partial_syncs,
     }
+    if server.is_alone:
+        linked = [c for c in world.copies(server) if c.link_up or c.sync_done_at is not None]
+        fields["connected_slaves"] = len(linked)
+        for number, copy in enumerate(linked):
+            state = "online" if copy.link_up else "wait_bgsave"
+            fields[f"slave{number}"] = (
+                f"ip={world.announced(copy)},port={PORT},state={state},offset={copy.offset},lag=0"
+            )
     if not server.is_primary:
         record = server.primary_record()
         fields |= {
@@ -179,8 +193,8 @@ def _role(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     if server.is_primary:
         copies: list[Reply] = [
             [s.ip.encode(), str(PORT).encode(), str(s.offset).encode()]
-            for s in world.servers.values()
-            if s.me.replica_of == server.id and s.link_up and s.alive
+            for s in world.copies(server)
+            if s.link_up
         ]
         return [b"master", server.offset, copies]
     record = server.primary_record()
@@ -214,7 +228,7 @@ def _client(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
 def _wait(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     del words
     world.advance(0.1)
-    copies = [s for s in world.servers.values() if s.me.replica_of == server.id]
+    copies = world.copies(server)
     return sum(1 for s in copies if s.link_up and s.offset >= server.offset)
 
 
@@ -240,8 +254,54 @@ def _held(world: SimulatedCluster, server: Server, key: str) -> dict[str, str]:
     raise RefusalError(f"MOVED {slot} {owner.ip}:{PORT}")
 
 
+def _check_writable(world: SimulatedCluster, server: Server) -> None:
+    if not server.is_alone:
+        return
+    if not server.is_primary:
+        raise RefusalError("READONLY You can't write against a read only replica.")
+    wanted = int(server.config.get("min-replicas-to-write", "0") or 0)
+    if wanted > sum(copy.link_up for copy in world.copies(server)):
+        raise RefusalError("NOREPLICAS Not enough good replicas to write.")
+
+
+def _replicaof(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    if not server.is_alone:
+        raise RefusalError("ERR REPLICAOF not allowed in cluster mode.")
+    if server.handing_to:
+        raise RefusalError("ERR REPLICAOF not allowed while failing over.")
+    if [word.upper() for word in words] == ["NO", "ONE"]:
+        replication.lead(world, server)
+        return _OK
+    if replication.follow(world, server, (words[0], int(words[1]))):
+        return _OK
+    return b"OK Already connected to specified master"
+
+
+def _failover(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    """FAILOVER TO host port [TIMEOUT ms], and FAILOVER ABORT."""
+    options = [word.upper() for word in words]
+    if options == ["ABORT"]:
+        if not server.handing_to:
+            raise RefusalError("ERR No failover in progress.")
+        server.handing_to, server.failover_until, server.paused_until = "", None, 0.0
+        return _OK
+    if not server.is_primary:
+        raise RefusalError("ERR FAILOVER is not valid when server is a replica.")
+    if server.handing_to:
+        raise RefusalError("ERR FAILOVER already in progress.")
+    if not world.copies(server):
+        raise RefusalError("ERR FAILOVER requires connected replicas.")
+    target = world.at(words[1])
+    if target is None or target not in world.copies(server) or not target.link_up:
+        raise RefusalError("ERR FAILOVER target HOST and PORT is not a replica.")
+    limit = int(words[options.index("TIMEOUT") + 1]) if "TIMEOUT" in options else 1 << 40
+    server.handing_to, server.failover_until = words[1], world.now + limit / 1000
+    return _OK
+
+
 def _set(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     key, value = words[:2]
+    _check_writable(world, server)
     held = _held(world, server, key)
     if world.now < server.paused_until:
         raise RefusalError("TRYAGAIN writes are paused")
@@ -271,6 +331,7 @@ def _asking(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
 
 
 def _unlink(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    _check_writable(world, server)
     gone = _held(world, server, words[0]).pop(words[0], None) is not None
     server.expires.pop(words[0], None)
     server.offset += gone
@@ -344,4 +405,6 @@ _PLAIN: dict[str, Handler] = {
     "ASKING": _asking,
     "DUMP": _get,
     "UNLINK": _unlink,
+    "REPLICAOF": _replicaof,
+    "FAILOVER": _failover,
 }

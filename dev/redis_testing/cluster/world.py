@@ -13,6 +13,8 @@ from random import Random
 
 from redis_operator.redis.slots import SlotSet, key_slot
 
+from ..sentinels import watching
+from ..sentinels.state import Sentinel
 from . import bus, disk, migrations, replication, verbs
 from .state import Record, Server
 from .users import accepts
@@ -41,6 +43,8 @@ class SimulatedCluster:
         self.load_seconds = 0.0  # what a start takes to read its files
         self.slow_disks = False  # a killed process loses what waited for an fsync
         self.migrate_breaks = 0.0  # the chance that the answers to a MIGRATE are lost
+        self.kicked: list[str] = []  # servers whose clients a sentinel disconnected
+        self.dns: dict[str, str] = {}  # addresses by host name
         self._ids = 0
         self._addresses = 0
         self._at: dict[str, Server] = {}  # who was last found at an address
@@ -73,6 +77,19 @@ class SimulatedCluster:
         self.servers[name] = server
         return server
 
+    def add_sentinel(self, name: str, *, database: str = "db") -> Server:
+        """Start a sentinel that monitors nothing yet."""
+        server = self.add(name, database=database)
+        server.config["cluster-enabled"] = "no"
+        server.sentinel = Sentinel(self.new_id("s"))
+        return server
+
+    def jump_clock(self, name: str, seconds: float) -> None:
+        """Let the clock of a sentinel's machine jump."""
+        sentinel = self.servers[name].sentinel
+        assert sentinel is not None
+        sentinel.skew += seconds
+
     def kill(self, name: str) -> None:
         """End the process at once; its machine goes on."""
         server = self.servers[name]
@@ -93,8 +110,17 @@ class SimulatedCluster:
             disk.save(self, server, at_the_end=True)
             self.kill(name)
 
-    def start(self, name: str, *, address: str | None = None) -> Server:
-        """Start the process again, with what its disk kept, at a new address if one is given."""
+    def start(
+        self,
+        name: str,
+        *,
+        address: str | None = None,
+        follows: tuple[str, int] | None = None,
+    ) -> Server:
+        """Start the process again, with what its disk kept, at a new address if one is given.
+
+        It follows `follows`, or whom its settings name: REPLICAOF is forgotten.
+        """
         server = self.servers[name]
         if address is not None:
             server.ip = address
@@ -107,6 +133,9 @@ class SimulatedCluster:
         server.link_up = server.synced = False  # nobody stands for election on old data unasked
         server.sync_done_at = server.election_at = server.failover_until = None
         server.paused_until, server.election_again_at = 0.0, -1e9
+        server.follows, server.handing_to = follows or _configured(server), ""
+        if server.sentinel is not None:
+            server.sentinel.restart(server.sentinel.clock(self.now))
         if server.persistence == "none" or (server.persistence == "rdb" and server.image is None):
             self._lose_data(server)
         else:
@@ -142,7 +171,8 @@ class SimulatedCluster:
     # The network
 
     def at(self, ip: str) -> Server | None:
-        """The process that has an address."""
+        """The process that has an address, or to which a name resolves."""
+        ip = self.dns.get(ip, ip)
         known = self._at.get(ip)
         if known is not None and known.ip == ip and known.alive:
             return known
@@ -157,7 +187,7 @@ class SimulatedCluster:
         other = self.at(ip)
         if other is None or other is sender or not other.answers(self.now):
             return None
-        return None if self._is_cut(sender, other) else other
+        return None if self.is_cut(sender, other) else other
 
     def is_silent(self, sender: Server, ip: str) -> bool:
         """Whether an address neither answers nor refuses, so that open links look alive."""
@@ -166,9 +196,10 @@ class SimulatedCluster:
             return False
         # One that reads its files lets others connect and says nothing: measured on both engines.
         mute = other.stopped or self.now < other.loading_until
-        return mute or self._is_cut(sender, other)
+        return mute or self.is_cut(sender, other)
 
-    def _is_cut(self, sender: Server, other: Server) -> bool:
+    def is_cut(self, sender: Server, other: Server) -> bool:
+        """Whether packets between two processes vanish."""
         pair = (sender.name, other.name)
         return pair in self.blocked or frozenset(pair) in self.cut
 
@@ -176,6 +207,36 @@ class SimulatedCluster:
         """Cut the network between groups of servers."""
         for one, other in combinations(groups, 2):
             self.cut |= {frozenset((a, b)) for a in one for b in other}
+
+    def copies(self, server: Server) -> list[Server]:
+        """Living servers that follow one, linked or not."""
+        return [
+            other
+            for other in self.servers.values()
+            if other.alive and other is not server and self._follows(other, server)
+        ]
+
+    def _follows(self, other: Server, server: Server) -> bool:
+        if other.follows is not None:
+            return self.at(other.follows[0]) is server
+        return other.me.replica_of == server.id
+
+    def announced(self, server: Server) -> str:
+        """The address that a replica tells its primary, and that sentinels hear of there."""
+        return server.config.get("replica-announce-ip") or server.ip
+
+    def run_id(self, server: Server) -> str:
+        """What INFO tells: another for each start."""
+        return f"{server.id}-{server.started_at:.3f}"
+
+    def lets_in(self, server: Server, user: str, password: str) -> bool:
+        """Whether a server with users knows this one; without users it lets in everybody."""
+        known = self.passwords.get(server.name)
+        return not known or accepts(known, user or "default", password)
+
+    def refuses_ping(self, server: Server) -> bool:
+        """Whether PING is answered with an error that is not LOADING."""
+        return disk.refuses_writes(server)
 
     def migration_target(self, sender: Server, ip: str) -> Server:
         """The server that a MIGRATE reaches, frozen or not; refused like the engines do."""
@@ -213,6 +274,8 @@ class SimulatedCluster:
     def _tick(self) -> None:
         order = [s for s in self.servers.values() if s.answers(self.now)]
         self.random.shuffle(order)
+        sentinels = [s for s in order if s.sentinel is not None]
+        order = [s for s in order if s.sentinel is None]
         bus.deliver_late(self)
         for server in order:
             server.calm = server.sees_all_well
@@ -230,8 +293,12 @@ class SimulatedCluster:
                 replication.pull(self, server)
                 replication.proceed_failover(self, server)
                 replication.consider_election(self, server)
+            else:
+                replication.hand_over(self, server)
             migrations.proceed(self, server)
             disk.keep(self, server)
+        for server in sentinels:
+            watching.turn(self, server)
 
     def _note_minority(self, server: Server) -> None:
         voters = [r for r in server.table.values() if r.votes]
@@ -310,6 +377,12 @@ class SimulatedCluster:
     def open_slots(self, server: Server) -> SlotSet:
         """Slots a server has open in either direction."""
         return SlotSet(server.importing) | SlotSet(server.migrating)
+
+
+def _configured(server: Server) -> tuple[str, int] | None:
+    """Whom the settings of a server say it follows."""
+    host, _, port = server.config.get("replicaof", "").partition(" ")
+    return (host, int(port)) if host else None
 
 
 def _go_on(world: SimulatedCluster, server: Server) -> None:

@@ -350,8 +350,8 @@ class Kubelet:
         await asyncio.sleep(_BOOT_SECONDS)
         while server.alive and server.is_primary and loop.time() < end:
             server.paused_until = world.now + 1.0
-            copies = [s for s in world.servers.values() if s.me.replica_of == server.id]
-            if all(s.offset >= server.offset for s in copies if s.link_up and s.alive):
+            copies = world.copies(server)
+            if all(s.offset >= server.offset for s in copies if s.link_up):
                 break
             await asyncio.sleep(0.1)
         server.paused_until = 0.0
