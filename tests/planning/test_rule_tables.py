@@ -82,13 +82,18 @@ RESTLESS = {
     "one has no link to a replica": (m.viewed(W, R1.id, "0-1", connected=False), {}, None),
     "one believes another for its epoch": (
         m.viewed(
-            m.viewed(W, P1.id, "0-1", slots=P1.slots - SlotSet([6000])),
+            m.viewed(
+                m.but(W, "0-1", engine="redis", version="6.2.14"),
+                P1.id,
+                "0-1",
+                slots=P1.slots - SlotSet([6000]),
+            ),
             P2.id,
             "0-1",
             slots=P2.slots | SlotSet([6000]),
         ),
         {},
-        "BUMPEPOCH on db-1-0",
+        "db-0-1 takes slots of db-1-0 for db-2-0's",
     ),
     "a server that leaves is unwell": (m.but(W, "1-1", pod_ready=False), {"replicas": 0}, None),
     "one that leaves and owns slots is": (m.but(W, "2-0", pod_ready=False), {"shards": 2}, None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace as changed
 
 import pytest
@@ -15,6 +16,7 @@ from redis_operator.planning.actions import (
     InheritSlots,
     Meet,
     MoveSlots,
+    RaiseEpoch,
     ResetEmptyNode,
     at,
 )
@@ -296,9 +298,15 @@ def test_planning_is_total_over_nothing_at_all() -> None:
     assert advice.blocked
 
 
-def test_a_map_that_gossip_will_never_put_right_is_told_with_what_helps() -> None:
-    """Who missed a move believes the old owner, if that one's epoch rose since. CL-29"""
-    database = whole_database()
+def _freeze(database: SimulatedDatabase) -> None:
+    database.server(0, 1).stopped = True
+
+
+def believing(replicas: int = 1) -> tuple[SimulatedDatabase, int]:
+    """A server that missed a move believes the old owner, whose epoch rose since; and the slot."""
+    database = whole_database(replace(WANTED, replicas=replicas))
+    for server in database.servers:
+        server.engine, server.version = "redis", "6.2.14"
     old, new, deaf = database.server(0, 0), database.server(1, 0), database.server(2, 0)
     slot = next(s for s in even_shares(3)[0] if not old.keys.get(s))
     old.current_epoch = old.me.epoch = 9
@@ -308,11 +316,47 @@ def test_a_map_that_gossip_will_never_put_right_is_told_with_what_helps() -> Non
             server.table[old.id].slots &= ~(1 << slot)
             server.table[new.id].slots |= 1 << slot
     database.advance(5.0)
-    expected = (
-        "db-2-0 takes slots of db-1-0 for db-0-0's, whose epoch is higher: "
-        "run CLUSTER BUMPEPOCH on db-1-0"
-    )
-    assert any(expected in reason for reason in database.plan().blocked), database.plan()
-    verbs.bump_epoch(new)
+    return database, slot
+
+
+def test_a_map_that_gossip_will_never_put_right_is_put_right_by_a_higher_epoch() -> None:
+    """CL-29. The replica of the old owner, once promoted, would claim what it believes."""
+    database, slot = believing()
+    new, deaf = database.server(1, 0), database.server(2, 0)
+    assert "not counted yet" in database.plan().blocked[0]
+    (step,) = database.plan().steps
+    assert isinstance(step, RaiseEpoch)
+    assert (step.node.pod, step.slots) == ("db-1-0", new.slots)
+    assert not database.execute(step)
+    database.advance(3.0)
+    assert slot in SlotSet.from_bits(deaf.table[new.id].slots)
+    assert not any(isinstance(step, RaiseEpoch) for step in database.plan().steps)
     assert database.reconcile().settled
     assert_serves_all(database)
+
+
+def test_no_epoch_is_raised_for_a_map_while_somebody_may_own_the_slots() -> None:
+    """I3"""
+
+    def raises(change: Callable[[SimulatedDatabase, int], None]) -> bool:
+        database, slot = believing()
+        change(database, slot)
+        database.count_on = frozenset(pod.name for pod in database.pods)
+        return any(isinstance(step, RaiseEpoch) for step in database.plan().steps)
+
+    def strays(database: SimulatedDatabase, slot: int) -> None:
+        database.server(2, 0).keys[slot] = {"k": 1}
+
+    assert raises(lambda database, slot: None)
+    assert not raises(lambda database, slot: _freeze(database))
+    assert not raises(lambda database, slot: database.world.kill("db-2-1"))
+    assert not raises(lambda database, slot: database.remove_pod(1, 1, comes_back_after=60.0))
+    assert not raises(strays), "they are brought home first"
+
+    def told(database: SimulatedDatabase) -> str:
+        _freeze(database)
+        return "; ".join(database.plan().blocked)
+
+    assert "db-2-0 takes slots of db-1-0 for db-0-0's, whose epoch is higher" in told(
+        believing()[0]
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from redis_operator.redis.errors import ReplyError
 from redis_operator.redis.slots import even_shares, key_slot
+from redis_operator.redis.versions import heals_maps
 from sim import fleet as f
 
 pytestmark = pytest.mark.servers
@@ -226,6 +228,46 @@ async def test_the_higher_epoch_takes_the_slot_and_the_loser_deletes_its_key(fle
 
     await f.until(fleet, taken)
     assert await f.keys(fleet, 0) == 0
+
+
+async def test_who_missed_a_move_believes_the_old_owner_if_that_ones_epoch_is_higher(
+    fleet_of: Any,
+) -> None:
+    """Redis 6.2 for ever; later ones note that it does not claim the slot any more. CL-29"""
+    fleet = await fleet_of(4)
+    ids = await f.form(fleet, primaries=4, count=4)
+    old, new, deaf, _ = range(4)
+    slot = next(iter(even_shares(4)[old]))
+    await fleet.end(deaf)  # frozen it would find the news in its sockets
+    await fleet.call(new, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[old])
+    await fleet.call(new, "CLUSTER", "SETSLOT", slot, "NODE", ids[new])
+    await fleet.call(old, "CLUSTER", "SETSLOT", slot, "NODE", ids[new])
+
+    def knows(one: int, other: int, epoch: int) -> Callable[[], Awaitable[bool]]:
+        async def known() -> bool:
+            return (await f.nodes(fleet, one))[ids[other]].config_epoch == epoch
+
+        return known
+
+    high = (await f.myself(fleet, new)).config_epoch
+    await f.until(fleet, knows(old, new, high))
+    await fleet.call(old, "CLUSTER", "BUMPEPOCH")
+    rise = (await f.myself(fleet, old)).config_epoch
+    assert rise > high
+    await f.until(fleet, knows(new, old, rise))
+    await fleet.freeze(new)
+    await fleet.start(deaf)
+    await f.until(fleet, knows(deaf, old, rise))
+    await fleet.thaw(new)
+
+    async def right() -> bool:
+        return slot in (await f.nodes(fleet, deaf))[ids[new]].slots
+
+    if not heals_maps(fleet.version):
+        await f.never(fleet, right, ticks=60)
+        await fleet.call(new, "CLUSTER", "BUMPEPOCH")
+    await f.until(fleet, right)
+    assert slot in await f.owned(fleet, new)
 
 
 async def test_nobody_forgets_itself_or_its_primary_and_the_dead_stay_forgotten(

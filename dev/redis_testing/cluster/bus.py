@@ -169,6 +169,10 @@ def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
     if message.replica_of is None:
         if message.slots is not record.slots and message.slots != record.slots:
             believe_slots(world, server, record, message.slots, message.epoch)
+            if server.heals_maps:
+                record.given_up = record.slots & ~message.slots
+        elif record.given_up:
+            record.given_up = 0
         _send_update(world, server, message)
         if record.epoch == server.me.epoch:
             _part_epochs(server, record)
@@ -184,14 +188,16 @@ def _note_header(server: Server, record: Record, message: Message) -> None:
         record.epoch = max(record.epoch, message.epoch)
         return
     if record.replica_of is None and record.slots:
-        record.slots = 0  # it turned into a replica: it claims nothing any more
+        record.slots = record.given_up = 0  # it turned into a replica: it claims nothing any more
     record.replica_of = message.replica_of
 
 
 def _send_update(world: SimulatedCluster, server: Server, message: Message) -> None:
     """Tell a sender that claims old slots who has them by now."""
     epoch, claimed = message.epoch, message.slots
-    newer = [r for r in server.table.values() if r.epoch > epoch and r.slots & claimed]
+    newer = [
+        r for r in server.table.values() if r.epoch > epoch and r.slots & ~r.given_up & claimed
+    ]
     sender = world.reach(server, message.ip) if newer else None
     if sender is None or sender.id != message.id:
         return
@@ -204,7 +210,7 @@ def _send_update(world: SimulatedCluster, server: Server, message: Message) -> N
         known.epoch = record.epoch
         if known.id != sender.id:
             known.replica_of = None
-        believe_slots(world, sender, known, record.slots, record.epoch)
+        believe_slots(world, sender, known, record.slots & ~record.given_up, record.epoch)
 
 
 def believe_slots(
@@ -221,6 +227,7 @@ def believe_slots(
     for record in server.table.values():
         if record.id != owner.id:
             record.slots &= ~taken
+            record.given_up &= ~taken
     owner.slots |= taken
     for slot in [s for s, peer in server.migrating.items() if peer == owner.id]:
         if owner.slots >> slot & 1:
@@ -240,7 +247,7 @@ def _claimable(server: Server, owner: Record, claimed: int, epoch: int) -> int:
         taken &= ~SlotSet(server.importing).bits
     for record in server.table.values():
         if record.id != owner.id and record.slots & taken and record.epoch >= epoch:
-            taken &= ~record.slots
+            taken &= ~record.slots | record.given_up
     return taken
 
 

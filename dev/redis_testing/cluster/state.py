@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from redis_operator.redis.slots import SlotSet
-from redis_operator.redis.versions import Ability, Version, can, parse_version
+from redis_operator.redis.versions import Ability, Version, can, heals_maps, parse_version
 
 if TYPE_CHECKING:
     from ..sentinels.state import Sentinel
@@ -39,6 +39,7 @@ class Record:
     replica_of: str | None = None
     epoch: int = 0
     slots: int = 0  # one bit per slot
+    given_up: int = 0  # those of them that it does not claim any more
     pfail: bool = False
     fail: bool = False
     noaddr: bool = False
@@ -147,6 +148,12 @@ class Server:
         """Whether its engine and version have the ability."""
         version = parse_version(self.engine, self.version)
         return can(version or Version(self.engine, 0), ability)
+
+    @property
+    def heals_maps(self) -> bool:
+        """Whether it takes a new owner's word for a slot that the old one does not claim."""
+        version = parse_version(self.engine, self.version)
+        return version is not None and heals_maps(version)
 
     @property
     def is_alone(self) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "abilities",
     "can",
     "can_feed",
+    "heals_maps",
     "parse_version",
     "support_limitation",
     "upgrade_limitation",
@@ -122,6 +123,20 @@ def can(version: Version, ability: Ability) -> bool:
 def abilities(version: Version) -> frozenset[Ability]:
     """Everything this version can do."""
     return frozenset(ability for ability in Ability if can(version, ability))
+
+
+_FIRST_THAT_HEALS_MAPS = {"redis": (7, 0, 15), "valkey": (7, 2, 0)}
+"""Seen on Redis 7.0.15 and Valkey 9.1.2; Redis 6.2.14 does not, and older 7.0 was not tried."""
+
+
+def heals_maps(version: Version) -> bool:
+    """Whether a server that missed a slot's move takes the new owner's word for it in any case.
+
+    It notes that the old owner does not claim the slot any more. One that does not note it believes
+    the old owner for ever, if that one's epoch rose since.
+    """
+    first = _FIRST_THAT_HEALS_MAPS.get(version.engine)
+    return first is not None and version.number >= first
 
 
 OLDEST = {"redis": (6, 2, 14), "valkey": (7, 2, 0)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..actions import RaiseEpoch, at
 from ..advice import Phase, Plan
 from ..observed import NodeId, PeerFlag, Role, Seen
+from .misbelief import limitation, misbelief
 from .situation import Situation
 
-__all__ = ["raise_epoch"]
+__all__ = ["convince", "raise_epoch"]
 
 
 def raise_epoch(situation: Situation) -> Plan | None:
@@ -35,6 +36,26 @@ def raise_epoch(situation: Situation) -> Plan | None:
             urgent=True,
         )
     return None
+
+
+def convince(situation: Situation) -> Plan | None:
+    """Give an owner the highest epoch, so that who takes its slots for another's believes it.
+
+    Done when nothing else could be meant by it: a claim that gets stronger must be the only one.
+    Keys are counted for that. I3, CL-29
+    """
+    found = misbelief(situation)
+    if found is None:
+        return None
+    owner = found.owner
+    reason = limitation(situation, owner)
+    if reason:
+        text = f"{found}; {owner.pod.name} gets a higher one later: {reason}"
+        return Plan(
+            rule="convince", blocked=(text,), phase=Phase.HEALING, count_on=situation.to_count
+        )
+    step = RaiseEpoch(node=at(owner), epoch=owner.config_epoch, slots=owner.slots)
+    return Plan(rule="convince", why=str(found), stages=((step,),), phase=Phase.HEALING)
 
 
 def _epochs_of_the_absent(situation: Situation) -> dict[int, NodeId]:

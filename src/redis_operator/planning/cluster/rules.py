@@ -52,7 +52,7 @@ from .forget import forget
 from .inherit import inherit
 from .leave import leave
 from .lost import lost
-from .raise_epoch import raise_epoch
+from .raise_epoch import convince, raise_epoch
 from .rebalance import rebalance
 from .relocate_primary import relocate_primary
 from .replace_data import replace_data
@@ -188,6 +188,16 @@ RULES: tuple[Row, ...] = (
         "keys find their owner before anything else moves",
         actions=(RescueKeys,),
         keeps=("I4", "I14"),
+    ),
+    Row(
+        "convince",
+        convince,
+        Kind.REPAIR,
+        "RaisingEpoch",
+        "all agree on the owners before a replica is promoted or a slot moves",
+        actions=(RaiseEpoch,),
+        keeps=("I3", "I5", "I14"),
+        cases=("CL-29",),
     ),
     Row(
         "follow",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...redis.slots import ALL_SLOTS, NO_SLOTS
 from ..observed import Node, NodeId, Peer, Seen, Unreachable
 from .election import unsynced
+from .misbelief import misbelief
 from .situation import Situation
 
 __all__ = ["shard_unrest", "unrest"]
@@ -122,7 +123,7 @@ def _disagreement(situation: Situation) -> str | None:
                 return f"{node.pod.name} has no link to {owner.pod.name}"
             if view.slots != owner.slots:
                 text = f"{node.pod.name} has not heard yet what {owner.pod.name} owns"
-                return _stuck_news(situation, node, owners) or text
+                return _stuck_news(situation) or text
     return None
 
 
@@ -130,20 +131,6 @@ def _is_old(view: Peer | None, owner: Seen) -> bool:
     return view is None or not view.healthy or view.slots != owner.slots
 
 
-def _stuck_news(situation: Situation, node: Seen, owners: list[Seen]) -> str | None:
-    """Say what helps when gossip alone will never put a server's map right.
-
-    Of two who may own a slot a server believes the one with the higher epoch, also when that one
-    gave the slot away and got its epoch for another reason.
-    """
-    for owner in owners:
-        for peer in node.peers:
-            believed = situation.by_id.get(peer.id)
-            if believed is None or believed is owner or not peer.slots & owner.slots:
-                continue
-            if not believed.slots & owner.slots and peer.config_epoch >= owner.config_epoch:
-                return (
-                    f"{node.pod.name} takes slots of {owner.pod.name} for {believed.pod.name}'s, "
-                    f"whose epoch is higher: run CLUSTER BUMPEPOCH on {owner.pod.name}"
-                )
-    return None
+def _stuck_news(situation: Situation) -> str | None:
+    found = misbelief(situation)
+    return str(found) if found is not None else None

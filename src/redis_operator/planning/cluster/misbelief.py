@@ -1,0 +1,96 @@
+"""Servers that take slots for another's than their owner's, and will not learn it by themselves."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...redis.versions import heals_maps, parse_version
+from ..observed import Counted, Seen
+from .situation import Situation
+
+__all__ = ["Misbelief", "limitation", "misbelief"]
+
+
+class Misbelief(Struct, frozen=True):
+    """One who is wrong, the owner of the slots, and who is taken for it."""
+
+    believer: Seen
+    owner: Seen
+    believed: Seen
+
+    def __str__(self) -> str:
+        """Say who is wrong, in words."""
+        return (
+            f"{self.believer.pod.name} takes slots of {self.owner.pod.name} for "
+            f"{self.believed.pod.name}'s, whose epoch is higher"
+        )
+
+
+def misbelief(situation: Situation) -> Misbelief | None:
+    """A server whose map gossip alone will never put right, or None. CL-29
+
+    Of two who may own a slot a server believes the one with the higher epoch, also when that one
+    gave the slot away and got its epoch for another reason. A replica that believes so of its
+    primary claims the slot when it is promoted, and the owner deletes its keys. Most engines note
+    who does not claim a slot any more, and learn by themselves.
+    """
+    views = situation.views
+    usual = ((node, views.usual.get(node.id)) for node in situation.by_id.values())
+    wrong = [node.id for node, view in usual if view is not None and view.slots - node.slots]
+    for believer in situation.by_id.values():
+        if _learns(believer) or (situation.leaving(believer.pod) and not believer.slots):
+            continue
+        for node in views.suspects(believer, wrong):
+            view, believed = situation.view(believer, node), situation.by_id.get(node)
+            if view is None or believed is None or believed is believer:
+                continue
+            taken = view.slots - believed.slots
+            for owner in situation.voters if taken else ():
+                if taken & owner.slots and view.config_epoch >= owner.config_epoch:
+                    return Misbelief(believer, owner, believed)
+    return None
+
+
+def _learns(believer: Seen) -> bool:
+    version = parse_version(believer.engine, believer.version)
+    return version is not None and heals_maps(version)
+
+
+def limitation(situation: Situation, owner: Seen) -> str | None:
+    """Why the claim of an owner may not get stronger now, or None. I3, I5, I14
+
+    Everybody answers, and says who it is; each slot has one owner; no slot moves; all have heard
+    of each other's epochs; and nobody else holds keys of its slots.
+    """
+    return _partial(situation) or _contested(situation, owner) or _held(situation, owner)
+
+
+def _partial(situation: Situation) -> str | None:
+    if situation.unreachable:
+        return f"{situation.unreachable[0].pod.name} does not respond"
+    missing = (*situation.missing_pods, *(f"shard {s}" for s in situation.missing_shards))
+    if missing:
+        return f"{missing[0]} does not exist yet"
+    if situation.duplicate_ids:
+        return "two pods have one node id"
+    return None
+
+
+def _contested(situation: Situation, owner: Seen) -> str | None:
+    if not situation.all_owned or situation.owned.keys() - situation.by_id.keys():
+        return "not every slot has an owner that responds"
+    if owner.slots != situation.owned.get(owner.id):
+        return f"{owner.pod.name} does not own all that it claims"
+    return next(iter(situation.unfinished_moves), None) or situation.unsettled_epochs
+
+
+def _held(situation: Situation, owner: Seen) -> str | None:
+    for node in situation.seen:
+        strays = node.stranded
+        if not node.is_primary or node.id == owner.id:
+            continue
+        if not isinstance(strays, Counted):
+            return f"keys on {node.pod.name} are not counted yet"
+        if strays.slots & owner.slots - situation.observed.shadowed(node.id):
+            return f"{node.pod.name} holds keys of slots of {owner.pod.name}"
+    return None
