@@ -92,6 +92,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "spec.replicas: mode Standalone has no replicas; set it to 0 or use mode Failover",
     ),
     _spec(
+        "replicas",
+        "self.mode != 'Failover' || !has(self.replicas) || self.replicas >= 1",
+        "spec.replicas: mode Failover needs at least 1 replica to fail over to; set it to 2, or "
+        "use mode Standalone",
+    ),
+    _spec(
         "mode",
         "self.mode == oldSelf.mode",
         "spec.mode: the mode of a database that exists cannot be changed; create another one and "
@@ -102,6 +108,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "self.mode == 'Cluster' || !has(self.config) || "
         "!self.config.exists(name, name.startsWith('cluster-'))",
         "spec.config: directives that begin with cluster- are for mode Cluster",
+    ),
+    _spec(
+        "config",
+        "self.mode != 'Failover' || !has(self.config) || "
+        "!('replica-priority' in self.config || 'slave-priority' in self.config)",
+        "spec.config.replica-priority: may not be set in mode Failover: the operator sets it",
     ),
     _spec(
         "update",

@@ -143,6 +143,10 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
         yield Problem("spec.shards", "only mode Cluster has shards")
     if spec.mode is Mode.STANDALONE and spec.replicas != 0:
         yield Problem("spec.replicas", "mode Standalone has no replicas; use mode Failover")
+    if spec.mode is Mode.FAILOVER and spec.replicas < 1:
+        yield Problem(
+            "spec.replicas", "mode Failover needs at least 1 replica; or use mode Standalone"
+        )
     if spec.mode is not Mode.CLUSTER and spec.update.parallel_shards != 1:
         yield Problem("spec.update.parallelShards", "only mode Cluster has shards")
     sentinel = spec.sentinel
@@ -202,6 +206,8 @@ def config_problems(spec: RedisSpec, version: Version | None) -> Iterator[Proble
         reason = limitation(name)
         if reason is None and spec.mode is not Mode.CLUSTER and name.startswith("cluster-"):
             reason = "is for mode Cluster; remove it"
+        if reason is None and spec.mode is Mode.FAILOVER and name in _PRIORITIES:
+            reason = "may not be set in mode Failover: the operator sets it"
         if reason is None and name != name.lower():
             reason = "names of directives are written in lower case"
         if reason is None and version is not None and not is_known(name, version):
@@ -249,6 +255,8 @@ def _amounts(resources: Resources, path: str) -> Iterator[Problem]:
 
 def _resources(spec: RedisSpec) -> Iterator[Problem]:
     yield from _amounts(spec.resources, "spec.resources")
+    if spec.sentinel is not None:
+        yield from _amounts(spec.sentinel.resources, "spec.sentinel.resources")
     yield from _amounts(spec.monitoring.exporter_resources, "spec.monitoring.exporterResources")
     limits = spec.resources.limits
     if spec.maxmemory_percent is not None and "memory" not in limits:
@@ -265,6 +273,7 @@ def _resources(spec: RedisSpec) -> Iterator[Problem]:
         )
 
 
+_PRIORITIES = frozenset({"replica-priority", "slave-priority"})
 _RESOURCE_NAMES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _CHECKS: tuple[Callable[[RedisSpec], Iterator[Problem]], ...] = (
     _topology,

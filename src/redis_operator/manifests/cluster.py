@@ -12,6 +12,7 @@ from . import names
 from .layout import Layout, Port, ServiceRow
 from .memory import backlog_bytes, memory_limit
 from .scripts import BOOT, READY, STOP
+from .users import USERS
 
 __all__ = ["CLUSTER", "NODE_TIMEOUT_MS", "node_timeout_ms"]
 
@@ -88,5 +89,6 @@ CLUSTER: Final = Layout(
         ServiceRow(names.primaries_service, role="primary"),
         ServiceRow(names.replicas_service, role="replica"),
     ),
+    users=USERS,
     binding={"cluster": "true"},
 )

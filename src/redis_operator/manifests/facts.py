@@ -47,6 +47,7 @@ class Passwords(Struct, frozen=True):
     replication: str
     exporter: str
     admin: str
+    sentinel: str = ""
     serial: int = 1
     marked: str = ""
     wished: str = ""

@@ -17,9 +17,9 @@ from redis_operator.redis.config import Directive
 from redis_operator.redis.versions import Version
 
 from .facts import Facts
-from .names import DATABASE_LABEL, Place
+from .names import CLIENT_PORT, DATABASE_LABEL, Place
 
-__all__ = ["Layout", "Port", "ServiceRow"]
+__all__ = ["Layout", "Port", "Sentinels", "ServiceRow"]
 
 _ORDINAL: Final = re.compile(r"(?P<workload>.+)-(?P<ordinal>\d+)")
 
@@ -37,10 +37,20 @@ class ServiceRow(Struct, frozen=True):
     name: Callable[[str], str]  # of the database's name
     role: str = ""  # picks pods by their role; empty: all of them
     optioned: bool = False  # follows spec.service: the door for clients
+    sentinels: bool = False  # leads to the sentinels and not to servers
+
+
+class Sentinels(Struct, frozen=True):
+    """The group of a mode whose pods run sentinels: no servers, and without data."""
+
+    group: int
+    labels: Mapping[str, str]
+    port: Port
+    pods: Callable[[RedisSpec], int]
 
 
 class Layout(Struct, frozen=True):
-    """The objects of one mode. Every mode has one governing Service and one pod template."""
+    """The objects of one mode. Every mode has one governing Service and one template of servers."""
 
     workload: Callable[[str, int], str]  # names the StatefulSet of a group
     group_of: Callable[[str, str], int | None]  # the group of a workload of that name, or None
@@ -54,11 +64,36 @@ class Layout(Struct, frozen=True):
     ports: tuple[Port, ...]  # of the server, the one for clients first
     services: tuple[ServiceRow, ...]
     binding: Mapping[str, str]  # more keys of the Secret that tells how to connect
+    users: Mapping[str, Callable[[Version], str]]  # that servers have, and what each may do
     everything: str = ""  # how a person names all data when giving them up; empty: by their slots
+    sentinels: Sentinels | None = None
+
+    def groups(self, spec: RedisSpec) -> tuple[int, ...]:
+        """The numbers of the groups that a database has, that of its sentinels last."""
+        servers = tuple(range(spec.shards))
+        return servers if self.sentinels is None else (*servers, self.sentinels.group)
+
+    def pods(self, spec: RedisSpec, group: int) -> int:
+        """How many pods a group has by the spec."""
+        found = self.sentinels
+        if found is not None and found.group == group:
+            return found.pods(spec)
+        return 1 + spec.replicas
+
+    def is_sentinel(self, group: int) -> bool:
+        """Whether the pods of a group run sentinels."""
+        return self.sentinels is not None and self.sentinels.group == group
+
+    def port(self, group: int) -> int:
+        """The port at which the pods of a group are spoken to."""
+        found = self.sentinels
+        return found.port.number if found is not None and found.group == group else CLIENT_PORT
 
     def group_labels(self, group: int) -> dict[str, str]:
         """Labels of the objects of one group."""
-        return dict(self.labels) | {self.group_label: str(group)}
+        found = self.sentinels
+        labels = found.labels if found is not None and found.group == group else self.labels
+        return dict(labels) | {self.group_label: str(group)}
 
     def selector(self, database: str, group: int) -> dict[str, str]:
         """Labels that pick the pods of a group. They never change."""

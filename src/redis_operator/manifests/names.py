@@ -21,6 +21,7 @@ __all__ = [
     "PERSISTENCE_ANNOTATION",
     "ROLE_LABEL",
     "ROTATE_ANNOTATION",
+    "SENTINEL_PORT",
     "SETTINGS_ANNOTATION",
     "SHAPE_ANNOTATION",
     "SHARD_LABEL",
@@ -36,9 +37,11 @@ __all__ = [
     "connection_secret",
     "nodes_service",
     "primaries_service",
+    "primary_name",
     "recovery_secret",
     "replicas_service",
     "selector",
+    "sentinel_service",
     "shard",
     "stats_service",
     "users_secret",
@@ -47,6 +50,7 @@ __all__ = [
 CLIENT_PORT: Final = 6379
 BUS_PORT: Final = 16379
 EXPORTER_PORT: Final = 9121
+SENTINEL_PORT: Final = 26379
 MANAGER: Final = "redis-operator"
 DATABASE_LABEL: Final = "redisoperator.dev/database"
 SHARD_LABEL: Final = "redisoperator.dev/shard"
@@ -96,6 +100,16 @@ def primaries_service(name: str) -> str:
 def replicas_service(name: str) -> str:
     """The Service that reaches replicas only."""
     return f"{name}-replicas"
+
+
+def primary_name(namespace: str, name: str) -> str:
+    """What sentinels call the primary: no two databases of a cluster share it."""
+    return f"{namespace}.{name}"
+
+
+def sentinel_service(name: str) -> str:
+    """The Service of the sentinels, and their StatefulSet."""
+    return f"{name}-sentinel"
 
 
 def stats_service(name: str) -> str:

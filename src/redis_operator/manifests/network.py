@@ -19,12 +19,15 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
     closed to everybody else even inside the namespace.
     """
     name = redis.metadata.name
-    ports = layout_of(redis).ports
+    layout = layout_of(redis)
+    ports = layout.ports
     ourselves = {"podSelector": {"matchLabels": names.selector(name)}}
     clients = [dict(peer) for peer in redis.spec.network_policy.clients] or [{"podSelector": {}}]
-    ingress = [_allow([*clients, _operator(facts)], names.CLIENT_PORT)]
-    if len(ports) > 1:
-        ingress.insert(0, _allow([ourselves], *(port.number for port in ports)))
+    doors = [names.CLIENT_PORT, *([layout.sentinels.port.number] if layout.sentinels else [])]
+    ingress = [_allow([*clients, _operator(facts)], *doors)]
+    if len(ports) > 1 or layout.sentinels is not None:
+        own = [*(port.number for port in ports), *doors[1:]]
+        ingress.insert(0, _allow([ourselves], *own))
     if redis.spec.monitoring.exporter:
         ingress.append(_allow([], names.EXPORTER_PORT))
     spec = {

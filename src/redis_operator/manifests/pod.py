@@ -32,14 +32,26 @@ from .names import (
 from .objects import Object, digest
 from .users import EXPORTER, acl_file_name
 
-__all__ = ["RESTARTED_ANNOTATION", "pod_template"]
+__all__ = [
+    "CONFIG",
+    "DATA",
+    "DOWNWARD",
+    "RESTARTED_ANNOTATION",
+    "USERS",
+    "from_pod",
+    "locked_down",
+    "placement",
+    "pod_template",
+    "resources",
+    "volumes",
+]
 
 RESTARTED_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 """Set on the database, it reaches the pods and has them replaced one by one."""
 _BOOT_ANNOTATION: Final = "redisoperator.dev/boot-config"
-_DATA: Final = "/data"
-_CONFIG: Final = "/redis/config"
-_USERS: Final = "/redis/users"
+DATA: Final = "/data"
+CONFIG: Final = "/redis/config"
+USERS: Final = "/redis/users"
 _USER: Final = 999
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -72,20 +84,28 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     containers = [_server(redis, facts), *map(_beside, pod.sidecars)]
     if _exporter_image(redis.spec, facts):
         containers.insert(1, _exporter(redis.spec, facts))
-    found: Object = {
-        "serviceAccountName": pod.service_account_name or name,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+    found = placement(redis, picked) | {
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
-        "securityContext": _security(pod.security_context),
-        "affinity": dict(pod.affinity) or _affinity(name, picked, pod.anti_affinity),
-        "topologySpreadConstraints": [dict(c) for c in pod.topology_spread_constraints]
-        or _spread(picked),
         "containers": containers,
         "volumes": _volumes(redis, facts),
     }
     if pod.init_containers:
         found["initContainers"] = [_beside(container) for container in pod.init_containers]
+    return found
+
+
+def placement(redis: Redis, picked: dict[str, str]) -> Object:
+    """Who a pod runs as and where; `picked` are the labels of those that it keeps away from."""
+    name, pod = redis.metadata.name, redis.spec.pod
+    found: Object = {
+        "serviceAccountName": pod.service_account_name or name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": _security(pod.security_context),
+        "affinity": dict(pod.affinity) or _affinity(name, picked, pod.anti_affinity),
+        "topologySpreadConstraints": [dict(c) for c in pod.topology_spread_constraints]
+        or _spread(picked),
+    }
     if pod.tolerations:
         found["tolerations"] = [dict(toleration) for toleration in pod.tolerations]
     if pod.node_selector:
@@ -117,7 +137,8 @@ def _beside(container: dict[str, Any]) -> Object:
     return {**container, "securityContext": context}
 
 
-def _locked_down() -> Object:
+def locked_down() -> Object:
+    """The security context of our own containers."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -131,29 +152,30 @@ def _server(redis: Redis, facts: Facts) -> Object:
         "name": "server",
         "image": spec.image or facts.image,
         "imagePullPolicy": spec.pod.image_pull_policy.value,
-        "command": ["sh", f"{_CONFIG}/boot.sh"],
+        "command": ["sh", f"{CONFIG}/boot.sh"],
         "env": _environment(redis, facts),
         "ports": [
             {"name": port.name, "containerPort": port.number, "protocol": "TCP"}
             for port in layout_of(redis).ports
         ],
-        "resources": _resources(spec.resources),
+        "resources": resources(spec.resources),
         "volumeMounts": [
-            {"name": "data", "mountPath": _DATA},
-            {"name": "config", "mountPath": _CONFIG, "readOnly": True},
-            {"name": "users", "mountPath": _USERS, "readOnly": True},
+            {"name": "data", "mountPath": DATA},
+            {"name": "config", "mountPath": CONFIG, "readOnly": True},
+            {"name": "users", "mountPath": USERS, "readOnly": True},
             *map(dict, spec.pod.volume_mounts),
         ],
-        "securityContext": _locked_down(),
+        "securityContext": locked_down(),
         # What a server says when it gives up reaches the pod's status, and from there people.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "lifecycle": {"preStop": {"exec": {"command": ["sh", f"{_CONFIG}/stop.sh"]}}},
+        "lifecycle": {"preStop": {"exec": {"command": ["sh", f"{CONFIG}/stop.sh"]}}},
         **_probes(spec.pod.probes),
     }
     return found
 
 
-def _resources(wanted: Resources) -> Object:
+def resources(wanted: Resources) -> Object:
+    """Requests and limits as a container has them."""
     found: Object = {}
     if wanted.requests:
         found["requests"] = {name: str(v) for name, v in wanted.requests.items()}
@@ -167,9 +189,9 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
     values = {
         "SERVER": f"{facts.version.engine}-server",
         "PORT": str(CLIENT_PORT),
-        "DATA": _DATA,
-        "CONFIG": _CONFIG,
-        "USERS": _USERS,
+        "DATA": DATA,
+        "CONFIG": CONFIG,
+        "USERS": USERS,
         "CONFIG_FILE": config_file_name(facts.version),
         "ACL_FILE": acl_file_name(facts.version),
         "IDENTITY": facts.identity or redis.metadata.uid,
@@ -181,16 +203,17 @@ def _environment(redis: Redis, facts: Facts) -> list[Object]:
         values["SETTINGS"] = settings.replace("$(", "$$(")  # else the name of a variable
     values |= layout.announces(redis, facts.version)
     return [
-        *(_from_pod(variable, path) for variable, path in _DOWNWARD),
+        *(from_pod(variable, path) for variable, path in DOWNWARD),
         *({"name": variable, "value": value} for variable, value in values.items()),
         *map(dict, spec.pod.env),
     ]
 
 
-_DOWNWARD: Final = (("POD_NAME", "metadata.name"), ("POD_IP", "status.podIP"))
+DOWNWARD: Final = (("POD_NAME", "metadata.name"), ("POD_IP", "status.podIP"))
 
 
-def _from_pod(variable: str, path: str) -> Object:
+def from_pod(variable: str, path: str) -> Object:
+    """A variable whose value the pod itself has."""
     reference = {"apiVersion": "v1", "fieldPath": path}
     return {"name": variable, "valueFrom": {"fieldRef": reference}}
 
@@ -198,7 +221,7 @@ def _from_pod(variable: str, path: str) -> Object:
 def _probes(times: Probes) -> Object:
     """Whether it listens decides life, whether it is in sync decides traffic; see the decision."""
     listens = {"tcpSocket": {"port": "redis"}}
-    ready = {"exec": {"command": ["sh", f"{_CONFIG}/ready.sh"]}}
+    ready = {"exec": {"command": ["sh", f"{CONFIG}/ready.sh"]}}
     return {
         # Six hours to load a dataset or wait for a failover; the port opens before loading.
         "startupProbe": listens | _timed(times.startup, period=1, failures=21600, timeout=5),
@@ -234,14 +257,14 @@ def _exporter(spec: RedisSpec, facts: Facts) -> Object:
         "env": [
             {"name": "REDIS_ADDR", "value": f"redis://localhost:{CLIENT_PORT}"},
             {"name": "REDIS_USER", "value": EXPORTER},
-            {"name": "REDIS_PASSWORD_FILE", "value": f"{_USERS}/exporter.json"},
+            {"name": "REDIS_PASSWORD_FILE", "value": f"{USERS}/exporter.json"},
             {"name": "REDIS_EXPORTER_WEB_LISTEN_ADDRESS", "value": f":{EXPORTER_PORT}"},
         ],
         "ports": [{"name": "stats", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
-        "resources": _resources(spec.monitoring.exporter_resources)
+        "resources": resources(spec.monitoring.exporter_resources)
         or {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-        "volumeMounts": [{"name": "users", "mountPath": _USERS, "readOnly": True}],
-        "securityContext": _locked_down(),
+        "volumeMounts": [{"name": "users", "mountPath": USERS, "readOnly": True}],
+        "securityContext": locked_down(),
     }
 
 
@@ -250,7 +273,15 @@ def _volumes(redis: Redis, facts: Facts) -> list[Object]:
     keys = [acl_file_name(facts.version), "replication.conf", "exporter"]
     if _exporter_image(spec, facts):
         keys.append("exporter.json")
-    found: list[Object] = [
+    found = volumes(name, keys)
+    if spec.storage is None:
+        found.append({"name": "data", "emptyDir": {}})
+    return [*found, *map(dict, spec.pod.volumes)]
+
+
+def volumes(name: str, keys: list[str]) -> list[Object]:
+    """The files that every pod reads: its configuration, and of the users' Secret these keys."""
+    return [
         {"name": "config", "configMap": {"name": config_map(name), "defaultMode": 0o444}},
         {
             "name": "users",
@@ -261,9 +292,6 @@ def _volumes(redis: Redis, facts: Facts) -> list[Object]:
             },
         },
     ]
-    if spec.storage is None:
-        found.append({"name": "data", "emptyDir": {}})
-    return [*found, *map(dict, spec.pod.volumes)]
 
 
 def _affinity(name: str, picked: dict[str, str], kind: AntiAffinity) -> Object:

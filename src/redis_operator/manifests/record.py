@@ -44,5 +44,13 @@ def read_record(data: Mapping[str, bytes] | None) -> Passwords | None:
 
 
 def _digest(passwords: Passwords) -> str:
-    text = msgspec.json.encode(passwords, order="deterministic")
-    return hashlib.sha256(text).hexdigest()
+    """Hash the passwords as their JSON is written; a user that has none is left out.
+
+    So records that were written before there were sentinels are still read.
+    """
+    fields = [
+        msgspec.json.encode(name) + b":" + msgspec.json.encode(value, order="deterministic")
+        for name in passwords.__struct_fields__
+        if (value := getattr(passwords, name)) != "" or name != "sentinel"
+    ]
+    return hashlib.sha256(b"{" + b",".join(fields) + b"}").hexdigest()

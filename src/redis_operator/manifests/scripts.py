@@ -7,9 +7,24 @@ Files are named only through the variables that the pod sets.
 
 from __future__ import annotations
 
-__all__ = ["BOOT", "BOOT_ALONE", "DATA_MISSING", "READY", "READY_ALONE", "STOP", "STOP_ALONE"]
+__all__ = [
+    "APPEND",
+    "BOOT",
+    "BOOT_ALONE",
+    "DATA_MISSING",
+    "DROP_SYNCED",
+    "FIND_DATA",
+    "LIFE",
+    "READY",
+    "READY_ALONE",
+    "SETTINGS",
+    "STOP",
+    "STOP_ALONE",
+    "TALK",
+    "WAIT_SAVED",
+]
 
-_TALK = r"""
+TALK = r"""
 # Says what it is given to the server at an address, and prints the answers. Uses the command line
 # client of the image, or bash where there is none; fails where there is neither.
 talk() {
@@ -43,7 +58,7 @@ login() {
 
 # Pieces that the scripts of several modes share.
 
-_LIFE = r"""
+LIFE = r"""
 # The first process of a container is deaf to signals that it does not ask for: whoever told it to
 # stop would wait until the end of the grace period.
 trap 'exit 0' TERM INT
@@ -53,7 +68,7 @@ cd "$DATA"
 say() { printf 'boot: %s\n' "$1"; }
 """
 
-_FIND_DATA = r"""
+FIND_DATA = r"""
 # An append-only file that was written to its end at least once: before, there is no manifest, or
 # (before redis 7.0) the file is empty.
 has_aof() {
@@ -90,14 +105,14 @@ find_data() {
 }
 """
 
-_DROP_SYNCED = r"""
+DROP_SYNCED = r"""
 if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
     say "this database keeps nothing on disk; a file left by a sync is not its data"
     mv -f dump.rdb dump.rdb.old
 fi
 """
 
-_APPEND = r"""
+APPEND = r"""
 case $data,$PERSISTENCE in
     aof,*|,aof|,both) append=yes ;;
     *) append=no ;;
@@ -110,7 +125,7 @@ if [ "$data" = rdb ]; then
 fi
 """
 
-_SETTINGS = (
+SETTINGS = (
     "# What only a start can apply comes with the pod: the file above is that of all pods.\n"
     r"""if [ -n "${SETTINGS:-}" ]; then
     printf '%s\n' "$SETTINGS" >settings.conf
@@ -119,7 +134,7 @@ fi
 """
 )
 
-_WAIT_SAVED = r"""
+WAIT_SAVED = r"""
 # A server that gets the signal to end while it writes its first append-only file ignores it, and is
 # killed at the end of the grace period.
 wait_saved() {
@@ -141,9 +156,9 @@ BOOT = (
 # Starts the server. Never lets it be who it cannot be: an identity without its data would make
 # replicas drop theirs, and somebody else's identity would confuse the whole cluster.
 set -eu"""
-    + _LIFE
+    + LIFE
     + r""""""
-    + _TALK
+    + TALK
     + r"""
 # What nodes.conf says of this server: sets me, owns (a primary with slots) and its replicas.
 read_identity() {
@@ -229,7 +244,7 @@ watch_replicas() {
     done
 }
 """
-    + _FIND_DATA
+    + FIND_DATA
     + r"""
 identity="$IDENTITY $POD_NAME"
 if [ -e nodes.conf ] && [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
@@ -242,7 +257,7 @@ if [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
     mv -f identity.new identity
 fi
 """
-    + _DROP_SYNCED
+    + DROP_SYNCED
     + r"""
 find_data
 if [ -e nodes.conf ]; then
@@ -268,13 +283,13 @@ if [ -e nodes.conf ]; then
     fi
 fi
 """
-    + _APPEND
+    + APPEND
     + r"""
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile "" \
     --cluster-announce-ip "$POD_IP"
 """
-    + _SETTINGS
+    + SETTINGS
     + r"""# Servers before redis 7.0 drop every message of one that has a hostname.
 if [ -n "${ANNOUNCE_HOSTNAME:-}" ] && [ ! -e "$CONFIG/without-hostnames" ]; then
     set -- "$@" --cluster-announce-hostname "$ANNOUNCE_HOSTNAME"
@@ -290,7 +305,7 @@ READY = (
 # listening server is ready.
 set -u
 """
-    + _TALK
+    + TALK
     + r"""
 for program in valkey-cli redis-cli bash; do
     ! command -v "$program" >/dev/null 2>&1 || found=yes
@@ -311,7 +326,7 @@ STOP = (
 # knows when the last election was; if it is away, the replica is asked from here. CL-19, CL-23
 set -u
 """
-    + _TALK
+    + TALK
     + r"""
 leads() {
     case $(ask "INFO replication") in *role:master*state=online*) ;; *) return 1 ;; esac
@@ -357,7 +372,7 @@ hand_over() {
     wait_led 10 || :
 }
 """
-    + _WAIT_SAVED
+    + WAIT_SAVED
     + r"""hand_over
 wait_saved
 """
@@ -372,13 +387,13 @@ BOOT_ALONE = (
     r"""#!/bin/sh
 # Starts the one server of a database. Never lets it serve nothing in the place of what it had.
 set -eu"""
-    + _LIFE
-    + _FIND_DATA
+    + LIFE
+    + FIND_DATA
     + r"""
 identity="$IDENTITY $POD_NAME"
 found=$(cat identity 2>/dev/null || :)
 """
-    + _DROP_SYNCED
+    + DROP_SYNCED
     + rf"""
 find_data
 # A volume that no server has used yet has no identity. An append-only file is there from the first
@@ -397,12 +412,12 @@ if [ "$found" != "$identity" ]; then
     mv -f identity.new identity
 fi
 """
-    + _APPEND
+    + APPEND
     + r"""
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile ""
 """
-    + _SETTINGS
+    + SETTINGS
     + r"""exec "$SERVER" "$@"
 """
 )
@@ -412,7 +427,7 @@ READY_ALONE = (
 # Ready: the server takes commands. Where nobody can be asked, a listening server is ready.
 set -u
 """
-    + _TALK
+    + TALK
     + r"""
 for program in valkey-cli redis-cli bash; do
     ! command -v "$program" >/dev/null 2>&1 || found=yes
@@ -428,8 +443,8 @@ STOP_ALONE = (
 # Runs before the server is told to stop; told, it writes what it has and ends.
 set -u
 """
-    + _TALK
-    + _WAIT_SAVED
+    + TALK
+    + WAIT_SAVED
     + r"""wait_saved
 """
 )

@@ -22,9 +22,13 @@ from .users import (
     EXPORTER,
     OPERATOR,
     REPLICATION,
+    SENTINEL,
+    SENTINEL_USERS,
     acl_file,
     acl_file_name,
     replication_file,
+    sentinel_acl_file_name,
+    sentinel_file,
 )
 
 __all__ = ["PASSWORD_KEY", "password_limitation", "secrets"]
@@ -86,8 +90,15 @@ def _users(redis: Redis, facts: Facts) -> Object:
         "replication.conf": replication_file(passwords),
         RECORD_KEY: record(passwords),
     }
-    for version in sorted({facts.version, *facts.running}):
-        values[acl_file_name(version)] = acl_file(version, passwords)
+    layout = layout_of(redis)
+    versions = sorted({facts.version, *facts.running})
+    for version in versions:
+        values[acl_file_name(version)] = acl_file(version, passwords, layout.users)
+    if layout.sentinels is not None:
+        values |= {SENTINEL: passwords.sentinel, "sentinel.conf": sentinel_file(passwords)}
+        for version in versions:
+            name = sentinel_acl_file_name(version)
+            values[name] = acl_file(version, passwords, SENTINEL_USERS)
     return _secret(redis, names.users_secret(redis.metadata.name), values)
 
 
@@ -104,6 +115,20 @@ def _connection(redis: Redis, facts: Facts) -> Object:
         "password": password,
         "uri": f"redis://default:{quote(password, safe='')}@{host}:{names.CLIENT_PORT}",
         **layout_of(redis).binding,
+        **_sentinels(redis),
     }
     body = {"type": "servicebinding.io/redis", "data": encode_data(values)}
     return make(redis, "Secret", names.connection_secret(name), body)
+
+
+def _sentinels(redis: Redis) -> dict[str, str]:
+    """How to ask sentinels for the primary; nothing where there are none."""
+    sentinels = layout_of(redis).sentinels
+    if sentinels is None:
+        return {}
+    name, namespace = redis.metadata.name, redis.metadata.namespace
+    return {
+        "sentinel-host": f"{names.sentinel_service(name)}.{namespace}.svc",
+        "sentinel-port": str(sentinels.port.number),
+        "sentinel-primary": names.primary_name(namespace, name),
+    }

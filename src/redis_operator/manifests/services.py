@@ -20,11 +20,11 @@ def services(redis: Redis) -> list[Object]:
     return found
 
 
-def _client_port() -> Object:
+def _client_port(name: str = "redis", number: int = names.CLIENT_PORT) -> Object:
     return {
-        "name": "redis",
-        "port": names.CLIENT_PORT,
-        "targetPort": "redis",
+        "name": name,
+        "port": number,
+        "targetPort": name,
         "protocol": "TCP",
         "appProtocol": "redis",
     }
@@ -51,7 +51,12 @@ def _of_row(redis: Redis, row: ServiceRow) -> Object:
     name, options = redis.metadata.name, redis.spec.service
     picked = names.selector(name) | ({names.ROLE_LABEL: row.role} if row.role else {})
     kind = options.type.value if row.optioned else "ClusterIP"
-    spec = {"type": kind, "selector": picked, "ports": [_client_port()]}
+    port = _client_port()
+    sentinels = layout_of(redis).sentinels
+    if row.sentinels and sentinels is not None:
+        port = _client_port(sentinels.port.name, sentinels.port.number)
+        picked |= sentinels.labels
+    spec = {"type": kind, "selector": picked, "ports": [port]}
     annotations = options.annotations if row.optioned else None
     return make(redis, "Service", row.name(name), {"spec": spec}, annotations=annotations)
 

@@ -7,6 +7,7 @@
 | replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 | admin | administrators of the data | everything that does not fight the operator |
+| sentinel | sentinels, on servers and among themselves | watch, talk, promote and demote |
 
 Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
 there are two dialects, and a server reads the one of its version.
@@ -26,14 +27,19 @@ __all__ = [
     "ADMIN",
     "DEFAULT",
     "EXPORTER",
+    "FAILOVER_USERS",
     "OPERATOR",
     "REPLICATION",
+    "SENTINEL",
+    "SENTINEL_USERS",
     "USERS",
     "acl_file",
     "acl_file_name",
     "password_hash",
     "replication_file",
     "rules_of",
+    "sentinel_acl_file_name",
+    "sentinel_file",
 ]
 
 DEFAULT = "default"
@@ -41,6 +47,7 @@ ADMIN = "admin"
 OPERATOR = "operator"
 REPLICATION = "replication"
 EXPORTER = "exporter"
+SENTINEL = "sentinel"
 
 _CLUSTER_LOOK = ("info", "nodes", "slots", "shards", "myid", "keyslot", "countkeysinslot")
 # What changes topology, users or the server itself; the rest of these categories is allowed.
@@ -71,6 +78,29 @@ _EXPORTER = (
     "-@all +ping +info +dbsize +latency +role +time +select +config|get +slowlog|get +slowlog|len "
     "+client|list +client|setname +cluster|info +cluster|nodes +cluster|slots"
 )
+
+# In mode Failover there are no slots to move, and replication is changed from outside.
+_FAILOVER_OPERATOR = (
+    "&* -@all +ping +info +role +wait +dbsize +multi +exec +discard +acl +client +command +time "
+    "+memory +bgsave +lastsave +shutdown +latency +config|get +config|set +replicaof +slaveof"
+)
+_SENTINEL_ON_SERVER = (
+    "&* -@all +multi +exec +slaveof +replicaof +ping +subscribe +publish +info +role "
+    "+config|rewrite +client|setname +client|kill +script|kill"
+)
+# On sentinels. Their table of commands is short, and a rule about a command that is not in it keeps
+# them from starting.
+_DEFAULT_ON_SENTINEL = (
+    "&* -@all +ping +info +role +command +subscribe +unsubscribe +psubscribe +punsubscribe "
+    "+client|setname +client|getname +client|id +client|list "
+    "+sentinel|get-master-addr-by-name +sentinel|master +sentinel|masters +sentinel|replicas "
+    "+sentinel|slaves +sentinel|sentinels +sentinel|ckquorum +sentinel|myid"
+)
+_OPERATOR_ON_SENTINEL = "&* -@all +ping +info +role +sentinel +acl +client +command +subscribe"
+_PEER_ON_SENTINEL = (
+    "&* -@all +ping +info +publish +subscribe +client|setname +sentinel|is-master-down-by-addr"
+)
+_EXPORTER_ON_SENTINEL = "&* -@all +ping +info +role +client|setname +sentinel|masters"
 
 
 def _is_old(version: Version) -> bool:
@@ -121,22 +151,57 @@ USERS: Final[Mapping[str, Callable[[Version], str]]] = {
 }
 """Every user that a server has, and what each may do there."""
 
+FAILOVER_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
+    **USERS,
+    OPERATOR: lambda _: _FAILOVER_OPERATOR,
+    SENTINEL: lambda _: _SENTINEL_ON_SERVER,
+}
+"""The users of a server in mode Failover."""
+
+
+SENTINEL_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
+    DEFAULT: lambda _: _DEFAULT_ON_SENTINEL,
+    OPERATOR: lambda _: _OPERATOR_ON_SENTINEL,
+    SENTINEL: lambda _: _PEER_ON_SENTINEL,
+    EXPORTER: lambda _: _EXPORTER_ON_SENTINEL,
+}
+"""The users of a sentinel."""
+
 
 def password_hash(password: str) -> str:
     """A password as servers keep it."""
     return f"#{hashlib.sha256(password.encode()).hexdigest()}"
 
 
-def rules_of(user: str, version: Version, passwords: Passwords) -> str:
+def rules_of(
+    user: str,
+    version: Version,
+    passwords: Passwords,
+    users: Mapping[str, Callable[[Version], str]] = USERS,
+) -> str:
     """Everything a server has to know of a user, also both passwords while they change."""
     accepted = " ".join(map(password_hash, passwords.accepted(user)))
-    return f"on sanitize-payload {accepted} {USERS[user](version)}"
+    return f"on sanitize-payload {accepted} {users[user](version)}"
 
 
-def acl_file(version: Version, passwords: Passwords) -> str:
+def acl_file(
+    version: Version,
+    passwords: Passwords,
+    users: Mapping[str, Callable[[Version], str]] = USERS,
+) -> str:
     """The users of a server. Passwords are hashed, so the file alone opens nothing."""
-    lines = [f"user {name} {rules_of(name, version, passwords)}" for name in USERS]
+    lines = [f"user {name} {rules_of(name, version, passwords, users)}" for name in users]
     return "\n".join(lines) + "\n"
+
+
+def sentinel_acl_file_name(version: Version) -> str:
+    """The file that sentinels of this version read."""
+    return f"sentinel-{acl_file_name(version)}"
+
+
+def sentinel_file(passwords: Passwords) -> str:
+    """What a sentinel needs to log in to the others; part of its configuration."""
+    return f'sentinel sentinel-user {SENTINEL}\nsentinel sentinel-pass "{passwords.sentinel}"\n'
 
 
 def replication_file(passwords: Passwords) -> str:

@@ -14,6 +14,7 @@ from .layouts import layout_of
 from .names import IDENTITY_ANNOTATION, SHAPE_ANNOTATION, common_labels, nodes_service
 from .objects import Object, make
 from .pod import pod_template
+from .sentinel import sentinel_template
 
 __all__ = ["disruption_budget", "pod_count", "shard_numbers", "statefulset"]
 
@@ -21,17 +22,20 @@ __all__ = ["disruption_budget", "pod_count", "shard_numbers", "statefulset"]
 def shard_numbers(redis: Redis, facts: Facts) -> tuple[int, ...]:
     """The shards that have objects now: those wanted, and those still to be drained."""
     draining = (number for number, pods in facts.pods.items() if pods > 0)
-    return tuple(sorted({*range(redis.spec.shards), *draining}))
+    return tuple(sorted({*layout_of(redis).groups(redis.spec), *draining}))
 
 
 def pod_count(redis: Redis, facts: Facts, number: int) -> int:
     """How many pods a shard has now."""
-    return facts.pods.get(number, 0 if redis.spec.hibernate else 1 + redis.spec.replicas)
+    wanted = layout_of(redis).pods(redis.spec, number)
+    return facts.pods.get(number, 0 if redis.spec.hibernate else wanted)
 
 
 def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
     """The workload of one shard."""
     name, layout = redis.metadata.name, layout_of(redis)
+    watches = layout.is_sentinel(number)
+    template = sentinel_template if watches else pod_template
     spec: Object = {
         "serviceName": nodes_service(name),
         "replicas": pod_count(redis, facts, number),
@@ -40,10 +44,10 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
         "revisionHistoryLimit": 3,
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
         "selector": {"matchLabels": layout.selector(name, number)},
-        "template": pod_template(redis, facts, number),
+        "template": template(redis, facts, number),
     }
     shape = spec["template"]["metadata"]["annotations"][SHAPE_ANNOTATION]
-    if redis.spec.storage is not None:
+    if redis.spec.storage is not None and not watches:
         spec["volumeClaimTemplates"] = [_claim(redis, facts, number)]
     return make(
         redis,
@@ -83,13 +87,15 @@ def _claim(redis: Redis, facts: Facts, number: int) -> Object:
 def disruption_budget(redis: Redis, number: int) -> Object:
     """Let a drain take so many pods of the shard at a time; a broken one is never in its way."""
     name, layout = redis.metadata.name, layout_of(redis)
+    # What the spec says is about servers; of sentinels a majority must always be there.
+    budget = DisruptionBudget() if layout.is_sentinel(number) else redis.spec.disruption_budget
     return make(
         redis,
         "PodDisruptionBudget",
         layout.workload(name, number),
         {
             "spec": {
-                **_allowance(redis.spec.disruption_budget),
+                **_allowance(budget),
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
                 "selector": {"matchLabels": layout.selector(name, number)},
             }

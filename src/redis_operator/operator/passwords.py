@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _BYTES = 24
-_OURS = ("operator", "replication", "exporter", "admin")
+_OURS = ("operator", "replication", "exporter", "admin", "sentinel")
 _FIRST = ("operator", "replication", "exporter")  # users of a Secret that has no record yet
 
 
@@ -93,7 +93,7 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
     if rotation is None:
         others = {"default": default} if default != known.default else {}
         if marked and marked != known.marked:
-            others |= {user: generated() for user in _OURS}
+            others |= {user: generated() for user in _OURS if getattr(known, user)}
     elif rotation.stage is Stage.ACCEPT:
         others = {user: word for user, word in rotation.others.items() if user != "default"}
         others |= {"default": default} if default != known.default else {}

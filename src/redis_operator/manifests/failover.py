@@ -1,0 +1,79 @@
+"""Mode Failover: one StatefulSet of servers, one of sentinels, and Services by role. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redis_operator.api.redis import RedisSpec, Sentinel
+from redis_operator.redis.config import Directive
+from redis_operator.redis.versions import Version
+
+from . import names
+from .layout import Layout, Port, Sentinels, ServiceRow
+from .memory import backlog_bytes, memory_limit
+from .sentinel_scripts import BOOT_SENTINEL, BOOT_SERVER, READY_SENTINEL, READY_SERVER, STOP_SERVER
+from .users import FAILOVER_USERS
+
+__all__ = ["DOWN_AFTER_MS", "FAILOVER", "SENTINEL_GROUP", "sentinel_of"]
+
+SENTINEL_GROUP: Final = 1
+DOWN_AFTER_MS: Final = 5000
+"""After how long a sentinel takes a silent primary for dead. The operator, where it knows that a
+process has ended, does not wait for it."""
+_HANDOVER_SECONDS: Final = 20
+
+
+def sentinel_of(spec: RedisSpec) -> Sentinel:
+    """What is asked of the sentinels: three with a quorum of two, if nothing else is said."""
+    return spec.sentinel or Sentinel()
+
+
+def _group_of(database: str, workload: str) -> int | None:
+    if workload == database:
+        return 0
+    return SENTINEL_GROUP if workload == names.sentinel_service(database) else None
+
+
+def _settings(spec: RedisSpec, version: Version) -> list[Directive]:
+    del version
+    return [
+        ("repl-diskless-sync", "yes"),
+        ("repl-diskless-sync-delay", "0"),
+        ("repl-backlog-size", str(backlog_bytes(memory_limit(spec)))),
+        ("min-replicas-to-write", str(spec.durability.min_replicas_to_write)),
+        ("min-replicas-max-lag", str(spec.durability.max_lag_seconds)),
+    ]
+
+
+FAILOVER: Final = Layout(
+    workload=lambda database, group: database if group == 0 else names.sentinel_service(database),
+    group_of=_group_of,
+    group_label=names.GROUP_LABEL,
+    labels={names.COMPONENT_LABEL: "server"},
+    scripts={
+        "boot.sh": BOOT_SERVER,
+        "ready.sh": READY_SERVER,
+        "stop.sh": STOP_SERVER,
+        "boot-sentinel.sh": BOOT_SENTINEL,
+        "ready-sentinel.sh": READY_SENTINEL,
+    },
+    settings=_settings,
+    files=lambda _redis, _facts: {},
+    waits=lambda _spec: {"HANDOVER_SECONDS": str(_HANDOVER_SECONDS)},
+    announces=lambda _redis, _version: {},
+    ports=(Port("redis", names.CLIENT_PORT),),
+    services=(
+        ServiceRow(names.client_service, role="primary", optioned=True),
+        ServiceRow(names.replicas_service, role="replica"),
+        ServiceRow(names.sentinel_service, sentinels=True),
+    ),
+    users=FAILOVER_USERS,
+    binding={},
+    everything="all",
+    sentinels=Sentinels(
+        group=SENTINEL_GROUP,
+        labels={names.COMPONENT_LABEL: "sentinel"},
+        port=Port("sentinel", names.SENTINEL_PORT),
+        pods=lambda spec: sentinel_of(spec).replicas,
+    ),
+)

@@ -1,0 +1,153 @@
+"""The scripts of mode Failover: servers that boot as replicas of nobody, and sentinels."""
+
+from __future__ import annotations
+
+from .scripts import (
+    APPEND,
+    DROP_SYNCED,
+    FIND_DATA,
+    LIFE,
+    SETTINGS,
+    TALK,
+    WAIT_SAVED,
+)
+
+__all__ = [
+    "BOOT_SENTINEL",
+    "BOOT_SERVER",
+    "NOBODY",
+    "READY_SENTINEL",
+    "READY_SERVER",
+    "STOP_SERVER",
+]
+
+NOBODY = ("127.0.0.1", 1)
+"""The primary of a server that has none: nothing ever listens there, and writes are refused."""
+
+BOOT_SERVER = (
+    r"""#!/bin/sh
+# Starts a server of a replicated database. It never starts as a primary: an empty one would be
+# copied by all the others. It follows nobody, refuses writes, and no sentinel may promote it, until
+# the operator has seen what it holds and named the primary.
+set -eu"""
+    + LIFE
+    + FIND_DATA
+    + r"""
+identity="$IDENTITY $POD_NAME"
+found=$(cat identity 2>/dev/null || :)
+"""
+    + DROP_SYNCED
+    + r"""
+find_data
+if [ "$found" != "$identity" ]; then
+    [ -z "$found" ] || say "this volume was used by another server"
+    printf '%s\n' "$identity" >identity.new
+    sync identity.new 2>/dev/null || :
+    mv -f identity.new identity
+fi
+"""
+    + APPEND
+    + rf"""
+# No file is named first: whoever asks for CONFIG REWRITE, as sentinels do, changes nothing that the
+# next start reads.
+set -- --include "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" \
+    --aclfile "$USERS/$ACL_FILE" --appendonly "$append" --dir "$DATA" \
+    --pidfile "$DATA/server.pid" --logfile "" \
+    --replica-announce-ip "$POD_IP" --replica-announce-port "$PORT" \
+    --replicaof {NOBODY[0]} {NOBODY[1]} --replica-priority 0
+"""
+    + SETTINGS
+    + r"""exec "$SERVER" "$@"
+"""
+)
+
+READY_SERVER = (
+    r"""#!/bin/sh
+# Ready: a primary, or a replica that has what its primary has. Where nobody can be asked, a
+# listening server is ready.
+set -u
+"""
+    + TALK
+    + r"""
+for program in valkey-cli redis-cli bash; do
+    ! command -v "$program" >/dev/null 2>&1 || found=yes
+done
+[ -n "${found:-}" ] || exit 0
+answer=$(ask "INFO replication" "INFO persistence") || exit 1
+case $answer in *loading:0*) ;; *) exit 1 ;; esac
+case $answer in *role:master*) exit 0 ;; esac
+case $answer in *role:slave*master_link_status:up*) exit 0 ;; esac
+exit 1
+"""
+)
+
+STOP_SERVER = (
+    r"""#!/bin/sh
+# Runs before the server is told to stop. A primary that somebody follows serves on until the
+# operator has handed its place over: nothing that it acknowledged is lost. SE-01
+set -u
+"""
+    + TALK
+    + r"""
+leads() {
+    case $(ask "INFO replication") in *role:master*state=online*) return 0 ;; esac
+    return 1
+}
+
+hand_over() {
+    left=$((HANDOVER_SECONDS * 5))
+    while leads && [ "$left" -gt 0 ]; do
+        left=$((left - 1))
+        sleep 0.2 2>/dev/null || { sleep 1; left=$((left - 4)); }
+    done
+}
+"""
+    + WAIT_SAVED
+    + r"""hand_over
+wait_saved
+"""
+)
+
+BOOT_SENTINEL = (
+    r"""#!/bin/sh
+# Starts a sentinel. Its id is always that of its place: one that comes back is the one that the
+# others know, at another address, and not one more. What it monitors it is told by the operator,
+# and keeps in its file while the pod lives.
+set -eu"""
+    + LIFE
+    + r"""
+id=$(printf '%s%08x' "$SENTINEL_ID" "${POD_NAME##*-}")
+if [ -e starting ] && [ -e sentinel.conf ]; then
+    say "the last start came to nothing; what this sentinel kept is put aside"
+    mv -f sentinel.conf sentinel.conf.bad
+fi
+: >starting
+if [ ! -s sentinel.conf ]; then
+    {
+        printf 'port %s\ndir "%s"\nlogfile ""\n' "$PORT" "$DATA"
+        printf 'aclfile "%s"\n' "$USERS/$ACL_FILE"
+        printf 'sentinel myid %s\n' "$id"
+        printf 'sentinel announce-ip "%s"\nsentinel announce-port %s\n' "$POD_IP" "$PORT"
+        cat "$USERS/sentinel.conf"
+    } >sentinel.conf.new
+    mv -f sentinel.conf.new sentinel.conf
+fi
+exec "$SERVER" "$DATA/sentinel.conf" --sentinel
+"""
+)
+
+READY_SENTINEL = (
+    r"""#!/bin/sh
+# Ready: the sentinel answers. What it keeps can be read, since it has started with it.
+set -u
+"""
+    + TALK
+    + r"""
+for program in valkey-cli redis-cli bash; do
+    ! command -v "$program" >/dev/null 2>&1 || found=yes
+done
+[ -n "${found:-}" ] || { rm -f "$DATA/starting"; exit 0; }
+case $(ask PING) in *PONG*) rm -f "$DATA/starting"; exit 0 ;; esac
+exit 1
+"""
+)
