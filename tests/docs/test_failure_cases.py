@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TABLE = (ROOT / "docs" / "failure-cases.md").read_text()
 
-# The cases of the design that concern single servers and clusters, by group.
+# The cases of the design, by group.
 CASES = {
     "IN": (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 28, 29),
     "K": (
@@ -18,6 +18,7 @@ CASES = {
         *(27, 28, 29, 30, 31, 32, 33),
     ),
     "ST": (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14),
+    "SE": (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23),
     "CL": (
         *(1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 29, 30),
         *(31, 32, 33, 34, 35, 36, 37),
@@ -35,7 +36,7 @@ def rows() -> dict[str, tuple[list[tuple[str, str]], str]]:
     found: dict[str, tuple[list[tuple[str, str]], str]] = {}
     for line in TABLE.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not re.match(r"(IN|K|ST|CL|T|X|L)-\d\d", cells[0]):
+        if not re.match(r"(IN|K|ST|SE|CL|T|X|L)-\d\d", cells[0]):
             continue
         assert len(cells) == 4, line
         rest = CITED.sub("", cells[2])

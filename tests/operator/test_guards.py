@@ -523,8 +523,11 @@ GUARDS = _guards()
 INDIRECT = {"effects.require#1", "preconditions._unanswered#1", "preconditions._unmet#1"}
 
 
-# Shown by a test of its own: it stands before all actions.
-ELSEWHERE = {"wiring.before#1": "test_leadership.py"}
+# Shown by tests of their own: before all actions, and on real servers with replicas.
+ELSEWHERE = {
+    "wiring.before#1": "test_leadership.py",
+    "replication._pause#1": "test_replication.py",
+}
 
 
 def test_every_guard_has_a_row_and_every_row_a_guard() -> None:

@@ -51,7 +51,7 @@ def test_a_change_goes_in_two_stages_that_both_accept_both_passwords() -> None:
 def test_an_annotation_changes_all_users_of_ours_once() -> None:
     begun = wished(OLD, "a", "monday")
     assert begun.rotation is not None
-    assert set(begun.rotation.others) == {*"operator replication exporter admin sentinel".split()}
+    assert set(begun.rotation.others) == {"operator", "replication", "exporter", "admin"}
     done = advanced(advanced(begun))
     assert wished(done, "a", "monday").rotation is None
     assert done.accepted("operator") != ("b",)

@@ -24,7 +24,7 @@ ROWS = [(mode, row) for mode in MODES for row in MODES[mode].rules]
 
 
 def test_every_table_has_the_same_modes() -> None:
-    assert set(MODES) == set(LAYOUTS) == set(DIALECTS) == {Mode.CLUSTER, Mode.STANDALONE}
+    assert set(MODES) == set(LAYOUTS) == set(DIALECTS) == set(Mode)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -66,6 +66,7 @@ class ShardStatus(Part, frozen=True):
     replication_id: str = ""
     replicas: tuple[ReplicaStatus, ...] = ()
     last_failover_time: str = ""
+    last_primary: str = ""
 
 
 class Binding(Part, frozen=True):
@@ -80,6 +81,8 @@ class Endpoints(Part, frozen=True):
     clients: str = ""
     primaries: str = ""
     replicas: str = ""
+    sentinels: str = ""
+    primary_name: str = ""
 
 
 class Operation(Part, frozen=True):

@@ -37,11 +37,6 @@ def _literal(value: object) -> str:
 _LATER = "not built in this release: "
 
 UNBUILT: Final[tuple[Unbuilt, ...]] = (
-    Unbuilt(
-        "mode",
-        ("Cluster", "Standalone"),
-        _LATER + "mode Failover; set spec.mode to Cluster or Standalone",
-    ),
     Unbuilt("tls", (), _LATER + "connections are not encrypted; remove spec.tls"),
     Unbuilt("auth.users", ([],), _LATER + "more users; use the default user of spec.auth"),
     Unbuilt("bootstrap.fromBackup", (), _LATER + "starting from a backup; remove it"),

@@ -20,6 +20,7 @@ SENTINEL_GROUP: Final = 1
 DOWN_AFTER_MS: Final = 5000
 """After how long a sentinel takes a silent primary for dead. The operator, where it knows that a
 process has ended, does not wait for it."""
+_FAILOVER_TIMEOUT_MS: Final = 30000
 _HANDOVER_SECONDS: Final = 20
 
 
@@ -75,5 +76,11 @@ FAILOVER: Final = Layout(
         labels={names.COMPONENT_LABEL: "sentinel"},
         port=Port("sentinel", names.SENTINEL_PORT),
         pods=lambda spec: sentinel_of(spec).replicas,
+        quorum=lambda spec: sentinel_of(spec).quorum,
+        settings=(
+            ("down-after-milliseconds", str(DOWN_AFTER_MS)),
+            ("failover-timeout", str(_FAILOVER_TIMEOUT_MS)),
+            ("parallel-syncs", "1"),
+        ),
     ),
 )

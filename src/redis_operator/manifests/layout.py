@@ -39,6 +39,12 @@ class ServiceRow(Struct, frozen=True):
     optioned: bool = False  # follows spec.service: the door for clients
     sentinels: bool = False  # leads to the sentinels and not to servers
 
+    @property
+    def key(self) -> str:
+        """What the status calls the endpoint."""
+        found = {"primary": "primaries", "replica": "replicas", "": "clients"}[self.role]
+        return "sentinels" if self.sentinels else found
+
 
 class Sentinels(Struct, frozen=True):
     """The group of a mode whose pods run sentinels: no servers, and without data."""
@@ -47,6 +53,8 @@ class Sentinels(Struct, frozen=True):
     labels: Mapping[str, str]
     port: Port
     pods: Callable[[RedisSpec], int]
+    quorum: Callable[[RedisSpec], int]
+    settings: tuple[tuple[str, str], ...]  # of SENTINEL SET
 
 
 class Layout(Struct, frozen=True):

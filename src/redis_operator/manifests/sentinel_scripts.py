@@ -21,8 +21,9 @@ __all__ = [
     "STOP_SERVER",
 ]
 
-NOBODY = ("127.0.0.1", 1)
-"""The primary of a server that has none: nothing ever listens there, and writes are refused."""
+NOBODY = "127.0.0.1"
+"""The primary of a server that has none. Nothing listens there, so writes are refused; the port
+tells whether the server found files (1) or none (2)."""
 
 BOOT_SERVER = (
     r"""#!/bin/sh
@@ -48,13 +49,14 @@ fi
 """
     + APPEND
     + rf"""
+if [ -n "$data" ]; then nobody=1; else nobody=2; fi
 # No file is named first: whoever asks for CONFIG REWRITE, as sentinels do, changes nothing that the
 # next start reads.
 set -- --include "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" \
     --aclfile "$USERS/$ACL_FILE" --appendonly "$append" --dir "$DATA" \
     --pidfile "$DATA/server.pid" --logfile "" \
     --replica-announce-ip "$POD_IP" --replica-announce-port "$PORT" \
-    --replicaof {NOBODY[0]} {NOBODY[1]} --replica-priority 0
+    --replicaof {NOBODY} "$nobody" --replica-priority 0
 """
     + SETTINGS
     + r"""exec "$SERVER" "$@"

@@ -25,6 +25,7 @@ from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
 from redis_operator.manifests.config import proposed
 from redis_operator.manifests.facts import Facts, Passwords
+from redis_operator.manifests.layout import ServiceRow
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.ownership import limitation
 from redis_operator.operator.wanted import read_acceptance
@@ -116,15 +117,18 @@ class Children:
         """Return where clients reach the database: names, or addresses where nothing resolves."""
         namespace, name = redis.metadata.namespace, redis.metadata.name
 
-        def where(service: str) -> str:
-            host = self._address((namespace, service)) or f"{service}.{namespace}.svc"
-            return f"{host}:{names.CLIENT_PORT}"
+        layout = layout_of(redis)
 
-        told = {row.role: where(row.name(name)) for row in layout_of(redis).services}
+        def where(row: ServiceRow) -> str:
+            service, sentinels = row.name(name), layout.sentinels
+            port = sentinels.port.number if row.sentinels and sentinels else names.CLIENT_PORT
+            host = self._address((namespace, service)) or f"{service}.{namespace}.svc"
+            return f"{host}:{port}"
+
+        told = {"clients" if row.optioned else row.key: where(row) for row in layout.services}
+        watched = layout.sentinels is not None
         return Endpoints(
-            clients=told.get("", ""),
-            primaries=told.get("primary", ""),
-            replicas=told.get("replica", ""),
+            **told, primary_name=names.primary_name(namespace, name) if watched else ""
         )
 
     def _address(self, service_key: Key) -> str:

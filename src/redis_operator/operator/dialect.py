@@ -6,14 +6,14 @@ the mode. What every server can tell is read here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from redis_operator.api.redis import Mode
 from redis_operator.operator.links import Target
-from redis_operator.planning.observed import Pod, Replication, Seen
+from redis_operator.planning.observed import Node, Pod, Replication, Seen, SentinelSeen
 from redis_operator.planning.preconditions import ServerFacts
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
@@ -48,6 +48,14 @@ class Dialect(Struct, frozen=True):
     """Who it is: asked again right before anything is done to it. I11"""
     facts: Callable[[Connection], Awaitable[ServerFacts]]
     """What preconditions want to know."""
+    see_sentinel: Callable[[Connection, Question, float, float], Awaitable[SentinelSeen]] | None = (
+        None
+    )
+    """The same of a sentinel, where the mode has any."""
+    related: Callable[[tuple[Node, ...]], tuple[Node, ...]] = lambda nodes: nodes
+    """The servers with what only shows when all have answered."""
+    effects: Callable[[Any, Any], Mapping[Any, Any]] = lambda _servers, _passwords: {}
+    """How actions of the mode's own are carried out, given the servers and the passwords."""
 
 
 def common_questions(question: Question) -> list[Command[Any]]:
@@ -102,4 +110,7 @@ def _replication(info: Info) -> Replication:
         syncing=found.sync_in_progress,
         down_seconds=0.0 if linked else down,
         unlinked=not linked and found.link_down_seconds < 0,
+        id2_offset=found.second_offset,
+        follows="" if found.is_primary else f"{found.primary_host}:{found.primary_port}",
+        priority=found.priority,
     )

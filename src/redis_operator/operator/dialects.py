@@ -8,8 +8,13 @@ from typing import Final
 from redis_operator.api.redis import Mode
 from redis_operator.operator.cluster_dialect import CLUSTER
 from redis_operator.operator.dialect import Dialect
+from redis_operator.operator.failover_dialect import FAILOVER
 from redis_operator.operator.standalone_dialect import STANDALONE
 
 __all__ = ["DIALECTS"]
 
-DIALECTS: Final[Mapping[Mode, Dialect]] = {Mode.CLUSTER: CLUSTER, Mode.STANDALONE: STANDALONE}
+DIALECTS: Final[Mapping[Mode, Dialect]] = {
+    Mode.CLUSTER: CLUSTER,
+    Mode.FAILOVER: FAILOVER,
+    Mode.STANDALONE: STANDALONE,
+}

@@ -29,6 +29,7 @@ from redis_operator.planning.observed import (
     Attempt,
     Election,
     Introduction,
+    Led,
     Moving,
     NodeId,
     Observed,
@@ -80,6 +81,7 @@ class Memories:
             introductions=self._introductions.get(key, ()),
             attempts=self._attempts[key][1] if key in self._attempts else (),
             recorded=_recorded(told),
+            led=_led(told),
         )
 
     def loaded(self, key: Key, raw: Manifest) -> Redis | tuple[Problem, ...]:
@@ -177,6 +179,15 @@ def _recorded(status: RedisStatus) -> tuple[tuple[int, str], ...]:
     """Return the id that each group's data were last told by."""
     numbered = ((shard.name.rpartition("-")[2], shard.node_id) for shard in status.shards)
     return tuple((int(number), node) for number, node in numbered if number.isdecimal() and node)
+
+
+def _led(status: RedisStatus) -> tuple[Led, ...]:
+    """Return who last led each group, and by which history its data were told."""
+    return tuple(
+        Led(int(number), shard.primary or shard.last_primary, shard.replication_id)
+        for shard in status.shards
+        if (number := shard.name.rpartition("-")[2]).isdecimal()
+    )
 
 
 def _histories(status: RedisStatus) -> dict[NodeId, str]:

@@ -18,6 +18,7 @@ from redis_operator.api.redis import Mode
 from redis_operator.manifests.layout import Layout
 from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.absent import Absences
+from redis_operator.operator.dialects import DIALECTS
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.look import (
     has_ended,
@@ -26,7 +27,7 @@ from redis_operator.operator.look import (
     volume_seen,
     workload_seen,
 )
-from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.probe import Question, probe, probe_sentinel
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.world import World
 from redis_operator.planning.observed import (
@@ -34,11 +35,14 @@ from redis_operator.planning.observed import (
     Election,
     Evidence,
     Introduction,
+    Led,
     Moving,
     Node,
     NodeId,
     Observed,
     Seen,
+    SentinelNode,
+    SentinelSeen,
     Unlabelled,
     Unreachable,
 )
@@ -48,7 +52,6 @@ from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memory", "Observer", "Request", "Told", "elections"]
 
-_PORT = 6379
 _AT_ONCE = 64
 
 
@@ -74,6 +77,7 @@ class Memory(Struct, frozen=True):
     introductions: tuple[Introduction, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     recorded: tuple[tuple[int, str], ...] = ()
+    led: tuple[Led, ...] = ()
 
 
 class Request(Struct, frozen=True):
@@ -117,7 +121,7 @@ class Observer:
     def targets(self, request: Request) -> dict[str, Target]:
         """Return how to reach the server of each pod that has an address."""
         return {
-            pod.metadata.name: _target(pod, request.credentials)
+            pod.metadata.name: _target(request, pod)
             for pod in self._world.pods_of(request.key)
             if pod.status.pod_ip
         }
@@ -145,12 +149,16 @@ class Observer:
         volumes = [
             volume_seen(layout, name, c, classes) for c in self._world.claims_of(request.key)
         ]
+        servers, sentinels = _apart(layout, answers)
+        servers = DIALECTS[request.mode].related(servers)
         return Observed(
-            nodes=tuple(answers),
-            workloads=explained,
+            nodes=servers,
+            workloads=tuple(w for w in explained if not layout.is_sentinel(w.shard)),
+            sentinels=sentinels,
+            sentinel_workload=next((w for w in explained if layout.is_sentinel(w.shard)), None),
             unlabelled=(*_partly_labelled(layout, name, (pod for pod, _ in found)), *unlabelled),
             volumes=tuple(v for v in volumes if v),
-            elections=elections(request.memory, answers, self._clock()),
+            elections=elections(request.memory, servers, self._clock()),
             moving=request.memory.moving,
             shadows=request.memory.shadows,
             histories=request.memory.histories,
@@ -160,6 +168,7 @@ class Observer:
             introductions=request.memory.introductions,
             attempts=request.memory.attempts,
             recorded=request.memory.recorded,
+            led=request.memory.led,
             formed=request.memory.formed,
         )
 
@@ -173,7 +182,7 @@ class Observer:
         self._links.keep_only(uids, of=self._pods.get(key, frozenset()))
         self._pods[key] = uids
 
-    async def _ask(self, request: Request, pod: Pod, seen: SeenPod) -> Node:
+    async def _ask(self, request: Request, pod: Pod, seen: SeenPod) -> Node | SentinelSeen:
         if not seen.ip:
             last = self._links.last_id(seen.uid)
             return Unreachable(
@@ -185,14 +194,30 @@ class Observer:
             )
         question = Question(
             pod=seen,
-            target=_target(pod, request.credentials),
+            target=_target(request, pod),
             directives=request.directives,
             count_strays=seen.name in request.count_on,
             ended=has_ended(pod),
             mode=request.mode,
         )
+        ask = probe_sentinel if request.layout.is_sentinel(seen.shard) else probe
         async with self._gate:
-            return await probe(self._links, question, timeout=self._timeout, clock=self._clock)
+            return await ask(self._links, question, timeout=self._timeout, clock=self._clock)
+
+
+def _apart(
+    layout: Layout, answers: Iterable[Node | SentinelSeen]
+) -> tuple[tuple[Node, ...], tuple[SentinelNode, ...]]:
+    """Tell servers and sentinels apart, by the group of their pods."""
+    servers: list[Node] = []
+    sentinels: list[SentinelNode] = []
+    for answer in answers:
+        if isinstance(answer, Seen) or not layout.is_sentinel(answer.pod.shard):
+            assert not isinstance(answer, SentinelSeen)
+            servers.append(answer)
+        else:
+            sentinels.append(answer)
+    return tuple(servers), tuple(sentinels)
 
 
 def elections(memory: Memory, nodes: Iterable[Node], now: float) -> tuple[Election, ...]:
@@ -218,5 +243,8 @@ def _partly_labelled(layout: Layout, database: str, pods: Iterable[Pod]) -> Iter
             yield Unlabelled(pod.metadata.name, pod.metadata.uid, lacks)
 
 
-def _target(pod: Pod, credentials: Credentials) -> Target:
-    return Target(pod.metadata.uid, Address(pod.status.pod_ip, _PORT), credentials)
+def _target(request: Request, pod: Pod) -> Target:
+    place = request.layout.place_of(request.key[1], pod.metadata.name, pod.metadata.labels)
+    port = request.layout.port(place.shard if place is not None else 0)
+    address = Address(pod.status.pod_ip, port)
+    return Target(pod.metadata.uid, address, request.credentials)

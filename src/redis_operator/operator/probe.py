@@ -3,39 +3,70 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from redis_operator.operator.dialect import Question
 from redis_operator.operator.dialects import DIALECTS
 from redis_operator.operator.links import Links
-from redis_operator.planning.observed import Evidence, Node, NodeId, PodPhase, Seen, Unreachable
+from redis_operator.planning.observed import (
+    Evidence,
+    Node,
+    NodeId,
+    PodPhase,
+    Seen,
+    SentinelNode,
+    SentinelSeen,
+    Unreachable,
+)
+from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import LinkError, LostError, RedisError, RefusedError
 
-__all__ = ["Question", "probe"]
+__all__ = ["Question", "probe", "probe_sentinel"]
+
+S = TypeVar("S", Seen, SentinelSeen)
 
 
 async def probe(
     links: Links, question: Question, *, timeout: float, clock: Callable[[], float] = time.time
 ) -> Node:
     """Ask one server; an answer is `Seen`, everything else `Unreachable` with its evidence."""
+    see = DIALECTS[question.mode].see
+    return await _asked(links, question, see, timeout=timeout, clock=clock)
+
+
+async def probe_sentinel(
+    links: Links, question: Question, *, timeout: float, clock: Callable[[], float] = time.time
+) -> SentinelNode:
+    """Ask one sentinel, in the same way."""
+    see = DIALECTS[question.mode].see_sentinel
+    assert see is not None, "a mode whose layout has sentinels knows how to ask them"
+    return await _asked(links, question, see, timeout=timeout, clock=clock)
+
+
+async def _asked(
+    links: Links,
+    question: Question,
+    see: Callable[[Connection, Question, float, float], Awaitable[S]],
+    *,
+    timeout: float,
+    clock: Callable[[], float],
+) -> S | Unreachable:
+    async def ask() -> S:
+        connection = await links.open(question.target, timeout=timeout)
+        seen = await see(connection, question, timeout, clock())
+        links.answered(question.target.uid, seen.id)
+        return seen
+
     try:
         try:
-            return await _ask(links, question, timeout, clock)
+            return await ask()
         except LostError:
             # An old connection may have ended long ago. The address itself says what is true now.
             links.drop(question.target.uid)
-            return await _ask(links, question, timeout, clock)
+            return await ask()
     except RedisError as error:
         return _unreachable(links, question, error, clock())
-
-
-async def _ask(
-    links: Links, question: Question, timeout: float, clock: Callable[[], float]
-) -> Seen:
-    connection = await links.open(question.target, timeout=timeout)
-    seen = await DIALECTS[question.mode].see(connection, question, timeout, clock())
-    links.answered(question.target.uid, seen.id)
-    return seen
 
 
 def _unreachable(links: Links, question: Question, error: RedisError, now: float) -> Unreachable:

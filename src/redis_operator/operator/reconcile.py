@@ -26,7 +26,7 @@ from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import config_problems, load, load_status
 from redis_operator.api.version import RedisVersionSpec, exporter_problems, find_version
 from redis_operator.manifests import names
-from redis_operator.manifests.facts import Facts
+from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.users import OPERATOR, REPLICATION
 from redis_operator.operator.children import ChildError, Children
 from redis_operator.operator.dialects import DIALECTS
@@ -198,7 +198,6 @@ class Reconciler(Struct, frozen=True):
     ) -> Result:
         """Look, plan and act until there is nothing to do at once."""
         wanted = wanted_of(redis, facts)
-        login = Credentials(REPLICATION, facts.passwords.replication)
         count_on: tuple[str, ...] = ()
         told = redis.status
         acted = False
@@ -225,7 +224,7 @@ class Reconciler(Struct, frozen=True):
                 before = status(wanted, observed, advice, context)
                 if before.plan != told.plan:  # else what failed last time would be untold and told
                     told = await self.reporter.report(raw, told, before)
-            outcomes = await self._carry_out(raw, redis, request, advice, login)
+            outcomes = await self._carry_out(raw, redis, request, advice, facts.passwords)
             self.memories.attempted(key, observed, advice)
             self.memories.learn(key, observed, outcomes)
             if not redis.spec.paused and refusal is None and hindrance is None:
@@ -242,7 +241,6 @@ class Reconciler(Struct, frozen=True):
                     self.observer.targets(request),
                     moving=bool(self.movers.moving(key)),
                 )
-                login = Credentials(REPLICATION, facts.passwords.replication)
             for request_met in met(redis.metadata.annotations, wanted, observed):
                 await close(self.client, raw, request_met)
             count_on = advice.count_on
@@ -260,7 +258,7 @@ class Reconciler(Struct, frozen=True):
         return Again(_SOON_SECONDS if acted else _BUSY_SECONDS)
 
     async def _carry_out(
-        self, raw: Manifest, redis: Redis, request: Request, advice: Plan, login: Credentials
+        self, raw: Manifest, redis: Redis, request: Request, advice: Plan, passwords: Passwords
     ) -> tuple[Outcome, ...]:
         if not advice.stages:
             return ()
@@ -275,9 +273,14 @@ class Reconciler(Struct, frozen=True):
             keep_claims=redis.spec.storage is not None and redis.spec.storage.retain,
             on_written=self.world.wrote,
         )
+        login = Credentials(REPLICATION, passwords.replication)
         movers = self.movers.of(request.key, login)
         executor = Executor(
-            servers.effects(), objects.effects(), movers.effects(servers), before=self.before
+            servers.effects(),
+            objects.effects(),
+            movers.effects(servers),
+            DIALECTS[request.mode].effects(servers, passwords),
+            before=self.before,
         )
         _LOG.info("acting", extra=fields(rule=advice.rule, why=advice.why, steps=len(advice.steps)))
         outcomes = await executor.carry_out(advice)

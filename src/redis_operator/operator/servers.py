@@ -28,6 +28,7 @@ from redis_operator.planning.actions import (
     Forget,
     InheritSlots,
     Meet,
+    Promote,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
@@ -88,7 +89,7 @@ class Servers:
         self._links = links
         self._targets = targets  # by pod name
         self._pods = pods
-        self._dialect = dialect
+        self.dialect = dialect
         self._reaching: dict[At, asyncio.Task[Connection]] = {}
 
     async def open(self, pod: str, uid: str) -> Connection:
@@ -104,12 +105,12 @@ class Servers:
         if target is not None and target.address.host != at.ip:
             raise Refused(f"{at.pod} is not where it was: it moved to {target.address.host}")
         connection = await self.open(at.pod, at.uid)
-        require(identity_limitation(at, await self._dialect.identity(connection)))
+        require(identity_limitation(at, await self.dialect.identity(connection)))
         return connection
 
     async def facts(self, pod: str, uid: str) -> ServerFacts:
         """Ask the server of exactly this pod what it is and holds."""
-        return await self._dialect.facts(await self.open(pod, uid))
+        return await self.dialect.facts(await self.open(pod, uid))
 
     def effects(self) -> Effects:
         """How each action on a server is carried out."""
@@ -132,7 +133,7 @@ class Servers:
     async def _read(self, action: _OnServer) -> Facts:
         """Ask the server an action is about what it is, owns and holds."""
         connection = await self.reach(action.node)
-        return Facts(server=await self._dialect.facts(connection))
+        return Facts(server=await self.dialect.facts(connection))
 
     async def anew(self, at: At) -> Connection:
         """Open a connection of one's own to a server, for work that takes long. Close it."""
@@ -271,20 +272,22 @@ class Servers:
         """Promote a replica: the fence is checked right before. I6, I7, CL-22"""
         if _known(facts).is_primary:
             return
-        await self._check_fence(action)
+        await self.check_fence(action)
         connection = await self.reach(action.node)
         try:
             await connection.run(commands.failover(_MODES[action.mode]), timeout=_TIMEOUT)
         except ReplyError:
-            if (await self._dialect.facts(connection)).is_primary:
+            if (await self.dialect.facts(connection)).is_primary:
                 return  # another asked as well, and was faster. CL-23
             raise
 
-    async def _check_fence(self, action: Failover) -> None:
+    async def check_fence(self, action: Failover | Promote) -> None:
         """Find out again that the old primary acknowledges nothing any more."""
         match action.fence:
-            case Fence.HANDSHAKE:
+            case Fence.HANDSHAKE | Fence.NEVER_LED:
                 facts = FenceFacts()
+            case Fence.IS_REPLICA:
+                facts = await self._restarted(action)
             case Fence.PROCESS_GONE:
                 facts = await _knock(self._targets.get(action.primary_pod))
             case Fence.CONTAINER_ENDED:
@@ -296,7 +299,7 @@ class Servers:
                 return
         require(fence_limitation(action, facts))
 
-    async def _ended(self, action: Failover) -> FenceFacts:
+    async def _ended(self, action: Failover | Promote) -> FenceFacts:
         """Read the pod of a primary from the API: it may run again, here or at another address."""
         live = await self._pods.read(action.primary_pod)
         if live is None:
@@ -307,7 +310,7 @@ class Servers:
         found = await _knock(Target(live.uid, Address(live.ip, PORT)))
         return FenceFacts(port=found.port, error=found.error, pod=pod)
 
-    async def _existing(self, action: Failover) -> FenceFacts:
+    async def _existing(self, action: Failover | Promote) -> FenceFacts:
         """Read pods from the API that were not observed: one that exists may be the primary. K-27
 
         The caches hold what carries our label, and may be late; a read by name sees every pod.
@@ -316,18 +319,26 @@ class Servers:
         pairs = zip(action.unseen, found, strict=True)
         return FenceFacts(existing=tuple(pod for pod, live in pairs if live is not None))
 
-    async def _pause_empty(self, action: Failover) -> None:
+    async def _restarted(self, action: Failover | Promote) -> FenceFacts:
+        """Ask a server that led before what it is now."""
+        try:
+            server = await self.facts(action.primary_pod, action.primary_uid)
+        except RedisError as error:
+            return FenceFacts(error=str(error))
+        return FenceFacts(server=server)
+
+    async def _pause_empty(self, action: Failover | Promote) -> None:
         """Pause the writes of a primary that restarted empty, bounded by the server itself. I10"""
         target = self._targets.get(action.primary_pod)
         if target is None:
             require(fence_limitation(action, FenceFacts()))
             return
         connection = await self._links.open(target, timeout=_TIMEOUT)
-        before = await self._dialect.facts(connection)
+        before = await self.dialect.facts(connection)
         require(fence_limitation(action, FenceFacts(server=before)))
         pause = commands.client_pause_writes(_PAUSE_MILLISECONDS)
         await connection.run(pause, timeout=_TIMEOUT)
-        why = fence_limitation(action, FenceFacts(server=await self._dialect.facts(connection)))
+        why = fence_limitation(action, FenceFacts(server=await self.dialect.facts(connection)))
         if why is not None:
             await connection.run(commands.client_unpause(), timeout=_TIMEOUT)
         require(why)

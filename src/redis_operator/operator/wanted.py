@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import OnDataLoss, Persistence, Redis
+from redis_operator.manifests import names
 from redis_operator.manifests.cluster import node_timeout_ms
 from redis_operator.manifests.config import live_directives
 from redis_operator.manifests.facts import Facts
@@ -74,7 +77,22 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         spread_primaries=spec.update.balance_primaries,
         volume_size=int(size) if size is not None else 0,
         memory_limit=memory_limit(spec) or 0,
+        **_sentinels(redis),
     )
+
+
+def _sentinels(redis: Redis) -> dict[str, Any]:
+    """Return what is wanted of the sentinels, where the mode has any."""
+    found = layout_of(redis).sentinels
+    if found is None:
+        return {}
+    meta = redis.metadata
+    return {
+        "sentinels": found.pods(redis.spec),
+        "quorum": found.quorum(redis.spec),
+        "primary_name": names.primary_name(meta.namespace, meta.name),
+        "sentinel_settings": found.settings,
+    }
 
 
 def read_acceptance(text: str, *, everything: str = "") -> Acceptance:

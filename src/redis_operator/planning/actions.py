@@ -13,7 +13,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ..redis.slots import NO_SLOTS, SlotSet
-from .observed import NodeId, Role, Seen
+from .observed import NodeId, Role, Seen, SentinelSeen
 
 __all__ = [
     "Action",
@@ -28,6 +28,7 @@ __all__ = [
     "Failover",
     "FailoverMode",
     "Fence",
+    "Follow",
     "Forget",
     "GrowVolume",
     "InheritSlots",
@@ -35,6 +36,7 @@ __all__ = [
     "LabelRole",
     "Meet",
     "MoveSlots",
+    "Promote",
     "RaiseEpoch",
     "Replicate",
     "RescueKeys",
@@ -43,7 +45,9 @@ __all__ = [
     "ScaleWorkload",
     "SetConfigEpoch",
     "StopMoving",
+    "SwitchOver",
     "TuneForBootstrap",
+    "Watch",
     "at",
 ]
 
@@ -57,8 +61,8 @@ class At(Struct, frozen=True):
     id: NodeId
 
 
-def at(node: Seen) -> At:
-    """The address of a server that was seen."""
+def at(node: Seen | SentinelSeen) -> At:
+    """The address of a server, or a sentinel, that was seen."""
     return At(pod=node.pod.name, uid=node.pod.uid, ip=node.pod.ip, id=node.id)
 
 
@@ -137,6 +141,8 @@ class Fence(Enum):
     CONTAINER_ENDED = "its container has ended"
     POD_GONE = "no pod has its address any more"
     EMPTY_AND_PAUSED = "it restarted empty; its writes are paused and it still holds no key"
+    IS_REPLICA = "it restarted as a replica and refuses writes"
+    NEVER_LED = "no server was a primary yet"
 
 
 class Failover(Struct, frozen=True):
@@ -157,6 +163,68 @@ class Failover(Struct, frozen=True):
     primary_pod: str = ""  # the pod the primary runs in, empty when it has none any more
     primary_uid: str = ""
     unseen: tuple[str, ...] = ()  # pods that may exist and were not observed: one may be it
+
+
+class Promote(Struct, frozen=True):
+    """`REPLICAOF NO ONE` on a server that follows `follows`, in mode Failover.
+
+    It must still be a replica of that address, at `min_offset` at least and with the history
+    `replication_id`. The fence must hold again right before, as with `Failover`; and no sentinel of
+    `sentinels` may have begun an election, unless nobody could win it.
+    """
+
+    node: At
+    follows: str
+    fence: Fence
+    replication_id: str = ""
+    min_offset: int = 0
+    primary: NodeId = NodeId("")  # who led before, where it is known
+    primary_pod: str = ""
+    primary_uid: str = ""
+    unseen: tuple[str, ...] = ()
+    sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
+    name: str = ""  # what they call the primary
+
+
+class Follow(Struct, frozen=True):
+    """`REPLICAOF` on a server: it copies `primary`, which must be one right before.
+
+    The server must still follow `follows`; empty: it is a primary, and what it holds is known to be
+    part of the history of `primary`, or was given up.
+    """
+
+    node: At
+    primary: At
+    follows: str
+
+
+class Watch(Struct, frozen=True):
+    """Have a sentinel monitor `primary` under `name`, with these settings and no other address.
+
+    Refused while the sentinel fails over, and unless the primary is one right before.
+    """
+
+    node: At  # the sentinel
+    name: str
+    primary: At
+    quorum: int
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+class SwitchOver(Struct, frozen=True):
+    """Give the place of a primary to a replica that has all that it acknowledged. I6, I10
+
+    Writes are paused (bounded by the server), the replica is seen to have the offset, it is
+    promoted, the old primary follows it, and the sentinels are told. Refused when a sentinel has
+    begun an election, or does not name the old primary.
+    """
+
+    node: At  # the replica
+    primary: At
+    name: str
+    quorum: int
+    sentinels: tuple[At, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 class Forget(Struct, frozen=True):
@@ -327,6 +395,10 @@ Action: TypeAlias = (
     | AssignSlots
     | Replicate
     | Failover
+    | Promote
+    | Follow
+    | Watch
+    | SwitchOver
     | Forget
     | InheritSlots
     | CloseSlots

@@ -53,6 +53,10 @@ class Wanted(Struct, frozen=True):
     spread_primaries: bool = False  # move primaries apart over zones once things are calm
     volume_size: int = 0  # bytes; 0 leaves volumes alone
     memory_limit: int = 0  # bytes that a server's container may use; 0: as much as there is
+    sentinels: int = 0  # how many there shall be
+    quorum: int = 0  # how many of them must agree that the primary is down
+    primary_name: str = ""  # what they call the primary
+    sentinel_settings: tuple[tuple[str, str], ...] = ()  # of SENTINEL SET
     weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
 
     @property

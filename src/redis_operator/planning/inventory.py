@@ -44,6 +44,7 @@ def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
     numbers = {node.pod.shard for node in nodes if not _is_going(situation, node)}
     numbers |= situation.lasting_groups
     for number in sorted(numbers):
+        lasts = number in situation.lasting_groups
         name = situation.group_name(number)
         primary = situation.leader(number)
         old = before.get(name)
@@ -61,7 +62,13 @@ def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
             last_failover_time=context.now
             if changed
             else (old.last_failover_time if old is not None else ""),
+            last_primary=_led_last(old) if primary is None and lasts else "",
         )
+
+
+def _led_last(old: ShardStatus | None) -> str:
+    """Return who led a group that nobody leads now."""
+    return (old.primary or old.last_primary) if old is not None else ""
 
 
 def _is_going(situation: Topology, node: Node) -> bool:

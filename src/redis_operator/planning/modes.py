@@ -1,7 +1,7 @@
 """The modes of a database as data: which rules and guards it has, and how it answers them.
 
-Cluster and Standalone differ in their rows here and in nothing else: no rule, no status and no
-executor asks for the mode. The order of a mode's rules is its policy.
+Cluster, Failover and Standalone differ in their rows here and in nothing else: no rule, no status
+and no executor asks for the mode. The order of a mode's rules is its policy.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from .advice import Wanted
 from .cluster import guards as cluster_guards
 from .cluster import rules as cluster_rules
 from .cluster.topology import ClusterTopology
+from .failover import guards as failover_guards
+from .failover import rules as failover_rules
+from .failover.topology import FailoverTopology
 from .guards import Guards
 from .observed import Observed
 from .row import Companion, Row
@@ -44,6 +47,13 @@ MODES: Final[Mapping[Mode, ModePlan]] = {
         guards=cluster_guards.GUARDS,
         situation=ClusterTopology,
         served=("AllSlotsServed", "every slot is served"),
+    ),
+    Mode.FAILOVER: ModePlan(
+        rules=failover_rules.RULES,
+        companions=failover_rules.COMPANIONS,
+        guards=failover_guards.GUARDS,
+        situation=FailoverTopology,
+        served=("Serving", "the primary takes writes"),
     ),
     Mode.STANDALONE: ModePlan(
         rules=standalone_rules.RULES,

@@ -13,6 +13,7 @@ from typing import NewType, TypeAlias
 from msgspec import Struct
 
 from ..redis.slots import NO_SLOTS, SlotSet
+from .sentinels import SentinelView
 
 __all__ = [
     "Attempt",
@@ -22,6 +23,7 @@ __all__ = [
     "Evidence",
     "Introduction",
     "Job",
+    "Led",
     "Moving",
     "Node",
     "NodeId",
@@ -36,6 +38,8 @@ __all__ = [
     "Replication",
     "Role",
     "Seen",
+    "SentinelNode",
+    "SentinelSeen",
     "SlotState",
     "Spelling",
     "Unlabelled",
@@ -148,6 +152,9 @@ class Replication(Struct, frozen=True):
     syncing: bool = False
     down_seconds: float = 0.0  # how long the link has been down
     unlinked: bool = False  # a replica without a link since it started: its files are all it has
+    id2_offset: int = -1  # up to where the history `id2` is its own as well
+    follows: str = ""  # host:port of the primary that it says it follows; empty: a primary
+    priority: int = 100  # in the eyes of sentinels; 0: never to be promoted by them
 
 
 class Counted(Struct, frozen=True):
@@ -332,6 +339,17 @@ class Unreachable(Struct, frozen=True):
 Node: TypeAlias = Seen | Unreachable
 
 
+class SentinelSeen(Struct, frozen=True):
+    """A sentinel that answered, in its own words."""
+
+    pod: Pod
+    id: NodeId  # by which other sentinels know it
+    view: SentinelView
+
+
+SentinelNode: TypeAlias = SentinelSeen | Unreachable
+
+
 class Volume(Struct, frozen=True):
     """A pod's claim: what is asked for and what it has."""
 
@@ -411,6 +429,14 @@ class Moving(Struct, frozen=True):
     slots: SlotSet
 
 
+class Led(Struct, frozen=True):
+    """Who led a group when its status was last written, and by which history its data go."""
+
+    group: int
+    pod: str
+    replication_id: str = ""
+
+
 class Observed(Struct, frozen=True):
     """All that was seen, in stable order: by shard, then by ordinal."""
 
@@ -429,6 +455,9 @@ class Observed(Struct, frozen=True):
     spellings: frozenset[Spelling] = frozenset()
     attempts: tuple[Attempt, ...] = ()  # steps since anything observed last changed
     recorded: tuple[tuple[int, str], ...] = ()  # group and the id its status last told
+    led: tuple[Led, ...] = ()
+    sentinels: tuple[SentinelNode, ...] = ()  # by ordinal
+    sentinel_workload: Workload | None = None
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property
@@ -446,5 +475,8 @@ class Observed(Struct, frozen=True):
         return next((slots for holder, slots in self.shadows if holder == node), NO_SLOTS)
 
     def workload(self, shard: int) -> Workload | None:
-        """The shard's StatefulSet, or None when there is none yet."""
+        """The group's StatefulSet, or None when there is none yet."""
+        sentinels = self.sentinel_workload
+        if sentinels is not None and sentinels.shard == shard:
+            return sentinels
         return next((workload for workload in self.workloads if workload.shard == shard), None)

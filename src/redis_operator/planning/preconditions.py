@@ -28,13 +28,15 @@ from .actions import (
     Fence,
     Forget,
     InheritSlots,
+    Promote,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
     ScaleWorkload,
     TuneForBootstrap,
 )
-from .observed import NodeId, Peer, Role, Seen, Unreachable
+from .observed import NodeId, Peer, Role, Seen, SentinelSeen, Unreachable
+from .sentinels import SentinelView
 from .topology import Topology
 
 __all__ = [
@@ -65,6 +67,8 @@ class ServerFacts(Struct, frozen=True):
     keys: int = 0
     offset: int = 0
     peers: tuple[Peer, ...] = ()
+    follows: str = ""  # host:port of its primary, where servers tell no id
+    replication_id: str = ""
 
     @property
     def is_primary(self) -> bool:
@@ -101,6 +105,8 @@ class Facts(Struct, frozen=True):
     server: ServerFacts | None = None
     pod: PodFacts | None = None
     workload: WorkloadFacts | None = None
+    sentinel: SentinelView | None = None
+    sentinels: tuple[SentinelView, ...] = ()  # those that an action asks before it is carried out
 
 
 class Port(Enum):
@@ -258,11 +264,11 @@ def _failover(action: Failover, facts: Facts) -> str | None:
     return None
 
 
-def fence_limitation(action: Failover, facts: FenceFacts) -> str | None:
+def fence_limitation(action: Failover | Promote, facts: FenceFacts) -> str | None:
     """Why the old primary may still acknowledge writes. I7, I10"""
     pod = action.primary_pod
     match action.fence:
-        case Fence.HANDSHAKE:
+        case Fence.HANDSHAKE | Fence.NEVER_LED:
             return None
         case Fence.PROCESS_GONE:
             return _listening(pod, facts)
@@ -278,9 +284,17 @@ def fence_limitation(action: Failover, facts: FenceFacts) -> str | None:
             return f"pod {facts.existing[0]} exists and was not observed: it may be the primary"
         case Fence.EMPTY_AND_PAUSED:
             return _not_empty(action, facts.server)
+        case Fence.IS_REPLICA:
+            return _leads_again(pod, facts.server)
 
 
-def _not_empty(action: Failover, server: ServerFacts | None) -> str | None:
+def _leads_again(pod: str, server: ServerFacts | None) -> str | None:
+    if server is None:
+        return _unanswered(pod)
+    return f"{pod} is a primary by now" if server.is_primary else None
+
+
+def _not_empty(action: Failover | Promote, server: ServerFacts | None) -> str | None:
     if server is None:
         return f"{action.primary_pod} does not respond: its writes cannot be paused"
     if server.id != action.primary:
@@ -378,6 +392,8 @@ def server_facts(seen: Seen) -> ServerFacts:
         keys=seen.keys,
         offset=seen.replication.offset,
         peers=seen.peers,
+        follows=seen.replication.follows,
+        replication_id=seen.replication.id,
     )
 
 
@@ -399,7 +415,17 @@ def facts_of(situation: Topology, action: Action) -> Facts:
     if not isinstance(place, At):
         return Facts()
     seen = next((n for n in situation.seen if n.pod.uid == place.uid and n.id == place.id), None)
-    return Facts(server=server_facts(seen) if seen is not None else None)
+    views = {
+        node.pod.uid: node.view
+        for node in situation.observed.sentinels
+        if isinstance(node, SentinelSeen)
+    }
+    asked = (views.get(sentinel.uid) for sentinel in getattr(action, "sentinels", ()))
+    return Facts(
+        server=server_facts(seen) if seen is not None else None,
+        sentinel=views.get(place.uid),
+        sentinels=tuple(view for view in asked if view is not None),
+    )
 
 
 def _of_pod(situation: Topology, uid: str) -> Facts:

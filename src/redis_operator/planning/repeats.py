@@ -10,7 +10,17 @@ from msgspec.structs import replace
 
 from .actions import Action, AssignSlots, DeletePod, Failover, LabelPod, LabelRole
 from .advice import Plan
-from .observed import Attempt, ClusterView, Node, NotWeighed, Observed, Replication, Seen
+from .observed import (
+    Attempt,
+    ClusterView,
+    Node,
+    NotWeighed,
+    Observed,
+    Replication,
+    Seen,
+    SentinelNode,
+    SentinelSeen,
+)
 
 __all__ = ["Attempt", "after_attempt", "essence", "held_back"]
 
@@ -69,6 +79,7 @@ def essence(observed: Observed) -> Observed:
     return replace(
         observed,
         nodes=tuple(_essence(node) for node in observed.nodes),
+        sentinels=tuple(_sentinel_essence(node) for node in observed.sentinels),
         elections=(),
         introductions=(),
         histories=(),
@@ -83,11 +94,33 @@ def _essence(node: Node) -> Node:
     link = node.replication
     return replace(
         node,
-        replication=Replication(link.id, link.id2, 0, link.link_up, link.syncing),
+        replication=Replication(
+            link.id,
+            link.id2,
+            0,
+            link.link_up,
+            link.syncing,
+            follows=link.follows,
+            priority=link.priority,
+        ),
         keys=0,
         used_memory=0,
         view=_essential_view(node.view),
     )
+
+
+def _sentinel_essence(node: SentinelNode) -> SentinelNode:
+    if not isinstance(node, SentinelSeen):
+        return replace(node, error="", since=0.0)
+    monitored = tuple(
+        replace(
+            found,
+            replicas=tuple(replace(replica, offset=0) for replica in found.replicas),
+            sentinels=tuple(replace(other, voted_leader_epoch=0) for other in found.sentinels),
+        )
+        for found in node.view.monitored
+    )
+    return replace(node, view=replace(node.view, monitored=monitored, started_at=0.0))
 
 
 def _essential_view(view: ClusterView | None) -> ClusterView | None:

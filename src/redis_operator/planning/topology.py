@@ -45,6 +45,11 @@ class Topology(ABC):
             if (workload.shard, ordinal) not in present
         )
 
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Every StatefulSet of the database."""
+        return self.observed.workloads
+
     def pods_of(self, shard: int) -> tuple[Node, ...]:
         """The group's pods, as they were seen or not."""
         return self._by_shard.get(shard, ())

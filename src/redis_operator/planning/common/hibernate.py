@@ -24,7 +24,7 @@ def hibernate(situation: Topology) -> Plan | None:
         return Plan(rule="hibernate", blocked=(refused,), final=False)
     steps = tuple(
         ScaleWorkload(shard=w.shard, uid=w.uid, from_pods=w.pods, to_pods=0)
-        for w in situation.observed.workloads
+        for w in situation.workloads
         if w.pods
     )
     if steps:
@@ -35,13 +35,13 @@ def hibernate(situation: Topology) -> Plan | None:
             phase=Phase.HIBERNATED,
             final=True,
         )
-    left = len(situation.observed.nodes)
+    left = len(situation.observed.nodes) + len(situation.observed.sentinels)
     waiting = (f"{left} pods are still ending",) if left else ()
     return Plan(rule="hibernate", blocked=waiting, phase=Phase.HIBERNATED, final=True)
 
 
 def _limitation(situation: Topology) -> str | None:
-    if not any(workload.pods for workload in situation.observed.workloads):
+    if not any(workload.pods for workload in situation.workloads):
         return None
     if not situation.wanted.persistent and not situation.wanted.restart_may_lose:
         return (

@@ -1,0 +1,72 @@
+"""How servers and sentinels of mode Failover are spoken to.
+
+A server is known by its run id, another for each start, and names its primary by an address; a
+sentinel is known by the id that the others know it by.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from redis_operator.operator.dialect import TIMEOUT, Dialect, Question, must
+from redis_operator.operator.replication import replication_effects
+from redis_operator.operator.sentinels import view_sentinel
+from redis_operator.operator.standalone_dialect import STANDALONE
+from redis_operator.planning.observed import Node, NodeId, Role, Seen, SentinelSeen
+from redis_operator.planning.preconditions import ServerFacts
+from redis_operator.redis import commands
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+
+__all__ = ["FAILOVER"]
+
+_PORT = 6379
+
+
+async def _facts(connection: Connection) -> ServerFacts:
+    """Ask a server what it is, holds and follows, in one round trip."""
+    questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
+    info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
+    told = info.replication
+    return ServerFacts(
+        id=NodeId(info.server.run_id),
+        role=Role.PRIMARY if told.is_primary else Role.REPLICA,
+        keys=keys,
+        offset=told.offset,
+        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
+        replication_id=told.replication_id,
+    )
+
+
+async def _see_sentinel(
+    connection: Connection, question: Question, timeout: float, now: float
+) -> SentinelSeen:
+    view = await view_sentinel(connection, timeout=timeout, now=now)
+    return SentinelSeen(pod=question.pod, id=NodeId(view.id), view=view)
+
+
+def _related(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Name the server that each replica follows, by the address of its pod."""
+    ids = {
+        f"{node.pod.ip}:{_PORT}": node.id if isinstance(node, Seen) else node.last_id
+        for node in nodes
+        if node.pod.ip
+    }
+    return tuple(
+        replace(node, replica_of=ids.get(node.replication.follows))
+        if isinstance(node, Seen) and node.replication.follows
+        else node
+        for node in nodes
+    )
+
+
+FAILOVER = Dialect(
+    see=STANDALONE.see,
+    identity=STANDALONE.identity,
+    facts=_facts,
+    see_sentinel=_see_sentinel,
+    related=_related,
+    effects=replication_effects,
+)

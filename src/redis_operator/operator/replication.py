@@ -1,0 +1,226 @@
+"""Actions of mode Failover: promotions, followers, planned switchovers, and what sentinels watch.
+
+Every function here may be repeated. A `Refused` means that nothing was done; a `RedisError` that
+the effect is unknown and the next observation will show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.users import SENTINEL
+from redis_operator.operator.dialect import must
+from redis_operator.operator.effects import Effect, Effects, require
+from redis_operator.operator.errors import Failed, Refused
+from redis_operator.operator.sentinels import view_sentinel
+from redis_operator.operator.servers import PORT, Servers
+from redis_operator.planning.actions import At, Follow, Promote, SwitchOver, Watch
+from redis_operator.planning.failover.preconditions import not_a_primary
+from redis_operator.planning.preconditions import Facts, ServerFacts, identity_limitation
+from redis_operator.planning.sentinels import SentinelView
+from redis_operator.redis import commands, sentinel
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.errors import RedisError, UnknownPrimaryError
+from redis_operator.redis.replies import InfoReplication, PrimaryRole
+
+__all__ = ["replication_effects"]
+
+_TIMEOUT = 2.0
+_PAUSE_MILLISECONDS = 3000
+_CATCH_UP_SECONDS = 1.5
+_PROMOTION_SECONDS = 2.0
+
+
+def replication_effects(servers: Servers, passwords: Passwords) -> Effects:
+    """How each action of the mode is carried out."""
+    return _Replication(servers, passwords).effects()
+
+
+class _Replication:
+    """The servers and sentinels of one database during one pass."""
+
+    def __init__(self, servers: Servers, passwords: Passwords) -> None:
+        self._servers = servers
+        self._passwords = passwords
+
+    def effects(self) -> Effects:
+        return {
+            Promote: Effect(self._promote, read=self._read_promotion, verify=self._promoted),
+            Follow: Effect(self._follow, read=self._read),
+            Watch: Effect(self._watch, read=self._read_sentinel),
+            SwitchOver: Effect(self._switch, read=self._read_promotion, verify=self._promoted),
+        }
+
+    # What is true right before
+
+    async def _facts(self, at: At) -> ServerFacts:
+        return await self._servers.dialect.facts(await self._servers.reach(at))
+
+    async def _read(self, action: Follow) -> Facts:
+        return Facts(server=await self._facts(action.node))
+
+    async def _read_promotion(self, action: Promote | SwitchOver) -> Facts:
+        """Ask the replica, and all sentinels that are known to answer."""
+        server, views = await asyncio.gather(
+            self._facts(action.node), asyncio.gather(*map(self._view, action.sentinels))
+        )
+        return Facts(server=server, sentinels=tuple(views))
+
+    async def _read_sentinel(self, action: Watch) -> Facts:
+        return Facts(sentinel=await self._view(action.node))
+
+    async def _sentinel(self, at: At) -> Connection:
+        """Return a connection to a sentinel whose id was just checked. I11"""
+        connection = await self._servers.open(at.pod, at.uid)
+        found = await connection.run(sentinel.my_id(), timeout=_TIMEOUT)
+        require(identity_limitation(at, found))
+        return connection
+
+    async def _view(self, at: At) -> SentinelView:
+        return await view_sentinel(await self._sentinel(at), timeout=_TIMEOUT, now=0.0)
+
+    # Promotion
+
+    async def _promote(self, action: Promote, facts: Facts) -> None:
+        """Make a replica a primary: the fence is checked right before. I7"""
+        assert facts.server is not None
+        if facts.server.is_primary:
+            return
+        await self._servers.check_fence(action)
+        connection = await self._servers.reach(action.node)
+        await connection.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+
+    async def _promoted(self, action: Promote | SwitchOver) -> None:
+        connection = await self._servers.reach(action.node)
+        async with asyncio.timeout(_PROMOTION_SECONDS):
+            while True:
+                role = await connection.run(commands.role(), timeout=_TIMEOUT)
+                if isinstance(role, PrimaryRole):
+                    return
+                await asyncio.sleep(0.005)
+
+    # Followers
+
+    async def _follow(self, action: Follow, facts: Facts) -> None:
+        """Make a server copy a primary that is one at this moment. I1"""
+        assert facts.server is not None
+        host = action.primary.ip
+        if facts.server.follows == f"{host}:{PORT}":
+            return
+        require(not_a_primary(action.primary, await self._facts(action.primary)))
+        connection = await self._servers.reach(action.node)
+        await connection.run(commands.replica_of(host, PORT), timeout=_TIMEOUT)
+
+    # Sentinels
+
+    async def _watch(self, action: Watch, _: Facts) -> None:
+        """Have a sentinel monitor the primary that is one at this moment."""
+        require(not_a_primary(action.primary, await self._facts(action.primary)))
+        connection = await self._sentinel(action.node)
+        await self._monitor(connection, action, action.primary)
+
+    async def _monitor(
+        self, connection: Connection, action: Watch | SwitchOver, primary: At
+    ) -> None:
+        """Tell a sentinel the address, if it names another one, and the settings."""
+        name = action.name
+        told = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
+        words: list[Command[Any]] = []
+        if told is not None and told != (primary.ip, PORT):
+            words.append(sentinel.remove(name))
+        if told != (primary.ip, PORT):
+            words.append(sentinel.monitor(name, primary.ip, PORT, action.quorum))
+        settings = {
+            "quorum": str(action.quorum),
+            "auth-user": SENTINEL,
+            "auth-pass": self._passwords.sentinel,
+            **dict(action.settings),
+        }
+        words += [sentinel.set_option(name, key, value) for key, value in settings.items()]
+        for answer in await connection.run_all(words, timeout=_TIMEOUT):
+            if isinstance(answer, RedisError) and not isinstance(answer, UnknownPrimaryError):
+                raise answer
+
+    # Planned switchover
+
+    async def _switch(self, action: SwitchOver, facts: Facts) -> None:
+        """Pause, see that the replica has everything, promote, demote, tell. I6, I10"""
+        assert facts.server is not None
+        if not facts.server.is_primary:
+            await self._hand_over(action)
+        told = await asyncio.gather(
+            *(self._tell(at, action) for at in action.sentinels), return_exceptions=True
+        )
+        for error in told:
+            if isinstance(error, RedisError | Refused):
+                raise Failed(f"a sentinel was not told of {action.node.pod}: {error}")
+            if error is not None:
+                raise error
+
+    async def _tell(self, at: At, action: SwitchOver) -> None:
+        await self._monitor(await self._sentinel(at), action, action.node)
+
+    async def _hand_over(self, action: SwitchOver) -> None:
+        old = await self._servers.reach(action.primary)
+        new = await self._servers.reach(action.node)
+        require(not_a_primary(action.primary, await self._servers.dialect.facts(old)))
+        offset = await _pause(old)
+        promoted = False
+        try:
+            await _caught_up(new, offset, action.node.pod)
+            promoted = True
+            await new.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+            await old.run(commands.replica_of(action.node.ip, PORT), timeout=_TIMEOUT)
+        except (RedisError, Failed) as error:
+            if promoted:
+                # It may lead by now: what the old one takes after its pause would be lost.
+                await _demote(old, action.node.ip)
+            raise Failed(f"{action.node.pod} did not take over: {error}") from error
+        finally:
+            await _release(old)
+
+
+async def _pause(old: Connection) -> int:
+    """Pause the writes of a primary, bounded by itself; return the offset it then has."""
+    asked: list[Command[Any]] = [
+        commands.client_pause_writes(_PAUSE_MILLISECONDS),
+        commands.info_replication(),
+    ]
+    answers = await old.run_all(commands.transaction(asked), timeout=_TIMEOUT)
+    for answer in answers:
+        if isinstance(answer, RedisError):
+            raise Refused(f"writes cannot be paused: {answer}") from answer
+    replication: InfoReplication = must(answers[-1])[1]
+    return replication.offset
+
+
+async def _caught_up(new: Connection, offset: int, pod: str) -> None:
+    """Wait until a replica has an offset; writes wait meanwhile."""
+    deadline = asyncio.get_running_loop().time() + _CATCH_UP_SECONDS
+    pause = 0.001
+    while True:
+        found = await new.run(commands.info_replication(), timeout=_TIMEOUT)
+        if not found.is_primary and found.offset >= offset:
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            raise Failed(f"{pod} is at offset {found.offset} and not yet at {offset}")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.02)
+
+
+async def _demote(old: Connection, host: str) -> None:
+    try:
+        await old.run(commands.replica_of(host, PORT), timeout=_TIMEOUT)
+    except RedisError:
+        return  # several primaries are a repair of their own
+
+
+async def _release(old: Connection) -> None:
+    """Let writes go on; a server that cannot be told does so by itself."""
+    try:
+        await old.run(commands.client_unpause(), timeout=_TIMEOUT)
+    except RedisError:
+        return

@@ -1,0 +1,1 @@
+"""Mode Failover: one primary, its replicas, and sentinels that replace it when nobody else does."""

@@ -1,0 +1,62 @@
+"""Servers that do not follow the primary: those that just started, and further primaries."""
+
+from __future__ import annotations
+
+from ..actions import Follow, at
+from ..advice import Phase, Plan
+from ..observed import Seen
+from .election import holds, same_history
+from .topology import FailoverTopology, address
+
+__all__ = ["follow", "follow_step", "limitation"]
+
+
+def follow(topology: FailoverTopology) -> Plan | None:
+    """Have every server follow the primary directly: no chains, no second primary. SE-07, SE-09
+
+    While a sentinel fails over it does so itself.
+    """
+    primary = topology.primary
+    if primary is None:
+        return None
+    apart = [
+        node
+        for node in topology.seen
+        if node.id != primary.id
+        and not node.loading
+        and not node.pod.deleting
+        and node.replication.follows != address(primary)
+    ]
+    if not apart:
+        return None
+    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    if topology.election:
+        return Plan(rule="follow", blocked=(topology.election,), phase=phase, again_after=0.2)
+    reasons = tuple(reason for node in apart if (reason := limitation(node, primary)))
+    steps = tuple(follow_step(node, primary) for node in apart if not limitation(node, primary))
+    names = ", ".join(node.pod.name for node in apart)
+    return Plan(
+        rule="follow",
+        why=f"{names} shall follow {primary.pod.name}",
+        stages=(steps,) if steps else (),
+        blocked=reasons,
+        phase=phase,
+    )
+
+
+def limitation(node: Seen, primary: Seen) -> str | None:
+    """Why a server may not drop what it holds for what the primary has. I1"""
+    if not holds(node) or same_history(node, primary):
+        return None
+    if not holds(primary):
+        return (
+            f"{node.pod.name} holds {node.keys} keys and {primary.pod.name} none: it does not "
+            "follow an empty primary; make it the primary with the annotation "
+            "redisoperator.dev/switch-primary-to, or delete its data"
+        )
+    return None
+
+
+def follow_step(node: Seen, primary: Seen) -> Follow:
+    """One server, made to follow."""
+    return Follow(node=at(node), primary=at(primary), follows=node.replication.follows)

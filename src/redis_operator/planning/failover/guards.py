@@ -1,0 +1,105 @@
+"""What no plan may do to servers and sentinels of mode Failover, whichever rule asks for it."""
+
+from __future__ import annotations
+
+from ..actions import Action, DeletePod, Follow, Promote, ScaleWorkload, SwitchOver
+from ..guards import Guards
+from ..observed import Seen
+from .election import holds, same_history
+from .topology import FailoverTopology
+
+__all__ = ["GUARDS"]
+
+
+def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
+    """Return every way in which one step would break an invariant."""
+    match step:
+        case Promote():
+            return _promotion(topology, step)
+        case Follow():
+            return _following(topology, step)
+        case SwitchOver():
+            leader = topology.primary
+            if leader is None or leader.id != step.primary.id:
+                return [f"I6: {step.primary.pod} is not the primary"]
+            return []
+        case DeletePod():
+            return _deletion(topology, step)
+        case ScaleWorkload(from_pods=before, to_pods=after) if after < before:
+            return _shrinking(topology, step)
+        case _:
+            return []
+
+
+def _promotion(topology: FailoverTopology, step: Promote) -> list[str]:
+    """Nobody is promoted beside a primary, nor with less than another has. I1, I7"""
+    node = topology.by_id.get(step.node.id)
+    if node is None:
+        return [f"I2: {step.node.pod} was not seen"]
+    if topology.primaries:
+        return [f"I7: {topology.primaries[0].pod.name} is a primary"]
+    ahead = [
+        other
+        for other in topology.seen
+        if other.replication.id == node.replication.id
+        and other.replication.offset > node.replication.offset
+        and not topology.leaving(other.pod)
+        and not other.loading
+    ]
+    return [f"I1: {ahead[0].pod.name} has more than {node.pod.name}"] if ahead else []
+
+
+def _following(topology: FailoverTopology, step: Follow) -> list[str]:
+    """What a server holds is dropped only for what a server holds. I1"""
+    node, primary = topology.by_id.get(step.node.id), topology.by_id.get(step.primary.id)
+    if node is None or primary is None:
+        return [f"I2: {step.node.pod} or {step.primary.pod} was not seen"]
+    if node.id == primary.id:
+        return [f"I1: {node.pod.name} would follow itself"]
+    if holds(node) and not holds(primary) and not same_history(node, primary):
+        return [f"I1: {primary.pod.name} is empty and would replace {node.keys} keys"]
+    return []
+
+
+def _deletion(topology: FailoverTopology, step: DeletePod) -> list[str]:
+    """A primary goes last, and only where nobody could take over. I1, I8"""
+    node = next((n for n in topology.observed.nodes if n.pod.uid == step.uid), None)
+    if node is None:
+        known = any(n.pod.uid == step.uid for n in topology.observed.sentinels)
+        return [] if known else [f"I2: pod {step.pod} was not seen"]
+    if not isinstance(node, Seen):
+        return []
+    if node.saving:
+        return [f"I1: {step.pod} is writing its append-only file and would be killed"]
+    if node.is_primary and topology.followers(node):
+        return [f"I8: {step.pod} is the primary and has replicas that could take over"]
+    wanted = topology.wanted
+    if topology.holds_data(node) and not (wanted.persistent or wanted.restart_may_lose):
+        return [f"I1: {step.pod} holds keys in memory only and would lose them"]
+    return []
+
+
+def _shrinking(topology: FailoverTopology, step: ScaleWorkload) -> list[str]:
+    """The primary's place is not removed while it leads; all together is hibernation. I1"""
+    if topology.wanted.hibernate or step.shard != 0:
+        return []
+    leader = topology.primary
+    if leader is None:
+        return ["I1: no primary is known, and a server that goes may have been it"]
+    if leader.pod.ordinal >= step.to_pods:
+        return [f"I1: {leader.pod.name} is the primary"]
+    return []
+
+
+def _of_stage(topology: FailoverTopology, stage: tuple[Action, ...]) -> list[str]:
+    """One promotion at a time, and one pod at a time. I8"""
+    del topology
+    found = []
+    if sum(isinstance(step, Promote | SwitchOver) for step in stage) > 1:
+        found.append("I8: two promotions at a time")
+    if sum(isinstance(step, DeletePod) for step in stage) > 1:
+        found.append("I8: two pods at a time")
+    return found
+
+
+GUARDS = Guards(step=_of_step, stage=_of_stage)

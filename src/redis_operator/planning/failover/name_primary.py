@@ -1,0 +1,160 @@
+"""No primary: name one, by data, and never in a race with the sentinels."""
+
+from __future__ import annotations
+
+from ...redis.slots import ALL_SLOTS
+from ..actions import Action, Fence, Promote, at
+from ..advice import Loss, Phase, Plan
+from ..observed import Evidence, NodeId, Seen, Unreachable
+from .election import FRESH, Undecided, best, holds
+from .follow import follow_step
+from .topology import FailoverTopology, address
+from .watch import watch_step
+
+__all__ = ["name_primary"]
+
+_SOON_SECONDS = 0.1
+_FENCES = {
+    Evidence.REFUSED: Fence.PROCESS_GONE,
+    Evidence.TERMINATED: Fence.CONTAINER_ENDED,
+    Evidence.NOT_STARTED: Fence.CONTAINER_ENDED,
+}
+
+
+def name_primary(topology: FailoverTopology) -> Plan | None:
+    """Promote the server with the database's data while nobody leads. SE-02, SE-05, SE-13, SE-18
+
+    All servers must be seen, or the best of those that are must be known to have everything: who
+    does not respond may hold more. While the sentinels elect, they decide.
+    """
+    if topology.primaries or not topology.seen:
+        return None
+    hazard = _race(topology)
+    if hazard:
+        return _wait(topology, hazard)
+    candidates = [n for n in topology.seen if not n.loading and not topology.leaving(n.pod)]
+    loading = next((n for n in topology.seen if n.loading), None)
+    before = _before(topology)
+    synced = [n for n in candidates if before is not None and _followed(n, before)]
+    if synced:
+        return _assist(topology, before, synced)
+    absent = _absent(topology)
+    if loading is not None or absent:
+        reason = f"{loading.pod.name} is loading" if loading is not None else absent
+        return _wait(topology, f"no primary is named before all servers are seen: {reason}")
+    asked = topology.wanted.switchover
+    chosen = best(candidates, topology.led, asked.pod if asked is not None else "")
+    if isinstance(chosen, Undecided):
+        return Plan(rule="name_primary", blocked=(chosen,), phase=Phase.HEALING, final=True)
+    return _named(topology, chosen, Fence.NEVER_LED, None)
+
+
+def _race(topology: FailoverTopology) -> str | None:
+    """Why the sentinels may promote another server meanwhile. Who has priority 0, they never do."""
+    eligible = any(node.replication.priority > 0 for node in topology.seen)
+    if topology.election and (eligible or topology.unreachable):
+        return topology.election
+    silent = topology.silent_watchers
+    if silent and eligible:
+        return f"{silent[0].pod.name} does not respond and may be electing"
+    return None
+
+
+def _before(topology: FailoverTopology) -> Unreachable | Seen | None:
+    """The server that led before: followed by those that still name it, and no primary now."""
+    named = {node.replication.follows for node in topology.seen if not node.is_primary}
+    return next((n for n in topology.observed.nodes if address(n) in named), None)
+
+
+def _followed(node: Seen, before: Unreachable | Seen) -> bool:
+    """Whether a replica had its data from the server that led before."""
+    link = node.replication
+    return link.follows == address(before) and not link.unlinked and not node.never_synced
+
+
+def _assist(
+    topology: FailoverTopology, before: Unreachable | Seen | None, synced: list[Seen]
+) -> Plan | None:
+    """Replace a primary whose process is known to have ended. I7"""
+    assert before is not None
+    chosen = best(synced, topology.led)
+    if isinstance(chosen, Undecided):
+        return _wait(topology, chosen)
+    if isinstance(before, Seen):
+        return _named(topology, chosen, Fence.IS_REPLICA, before)
+    fence = _FENCES.get(before.evidence)
+    if fence is None:
+        return _wait(topology, f"{before.pod.name} does not respond and may be alive")
+    return _named(topology, chosen, fence, before)
+
+
+def _absent(topology: FailoverTopology) -> str:
+    """A server that is not seen and may hold more than those that are."""
+    if topology.missing_pods:
+        return f"{topology.missing_pods[0]} does not exist yet"
+    for node in topology.unreachable:
+        return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+    return ""
+
+
+def _named(
+    topology: FailoverTopology, chosen: Seen, fence: Fence, before: Unreachable | Seen | None
+) -> Plan:
+    lost = _lost(topology)
+    if lost and not all(loss.accepted for loss in lost):
+        return Plan(rule="name_primary", losses=lost, phase=Phase.HEALING, final=True)
+    link = chosen.replication
+    last = before.id if isinstance(before, Seen) else before.last_id if before else None
+    step = Promote(
+        node=at(chosen),
+        follows=link.follows,
+        fence=fence,
+        replication_id=link.id,
+        min_offset=link.offset,
+        primary=last or NodeId(""),
+        primary_pod=before.pod.name if before is not None else "",
+        primary_uid=before.pod.uid if before is not None else "",
+        sentinels=tuple(at(node) for node in topology.watchers) if _contested(topology) else (),
+        name=topology.wanted.primary_name,
+    )
+    others = [n for n in topology.seen if n.id != chosen.id and not n.loading]
+    after: list[Action] = [watch_step(topology, node, chosen) for node in topology.watchers]
+    after += [follow_step(node, chosen) for node in others if not _keeps_apart(node, chosen)]
+    formed = topology.observed.formed
+    why = f"{before.pod.name} has ended" if before is not None else "no server is a primary"
+    stages = ((step,), tuple(after)) if after else ((step,),)
+    return Plan(
+        rule="name_primary",
+        why=f"{why}; {chosen.pod.name} has its data and becomes the primary",
+        stages=stages,
+        losses=lost,
+        phase=Phase.HEALING if formed else Phase.CREATING,
+        urgent=formed,
+    )
+
+
+def _contested(topology: FailoverTopology) -> bool:
+    return any(node.replication.priority > 0 for node in topology.seen)
+
+
+def _keeps_apart(node: Seen, chosen: Seen) -> bool:
+    """Whether what a server holds would be dropped for nothing."""
+    return holds(node) and not holds(chosen)
+
+
+def _lost(topology: FailoverTopology) -> tuple[Loss, ...]:
+    """What is lost when no server of a database in use found the files that it had. SE-05, ST-03"""
+    if not topology.observed.formed:
+        return ()
+    if any(holds(node) or node.replication.follows != FRESH for node in topology.seen):
+        return ()
+    wanted = topology.wanted
+    why = "every server was restarted and keeps its data in memory only"
+    if not wanted.volatile:
+        why = "no server found the files that it had"
+    return (Loss(why=why, accepted=wanted.gives_up(ALL_SLOTS)),)
+
+
+def _wait(topology: FailoverTopology, reason: str) -> Plan:
+    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    return Plan(rule="name_primary", blocked=(reason,), phase=phase, again_after=_SOON_SECONDS)

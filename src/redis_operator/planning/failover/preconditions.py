@@ -1,0 +1,85 @@
+"""What must be true right before each action of mode Failover."""
+
+from __future__ import annotations
+
+from ..actions import At, Follow, Promote, SwitchOver, Watch
+from ..preconditions import Facts, ServerFacts, precondition_of
+from ..sentinels import SentinelView
+
+__all__ = ["begun_election", "not_a_primary"]
+
+_PORT = 6379
+
+
+def not_a_primary(primary: At, found: ServerFacts) -> str | None:
+    """Why nobody may follow, or watch, a server as the primary."""
+    return None if found.is_primary else f"{primary.pod} is not a primary by now"
+
+
+def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
+    """Why the sentinels may be about to promote a replica themselves, or None. I7"""
+    for view in views:
+        found = view.named(name)
+        if found is None:
+            continue
+        if found.failing_over:
+            return "a sentinel is failing over"
+        if found.objectively_down:
+            return "the sentinels agree that the primary is down and elect who fails over"
+    return None
+
+
+@precondition_of(Promote)
+def _promote(action: Promote, facts: Facts) -> str | None:
+    """The replica still follows whom it followed, and has not lost data since."""
+    server, pod = facts.server, action.node.pod
+    if server is None:
+        return f"{pod} does not respond: what it holds is not known"
+    if server.is_primary:
+        return None
+    if server.follows != action.follows:
+        return f"{pod} follows {server.follows} by now"
+    if server.offset < action.min_offset:
+        return f"{pod} is at offset {server.offset}, before {action.min_offset}"
+    if action.replication_id and server.replication_id != action.replication_id:
+        return f"{pod} has another history by now"
+    return begun_election(action.name, facts.sentinels)
+
+
+@precondition_of(Follow)
+def _follow(action: Follow, facts: Facts) -> str | None:
+    """Who follows drops what it has: it must be what the plan took it for. I1"""
+    server, pod = facts.server, action.node.pod
+    if server is None:
+        return f"{pod} does not respond: what it holds is not known"
+    if server.follows == f"{action.primary.ip}:{_PORT}":
+        return None
+    if server.follows != action.follows:
+        return f"{pod} follows {server.follows or 'no primary'} by now"
+    return None
+
+
+@precondition_of(Watch)
+def _watch(action: Watch, facts: Facts) -> str | None:
+    """A failover that a sentinel leads is not cut off."""
+    if facts.sentinel is None:
+        return f"{action.node.pod} does not respond: what it monitors is not known"
+    found = facts.sentinel.named(action.name)
+    if found is not None and found.failing_over:
+        return f"{action.node.pod} is failing over"
+    return None
+
+
+@precondition_of(SwitchOver)
+def _switch_over(action: SwitchOver, facts: Facts) -> str | None:
+    """The replica follows that primary, and all sentinels name it and are at rest. I6"""
+    server, pod = facts.server, action.node.pod
+    if server is None:
+        return f"{pod} does not respond: what it holds is not known"
+    if server.is_primary:
+        return None
+    if server.follows != f"{action.primary.ip}:{_PORT}":
+        return f"{pod} follows {server.follows} by now"
+    if len(facts.sentinels) < len(action.sentinels):
+        return "a sentinel does not respond"
+    return begun_election(action.name, facts.sentinels)

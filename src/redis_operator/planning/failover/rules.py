@@ -1,0 +1,184 @@
+"""The rules of mode Failover in order: somebody leads, all follow and watch, then changes."""
+
+from __future__ import annotations
+
+from ..actions import (
+    ConfigSet,
+    DeletePod,
+    Follow,
+    GrowVolume,
+    Promote,
+    ResizePod,
+    ScaleWorkload,
+    SwitchOver,
+    Watch,
+)
+from ..common.configure import configure
+from ..common.grow import grow
+from ..common.hibernate import hibernate
+from ..common.label import label
+from ..common.pods import pods
+from ..common.resize import resize
+from ..common.roll import roll
+from ..common.wait import wait
+from ..row import Companion, Kind, Row
+from .follow import follow
+from .name_primary import name_primary
+from .sentinel_pods import roll_sentinels, sentinel_pods, shrink_sentinels
+from .switch import drain, shrink, switch
+from .vouch import vouch
+from .watch import watch
+
+__all__ = ["COMPANIONS", "RULES"]
+
+RULES: tuple[Row, ...] = (
+    Row(
+        "hibernate",
+        hibernate,
+        Kind.CHANGE,
+        "Hibernating",
+        "no repair starts pods that shall end",
+        actions=(ScaleWorkload,),
+        keeps=("I1",),
+    ),
+    Row(
+        "pods",
+        pods,
+        Kind.CHANGE,
+        "ScalingUp",
+        "a server that does not exist holds nothing",
+        actions=(ScaleWorkload,),
+    ),
+    Row(
+        "sentinel_pods",
+        sentinel_pods,
+        Kind.CHANGE,
+        "ScalingUp",
+        "a sentinel that does not exist watches nothing",
+        actions=(ScaleWorkload,),
+    ),
+    Row(
+        "name_primary",
+        name_primary,
+        Kind.SAFETY,
+        "NamingPrimary",
+        "without a primary nothing is served, and what else to repair depends on it",
+        actions=(Promote, Watch, Follow),
+        keeps=("I1", "I7", "I9"),
+        cases=("SE-02", "SE-05", "SE-13", "SE-18"),
+    ),
+    Row(
+        "follow",
+        follow,
+        Kind.REPAIR,
+        "AttachingReplicas",
+        "copies first: until they are in sync, no server could take over",
+        actions=(Follow,),
+        keeps=("I1",),
+        cases=("SE-09",),
+    ),
+    Row(
+        "watch",
+        watch,
+        Kind.REPAIR,
+        "TellingSentinels",
+        "sentinels protect what leads now, before anything is changed",
+        actions=(Watch,),
+        cases=("SE-05", "SE-06", "SE-07", "SE-15"),
+    ),
+    Row(
+        "vouch",
+        vouch,
+        Kind.UPKEEP,
+        "MakingEligible",
+        "a replica that is in sync is of use to the sentinels from then on",
+        actions=(ConfigSet,),
+        keeps=("I9",),
+    ),
+    Row(
+        "drain",
+        drain,
+        Kind.SAFETY,
+        "SwitchingOver",
+        "a primary that is told to go cannot wait for other changes",
+        actions=(SwitchOver,),
+        keeps=("I6", "I10"),
+        cases=("SE-01",),
+    ),
+    Row(
+        "switch",
+        switch,
+        Kind.CHANGE,
+        "SwitchingOver",
+        "a person asked for it",
+        actions=(SwitchOver,),
+        keeps=("I6", "I10"),
+    ),
+    Row(
+        "configure",
+        configure,
+        Kind.CHANGE,
+        "Configuring",
+        "settings reach running servers before these are restarted for them",
+        actions=(ConfigSet,),
+        cases=("IN-27",),
+    ),
+    Row(
+        "resize",
+        resize,
+        Kind.CHANGE,
+        "ResizingPod",
+        "resources in place spare a restart",
+        actions=(ResizePod,),
+    ),
+    Row(
+        "shrink",
+        shrink,
+        Kind.CHANGE,
+        "ScalingDown",
+        "what is not wanted any more is not replaced first",
+        actions=(SwitchOver, ScaleWorkload),
+        keeps=("I1", "I6"),
+        cases=("SE-17",),
+    ),
+    Row(
+        "shrink_sentinels",
+        shrink_sentinels,
+        Kind.CHANGE,
+        "ScalingDown",
+        "what is not wanted any more is not replaced first",
+        actions=(ScaleWorkload,),
+    ),
+    Row(
+        "roll_sentinels",
+        roll_sentinels,
+        Kind.CHANGE,
+        "RecreatingPod",
+        "sentinels are whole again before a server is touched, never both at once",
+        actions=(DeletePod,),
+        keeps=("I8",),
+        cases=("SE-14",),
+    ),
+    Row(
+        "roll",
+        roll,
+        Kind.CHANGE,
+        "RecreatingPod",
+        "a restart disturbs clients: it comes last",
+        actions=(DeletePod, SwitchOver),
+        keeps=("I1", "I6", "I8"),
+        cases=("ST-05",),
+    ),
+    Row(
+        "grow",
+        grow,
+        Kind.CHANGE,
+        "ExpandingVolume",
+        "disturbs no server",
+        actions=(GrowVolume,),
+        cases=("IN-03",),
+    ),
+    Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
+)
+
+COMPANIONS: tuple[Companion, ...] = (label,)

@@ -1,0 +1,83 @@
+"""Pods of the sentinels: as many as wanted, replaced one at a time, a majority always there."""
+
+from __future__ import annotations
+
+from ..actions import DeletePod, ScaleWorkload
+from ..advice import Phase, Plan
+from ..observed import SentinelNode, Unreachable
+from .topology import FailoverTopology
+
+__all__ = ["roll_sentinels", "sentinel_pods", "shrink_sentinels"]
+
+
+def sentinel_pods(topology: FailoverTopology) -> Plan | None:
+    """Scale the sentinels up: after waking, and when more are wanted."""
+    found, wanted = topology.observed.sentinel_workload, topology.wanted.sentinels
+    if found is None or found.deleting or found.pods >= wanted:
+        return None
+    step = ScaleWorkload(shard=found.shard, uid=found.uid, from_pods=found.pods, to_pods=wanted)
+    return Plan(
+        rule="sentinel_pods",
+        why=f"fewer than {wanted} pods: StatefulSet {found.name}",
+        stages=((step,),),
+        phase=Phase.SCALING if topology.observed.formed else Phase.CREATING,
+    )
+
+
+def roll_sentinels(topology: FailoverTopology) -> Plan | None:
+    """Replace outdated sentinels one by one, before any server is touched. SE-14
+
+    Each only while all others watch the primary: a majority is there at every moment.
+    """
+    old = [node for node in topology.observed.sentinels if _outdated(topology, node)]
+    if not old:
+        return None
+    count = f"{len(old)} sentinels are of an old revision"
+    if topology.wanted.update_paused:
+        held = f"{count}; spec.update.paused is set"
+        return Plan(rule="roll_sentinels", blocked=(held,), phase=Phase.UPDATING)
+    stuck = [node for node in old if isinstance(node, Unreachable) and node.dead]
+    reason = topology.sentinels_unsettled()
+    if reason and not stuck:
+        return Plan(
+            rule="roll_sentinels",
+            blocked=(f"{count}; {reason}",),
+            phase=Phase.UPDATING,
+            again_after=0.5,
+            final=True,
+        )
+    first = stuck[0] if stuck else old[-1]
+    step = DeletePod(pod=first.pod.name, uid=first.pod.uid, why=count)
+    return Plan(
+        rule="roll_sentinels",
+        why=f"{count}; {first.pod.name} is recreated",
+        stages=((step,),),
+        phase=Phase.UPDATING,
+    )
+
+
+def _outdated(topology: FailoverTopology, node: SentinelNode) -> bool:
+    found, pod = topology.observed.sentinel_workload, node.pod
+    if found is None or not found.revision or pod.deleting:
+        return False
+    return pod.ordinal < topology.wanted.sentinels and pod.revision != found.revision
+
+
+def shrink_sentinels(topology: FailoverTopology) -> Plan | None:
+    """Remove sentinels that are not wanted any more, the last first, while all are at rest."""
+    found, wanted = topology.observed.sentinel_workload, topology.wanted.sentinels
+    if found is None or found.deleting or found.pods <= wanted:
+        return None
+    why = f"{found.pods} sentinels, {wanted} wanted"
+    reason = topology.sentinels_unsettled()
+    if reason:
+        return Plan(
+            rule="shrink_sentinels",
+            blocked=(f"{why}; {reason}",),
+            phase=Phase.SCALING,
+            again_after=1,
+        )
+    step = ScaleWorkload(
+        shard=found.shard, uid=found.uid, from_pods=found.pods, to_pods=found.pods - 1
+    )
+    return Plan(rule="shrink_sentinels", why=why, stages=((step,),), phase=Phase.SCALING)

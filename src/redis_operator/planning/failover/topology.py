@@ -1,0 +1,286 @@
+"""One moment of a database in mode Failover, and the answers to what shared rules ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+from ...redis.slots import SlotSet
+from ..actions import SwitchOver, at
+from ..advice import Phase, Plan
+from ..observed import Led, Node, Role, Seen, SentinelSeen, Unreachable, Workload
+from ..sentinels import Monitored, SentinelView
+from ..topology import Topology
+from .preconditions import begun_election
+
+__all__ = ["PORT", "FailoverTopology", "address"]
+
+PORT = 6379
+_LAG_BYTES = 1024 * 1024
+
+
+def address(node: Node) -> str:
+    """Where a server is, as others name it."""
+    return f"{node.pod.ip}:{PORT}"
+
+
+class FailoverTopology(Topology):
+    """One group of servers, and the sentinels beside it."""
+
+    def group_name(self, group: int) -> str:
+        """What the status calls the one group."""
+        return f"server-{group}"
+
+    # Sentinels
+
+    @cached_property
+    def watchers(self) -> tuple[SentinelSeen, ...]:
+        """The sentinels that answered."""
+        return tuple(n for n in self.observed.sentinels if isinstance(n, SentinelSeen))
+
+    @cached_property
+    def silent_watchers(self) -> tuple[Unreachable, ...]:
+        """Sentinels that do not respond and may be alive."""
+        found = (n for n in self.observed.sentinels if isinstance(n, Unreachable))
+        return tuple(node for node in found if not node.dead)
+
+    def monitored(self, sentinel: SentinelSeen) -> Monitored | None:
+        """What a sentinel monitors under the name of this database."""
+        return sentinel.view.named(self.wanted.primary_name)
+
+    @cached_property
+    def views(self) -> tuple[SentinelView, ...]:
+        """What the sentinels that answered say."""
+        return tuple(node.view for node in self.watchers)
+
+    @cached_property
+    def named(self) -> str:
+        """The address that a majority of the wanted sentinels names; empty: there is none."""
+        told = Counter(
+            f"{found.ip}:{found.port}" for node in self.watchers if (found := self.monitored(node))
+        )
+        for place, count in told.most_common(1):
+            return place if 2 * count > self.wanted.sentinels else ""
+        return ""
+
+    @cached_property
+    def election(self) -> str | None:
+        """Why the sentinels may be about to promote a replica themselves, or None."""
+        return begun_election(self.wanted.primary_name, self.views)
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """The StatefulSets of servers and of sentinels."""
+        found = self.observed.sentinel_workload
+        return self.observed.workloads if found is None else (*self.observed.workloads, found)
+
+    # Roles
+
+    @cached_property
+    def led(self) -> Led | None:
+        """Who led when the status was last written."""
+        return next((led for led in self.observed.led if led.group == 0), None)
+
+    @cached_property
+    def primaries(self) -> tuple[Seen, ...]:
+        """Servers that say they are primaries."""
+        return tuple(node for node in self.seen if node.is_primary and not node.loading)
+
+    @cached_property
+    def primary(self) -> Seen | None:
+        """The server that writes go to; None: there is none, or it is not known which.
+
+        Of several the one that a majority of the sentinels names, else the one that others follow.
+        One that they do not name is none while the one that they name may be alive.
+        """
+        named = next((n for n in self.observed.nodes if address(n) == self.named), None)
+        if isinstance(named, Seen) and named in self.primaries:
+            return named
+        if isinstance(named, Unreachable) and not named.dead:
+            return None
+        if len(self.primaries) <= 1:
+            return next(iter(self.primaries), None)
+        followed = [node for node in self.primaries if self.followers(node)]
+        return followed[0] if len(followed) == 1 else None
+
+    def leader(self, group: int) -> Seen | None:
+        """The primary, if it answers."""
+        return self.primary if group == 0 else None
+
+    def followers(self, leader: Seen) -> tuple[Seen, ...]:
+        """Its replicas that answered."""
+        return tuple(n for n in self.seen if n.replication.follows == address(leader))
+
+    def role_of(self, node: Seen) -> Role | None:
+        """The one primary is called primary; nobody else is, whatever it says of itself. K-18"""
+        if self.primary is not None and node.id == self.primary.id:
+            return Role.PRIMARY
+        if self.primary is None and (node.is_primary or not self.observed.formed):
+            return None
+        return Role.REPLICA
+
+    def holds_data(self, node: Seen) -> bool:
+        """Whether clients are served from what it holds, or may be."""
+        if self.primary is None:
+            return node.keys > 0
+        return node.id == self.primary.id
+
+    def claims_data(self, node: Seen) -> bool:
+        """Whether it says itself that it takes writes."""
+        return node.is_primary
+
+    def is_missed(self, node: Unreachable) -> bool:
+        """Whether it was the primary."""
+        return node.pod.role_label == Role.PRIMARY.value
+
+    def does_its_part(self, node: Seen) -> bool:
+        """Whether it is the primary, or follows it with its link up."""
+        if node.loading:
+            return False
+        if self.primary is not None and node.id == self.primary.id:
+            return True
+        return self.out_of_sync(node) is None
+
+    def out_of_sync(self, node: Seen) -> str | None:
+        """Why a replica does not have what the primary has, or None."""
+        primary, name = self.primary, node.pod.name
+        if primary is None:
+            return "no server is the primary"
+        if node.is_primary:
+            return f"{name} is not a replica yet"
+        if node.replication.follows != address(primary):
+            return f"{name} does not follow {primary.pod.name} yet"
+        if not node.replication.link_up or node.replication.syncing:
+            return f"{name} is not in sync with {primary.pod.name} yet"
+        return None
+
+    # State
+
+    def unsettled(self) -> str | None:
+        """Why no planned change may start now, or None."""
+        return self.group_unsettled(0) or self.sentinels_unsettled()
+
+    def group_unsettled(self, group: int) -> str | None:
+        """Why the servers are not all in place and in sync, or None."""
+        if self.missing_pods:
+            return f"{self.missing_pods[0]} does not exist yet{self._trouble()}"
+        if not self.observed.nodes:
+            return f"{self.wanted.name} has no pod yet{self._trouble()}"
+        found = (self._node_unsettled(node) for node in self.pods_of(group))
+        return next(filter(None, found), None)
+
+    def _node_unsettled(self, node: Node) -> str | None:
+        name = node.pod.name
+        if isinstance(node, Unreachable):
+            return f"{name} does not respond: {node.pod.waiting or node.error}"
+        if node.pod.deleting:
+            return f"{name} is being deleted"
+        if node.loading:
+            return f"{name} is still loading its data"
+        if self.primary is None:
+            return "no server is the primary"
+        if node.id != self.primary.id:
+            reason = self.out_of_sync(node)
+            if reason:
+                return reason
+        return None if node.pod.ready else f"{name} is not ready"
+
+    def sentinels_unsettled(self) -> str | None:
+        """Why the sentinels do not all watch the primary and know each other, or None. SE-14"""
+        wanted = self.wanted.sentinels
+        for node in self.observed.sentinels:
+            if isinstance(node, Unreachable):
+                return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+            if node.pod.deleting:
+                return f"{node.pod.name} is being deleted"
+        if len(self.watchers) < wanted:
+            return f"{len(self.watchers)} of {wanted} sentinels exist"
+        return next(filter(None, map(self.watcher_unsettled, self.watchers)), None)
+
+    def watcher_unsettled(self, node: SentinelSeen) -> str | None:
+        """Why a sentinel could not help a failover, or None."""
+        name, found = node.pod.name, self.monitored(node)
+        if self.primary is None or found is None:
+            return f"{name} monitors no primary yet"
+        if f"{found.ip}:{found.port}" != address(self.primary):
+            return f"{name} does not name {self.primary.pod.name} as the primary"
+        if found.failing_over:
+            return f"{name} is failing over"
+        if not found.up:
+            return f"{name} has no connection to {self.primary.pod.name}"
+        if len(found.sentinels) < len(self.watchers) - 1:
+            return f"{name} has not heard of all other sentinels yet"
+        return None
+
+    @property
+    def lasting_groups(self) -> frozenset[int]:
+        """The one group: its history tells whose data are the database's."""
+        return frozenset(self.groups())
+
+    @property
+    def unserved(self) -> str:
+        """Why writes are not taken."""
+        if self.primary is not None:
+            return ""
+        if len(self.primaries) > 1:
+            names = ", ".join(node.pod.name for node in self.primaries)
+            return f"{names} are all primaries, and it is not known which of them is the one"
+        return "no primary takes writes"
+
+    @property
+    def leaders_answer(self) -> bool:
+        """Whether there is a primary that answers."""
+        return self.primary is not None
+
+    def serves(self, slots: SlotSet) -> bool:
+        """Whether writes are taken."""
+        del slots
+        return not self.unserved
+
+    # Handing over
+
+    def hand_over(
+        self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
+    ) -> Plan:
+        """Switch over to the best of some replicas, losing nothing; or say why not now. I6, SE-01
+
+        Every sentinel must answer and be at rest: one that still named the old primary would make
+        the others believe it again.
+        """
+        reason = self.sentinels_unsettled() or self.election
+        if reason:
+            return _blocked(rule, why, reason, phase)
+        able = [node for node in among if self.may_take_over(node, leader) is None]
+        if not able:
+            reasons = [r for node in among if (r := self.may_take_over(node, leader))]
+            return _blocked(rule, why, next(iter(reasons), "no replica can take over"), phase)
+        chosen = max(able, key=lambda n: (not n.pod.draining, n.replication.offset, -n.pod.ordinal))
+        step = SwitchOver(
+            node=at(chosen),
+            primary=at(leader),
+            name=self.wanted.primary_name,
+            quorum=self.wanted.quorum,
+            sentinels=tuple(at(node) for node in self.watchers),
+            settings=self.wanted.sentinel_settings,
+        )
+        told = f"{why}; {chosen.pod.name} takes over from {leader.pod.name}"
+        return Plan(rule=rule, why=told, stages=((step,),), phase=phase)
+
+    def may_take_over(self, node: Seen, leader: Seen) -> str | None:
+        """Why a replica cannot take the primary's place without a loss, or None."""
+        reason = self.out_of_sync(node)
+        if reason:
+            return reason
+        if node.loading or node.pod.deleting:
+            return f"{node.pod.name} is loading or being deleted"
+        lag = leader.replication.offset - node.replication.offset
+        if lag > _LAG_BYTES:
+            return f"{node.pod.name} is {lag} bytes behind {leader.pod.name}"
+        return None
+
+    def _trouble(self) -> str:
+        return next((f": {w.trouble}" for w in self.observed.workloads if w.trouble), "")
+
+
+def _blocked(rule: str, why: str, reason: str, phase: Phase) -> Plan:
+    return Plan(rule=rule, blocked=(f"{why}; {reason}",), phase=phase, again_after=0.5)

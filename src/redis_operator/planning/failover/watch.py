@@ -1,0 +1,76 @@
+"""What sentinels monitor: the primary that leads, under its name, with the wanted settings."""
+
+from __future__ import annotations
+
+from ..actions import Watch, at
+from ..advice import Phase, Plan
+from ..observed import Seen, SentinelSeen
+from ..sentinels import Monitored
+from .topology import FailoverTopology, address
+
+__all__ = ["watch", "watch_step"]
+
+_SETTINGS = {
+    "down-after-milliseconds": "down_after_ms",
+    "failover-timeout": "failover_timeout_ms",
+    "parallel-syncs": "parallel_syncs",
+}
+
+
+def watch(topology: FailoverTopology) -> Plan | None:
+    """Have every sentinel monitor the primary. SE-05, SE-06, SE-07, SE-15
+
+    One that was started anew monitors nothing. One that names another address is told, unless one
+    of them fails over: then their own news are awaited.
+    """
+    primary = topology.primary
+    if primary is None:
+        return None
+    wrong = {
+        node.pod.name: reason for node in topology.watchers if (reason := _wrong(topology, node))
+    }
+    if not wrong:
+        return None
+    formed = topology.observed.formed
+    phase = Phase.HEALING if formed else Phase.CREATING
+    if topology.election:
+        return Plan(rule="watch", blocked=(topology.election,), phase=phase, again_after=0.2)
+    steps = tuple(
+        watch_step(topology, node, primary) for node in topology.watchers if node.pod.name in wrong
+    )
+    told = "; ".join(f"{name} {reason}" for name, reason in wrong.items())
+    return Plan(rule="watch", why=told, stages=(steps,), phase=phase)
+
+
+def _wrong(topology: FailoverTopology, node: SentinelSeen) -> str:
+    """What a sentinel has wrong, in words."""
+    primary, found = topology.primary, topology.monitored(node)
+    assert primary is not None
+    if found is None:
+        return "monitors no primary"
+    if f"{found.ip}:{found.port}" != address(primary):
+        return f"names {found.ip}:{found.port} as the primary"
+    if _settings_of(found, topology) or found.quorum != topology.wanted.quorum:
+        return "has other settings"
+    return ""
+
+
+def _settings_of(found: Monitored, topology: FailoverTopology) -> list[str]:
+    """The settings that differ."""
+    return [
+        name
+        for name, value in topology.wanted.sentinel_settings
+        if str(getattr(found, _SETTINGS[name])) != value
+    ]
+
+
+def watch_step(topology: FailoverTopology, node: SentinelSeen, primary: Seen) -> Watch:
+    """One sentinel, told what to monitor."""
+    wanted = topology.wanted
+    return Watch(
+        node=at(node),
+        name=wanted.primary_name,
+        primary=at(primary),
+        quorum=wanted.quorum,
+        settings=wanted.sentinel_settings,
+    )

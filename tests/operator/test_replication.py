@@ -1,0 +1,215 @@
+"""Promotions, switchovers and what sentinels are told, on real servers and real sentinels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from redis_operator.manifests.facts import Passwords
+from redis_operator.operator.effects import carry_out
+from redis_operator.operator.errors import ActionError
+from redis_operator.operator.failover_dialect import FAILOVER
+from redis_operator.operator.links import Links, Target
+from redis_operator.operator.live import LivePod
+from redis_operator.operator.replication import replication_effects
+from redis_operator.operator.servers import Servers as Reached
+from redis_operator.planning.actions import At, Fence, Follow, Promote, SwitchOver, Watch
+from redis_operator.planning.observed import NodeId
+from redis_operator.redis import commands, sentinel
+from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+
+pytestmark = pytest.mark.servers
+
+NAME = "ns.db"
+PASSWORDS = Passwords("a", "b", "c", "d", "e", sentinel="watch")
+RULES = ["on", ">watch", "&*", "~*", "+@all"]
+
+
+class Database:
+    """One primary, two replicas and sentinels that monitor nothing yet."""
+
+    def __init__(self, servers: list[Server], sentinels: list[Server]) -> None:
+        self.servers, self.sentinels = servers, sentinels
+        self.links = Links(on_lost=lambda _: None)
+        named = {f"db-{n}": s for n, s in enumerate(servers)}
+        named |= {f"sentinel-{n}": s for n, s in enumerate(sentinels)}
+        targets = {pod: Target(f"uid-{pod}", server.address) for pod, server in named.items()}
+        self.effects = replication_effects(Reached(self.links, targets, self, FAILOVER), PASSWORDS)
+
+    async def read(self, pod: str) -> LivePod | None:
+        return LivePod(f"uid-{pod}", self.servers[int(pod[-1])].address.host)
+
+    async def do(self, action: Any) -> str:
+        """Carry an action out as the executor does; return why it was not."""
+        try:
+            await carry_out(self.effects, action)
+        except ActionError as error:
+            return str(error)
+        return ""
+
+    async def at(self, ordinal: int) -> At:
+        (info,) = await self.servers[ordinal].ask(commands.info())
+        host = self.servers[ordinal].address.host
+        return At(f"db-{ordinal}", f"uid-db-{ordinal}", host, NodeId(info.server.run_id))  # type: ignore[attr-defined]
+
+    async def watcher(self, ordinal: int) -> At:
+        (found,) = await self.sentinels[ordinal].ask(sentinel.my_id())
+        pod = f"sentinel-{ordinal}"
+        return At(pod, f"uid-{pod}", self.sentinels[ordinal].address.host, NodeId(str(found)))
+
+    def of(self, ordinal: int) -> str:
+        return f"{self.servers[ordinal].address.host}:6379"
+
+    async def is_primary(self, ordinal: int) -> bool:
+        (found,) = await self.servers[ordinal].ask(commands.info_replication())
+        return bool(found.is_primary)  # type: ignore[attr-defined]
+
+    async def named(self) -> list[Any]:
+        return [(await s.ask(sentinel.address_of(NAME)))[0] for s in self.sentinels]
+
+    async def in_sync(self) -> None:
+        while True:
+            (found,) = await self.servers[0].ask(commands.info_replication())
+            if sum(line.state == "online" for line in found.replicas) == 2:  # type: ignore[attr-defined]
+                return
+            await asyncio.sleep(0.02)
+
+    async def switch(self, to: int) -> SwitchOver:
+        watchers = [await self.watcher(n) for n in range(len(self.sentinels))]
+        return SwitchOver(
+            await self.at(to),
+            await self.at(0),
+            NAME,
+            2,
+            tuple(watchers),
+            (("parallel-syncs", "2"),),
+        )
+
+
+@pytest.fixture(params=find_engines(), ids=lambda engine: engine.name)
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
+    engine: EngineBinary = request.param
+    async with Servers(engine) as servers:
+        started = await servers.start(3, cluster=False, options={"repl-diskless-sync-delay": "0"})
+        watching = await servers.start_sentinels(3, config="")
+        made = Database(started, watching)
+        for server in started:
+            await server.ask(commands.acl_setuser("sentinel", RULES))
+        primary = await made.at(0)
+        for n in (1, 2):
+            assert not await made.do(Follow(await made.at(n), primary, ""))
+        async with asyncio.timeout(10):
+            await made.in_sync()
+        for n in range(3):
+            assert not await made.do(Watch(await made.watcher(n), NAME, primary, 2))
+        yield made
+        made.links.close()
+
+
+async def _write(server: Server, acknowledged: list[int], begun: asyncio.Event) -> None:
+    """Write until the server takes no more; a write counts once its answer came."""
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    for number in range(1_000_000):
+        writer.write(f"SET key {number}\r\n".encode())
+        if await reader.readline() != b"+OK\r\n":
+            break
+        acknowledged.append(number)
+        if number == 100:
+            begun.set()
+    writer.close()
+
+
+async def _get(server: Server) -> int:
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    writer.write(b"GET key\r\n")
+    await reader.readline()
+    found = int(await reader.readline())
+    writer.close()
+    return found
+
+
+async def test_a_switchover_loses_no_acknowledged_write_and_the_sentinels_know(
+    database: Database,
+) -> None:
+    acknowledged: list[int] = []
+    begun = asyncio.Event()
+    writing = asyncio.create_task(_write(database.servers[0], acknowledged, begun))
+    await asyncio.wait_for(begun.wait(), 10)
+    action = await database.switch(1)
+    assert not await database.do(action)
+    await asyncio.wait_for(writing, 10)  # the old primary refuses: it is a replica now
+    assert (await database.is_primary(1), await database.is_primary(0)) == (True, False)
+    assert await _get(database.servers[1]) >= acknowledged[-1]
+    host = database.servers[1].address.host
+    assert await database.named() == [(host, 6379)] * 3
+    assert not await database.do(action)  # once more, it changes nothing
+    assert await database.named() == [(host, 6379)] * 3
+
+
+async def test_a_primary_whose_writes_cannot_be_paused_keeps_its_place(database: Database) -> None:
+    action = await database.switch(1)
+    await database.servers[0].ask(commands.acl_setuser("default", ["-client"]))
+    assert "writes cannot be paused" in await database.do(action)
+    assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
+
+
+async def test_a_replica_that_follows_another_does_not_take_over(database: Database) -> None:
+    action = await database.switch(1)
+    await database.servers[1].ask(commands.replica_of("127.0.0.1", 1))
+    assert "follows 127.0.0.1:1 by now" in await database.do(action)
+    assert await database.is_primary(0)
+
+
+async def test_a_replica_is_promoted_only_when_the_old_primary_is_known_to_be_dead(
+    database: Database,
+) -> None:
+    action = Promote(
+        node=await database.at(1),
+        follows=database.of(0),
+        fence=Fence.PROCESS_GONE,
+        primary_pod="db-0",
+        primary_uid="uid-db-0",
+        sentinels=tuple([await database.watcher(n) for n in range(3)]),
+        name=NAME,
+    )
+    assert "responds again" in await database.do(action)
+    await database.servers[0].kill()
+    assert not await database.do(action)
+    assert await database.is_primary(1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"follows": "10.0.0.9:6379"}, "by now"),
+        ({"min_offset": 10**9}, "is at offset"),
+        ({"replication_id": "another"}, "has another history by now"),
+        ({"fence": Fence.IS_REPLICA}, "db-0 is a primary by now"),
+    ],
+    ids=["follows", "offset", "history", "leads again"],
+)
+async def test_a_replica_that_is_not_what_it_was_is_not_promoted(
+    database: Database, fields: dict[str, Any], words: str
+) -> None:
+    given = {"follows": database.of(0), "fence": Fence.NEVER_LED, **fields}
+    action = Promote(await database.at(1), primary_pod="db-0", primary_uid="uid-db-0", **given)
+    assert words in await database.do(action)
+    assert not await database.is_primary(1)
+
+
+async def test_nobody_follows_or_watches_a_server_that_is_not_a_primary(database: Database) -> None:
+    replica, other = await database.at(1), await database.at(2)
+    words = "db-1 is not a primary by now"
+    assert words in await database.do(Follow(other, replica, database.of(0)))
+    assert words in await database.do(Watch(await database.watcher(0), NAME, replica, 2))
+    assert await database.named() == [(database.servers[0].address.host, 6379)] * 3
+
+
+async def test_a_server_that_was_restarted_meanwhile_is_another_one(database: Database) -> None:
+    action = Follow(await database.at(2), await database.at(0), database.of(0))
+    await database.servers[2].kill()
+    await database.servers[2].start()
+    assert "now, not" in await database.do(action)
