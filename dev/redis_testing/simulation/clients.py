@@ -8,6 +8,7 @@ another took its place: real ones acknowledge a few writes too before they hear 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
@@ -112,12 +113,30 @@ class Ledger:
 
 def living_servers(world: SimulatedCluster, database: str) -> list[Server]:
     """Return the servers of a database that answer."""
-    return [s for s in world.servers.values() if s.database == database and s.answers(world.now)]
+    return [
+        s
+        for s in world.servers.values()
+        if s.database == database and s.sentinel is None and s.answers(world.now)
+    ]
+
+
+def find_primary(world: SimulatedCluster, server: Server) -> Server | None:
+    """The primary without cluster support that a server is or follows, over other replicas too."""
+    for _ in range(_REDIRECTIONS):
+        if not server.answers(world.now) or server.is_primary:
+            return server if server.answers(world.now) else None
+        found = world.at(server.follows[0]) if server.follows is not None else None
+        if found is None:
+            return None
+        server = found
+    return None
 
 
 def find_owner(world: SimulatedCluster, server: Server, key: str) -> Server | None:
     """Follow MOVED and ASK from any server to the one that serves a key, as clients do."""
     slot, asking = key_slot(key), False
+    if server.is_alone:
+        return find_primary(world, server)
     for _ in range(_REDIRECTIONS):
         if not server.answers(world.now) or not world.state_ok(server):
             return None
@@ -154,6 +173,9 @@ class Writer:
         self._keys = keys
         self._interval = interval
         self._number = 0
+        self.doors: Callable[[], Collection[str]] = lambda: [  # servers that clients are led to
+            server.name for server in living_servers(self._world, ledger.database)
+        ]
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -180,12 +202,21 @@ class Writer:
     def _store(self, server: Server, slot: int, key: str, value: str) -> bool:
         if self._world.now < server.paused_until or refuses_writes(server):
             return False
+        if server.is_alone and not self._may_be_written(server):
+            return False
         server.keys.setdefault(slot, {})[key] = value
         server.offset += len(key) + len(value)
         if self._was_replaced(server, slot):
             self._ledger.excused += 1
             return False
         return True
+
+    def _may_be_written(self, server: Server) -> bool:
+        """Tell whether clients, who follow a Service or sentinels, write to this server."""
+        wanted = int(server.config.get("min-replicas-to-write") or 0)
+        if sum(copy.link_up for copy in self._world.copies(server)) < wanted:
+            return False
+        return server.is_primary and server.name in self.doors()
 
     def _was_replaced(self, server: Server, slot: int) -> bool:
         """Tell whether a server that just woke up has not heard yet who leads in its place."""

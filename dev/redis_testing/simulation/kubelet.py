@@ -32,6 +32,7 @@ from redis_operator.redis.versions import parse_version
 
 from ..cluster.state import DEFAULTS, Record, Server
 from ..cluster.users import read_users
+from .failover_pods import boot_sentinel, follows_at_start, hand_over, is_failover, is_sentinel
 from .network import Network
 
 __all__ = ["KeptPod", "Kubelet", "Volume"]
@@ -55,6 +56,7 @@ class Volume:
     uid: str
     identity: str
     unsaved: bool = False
+    fresh: bool = False  # no server has run on it yet
 
 
 @dataclass
@@ -70,6 +72,7 @@ class KeptPod:
     booted: bool = False
     last_start: float = -1e9
     failures: int = 0
+    handover_seconds: float = 0.0  # that a primary of mode Failover waits before it ends
     published: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -249,6 +252,8 @@ class Kubelet:
         """Do what the boot script does before the server starts; return how long it waits."""
         world, name = self._world, kept.name
         environment = _environment(pod)
+        if is_sentinel(environment):
+            return 0.0
         uid = await self._volume_uid(pod)
         volume = self.volumes.get(name)
         if name not in world.servers:
@@ -258,7 +263,7 @@ class Kubelet:
         server.persistent = environment["PERSISTENCE"] != "none"
         if volume is None or volume.uid != uid:
             world.wipe(name)
-            self.volumes[name] = Volume(uid, environment["IDENTITY"])
+            self.volumes[name] = Volume(uid, environment["IDENTITY"], fresh=True)
             return 0.0
         if volume.identity != environment["IDENTITY"]:
             _lose_identity(self._world.new_id(), server)
@@ -281,22 +286,49 @@ class Kubelet:
     def _boot(
         self, kept: KeptPod, pod: Manifest, files: Mapping[str, str], users: Mapping[str, str]
     ) -> None:
-        server = self._world.start(kept.name, address=kept.ip)
-        server.engine, server.version = _software(kept.server.image)
         environment = _environment(pod)
+        if is_sentinel(environment):
+            self._boot_sentinel(kept, pod, users)
+            return
+        volume, follows = self.volumes[kept.name], None
+        if is_failover(files):
+            kept.handover_seconds = float(environment["HANDOVER_SECONDS"])
+            follows = follows_at_start(self._world.servers[kept.name], fresh=volume.fresh)
+        server = self._world.start(kept.name, address=kept.ip, follows=follows)
+        server.engine, server.version = _software(kept.server.image)
         shared, own = files[environment["CONFIG_FILE"]], environment.get("SETTINGS", "")
         version = parse_version(server.engine, server.version)
         known = all_defaults(version) if version is not None else {}
         server.config = known | DEFAULTS | {"cluster-enabled": "no"}
         server.config |= _settings(shared) | _settings(own)
         server.config |= _settings(users["replication.conf"])
+        if follows is not None:
+            server.config |= {"replica-priority": "0", "replica-announce-ip": kept.ip}
         self._world.passwords[kept.name] = read_users(users[environment["ACL_FILE"]])
-        self.volumes[kept.name].unsaved = True
+        volume.unsaved, volume.fresh = True, False
+        kept.booted = True
+        kept.last_start = asyncio.get_running_loop().time()
+
+    def _boot_sentinel(self, kept: KeptPod, pod: Manifest, users: Mapping[str, str]) -> None:
+        environment = _environment(pod)
+        server = boot_sentinel(
+            self._world,
+            kept.name,
+            ip=kept.ip,
+            new_pod=kept.last_start < 0,
+            database=pod["metadata"]["labels"].get(_DATABASE, ""),
+            environment=environment,
+            file=users["sentinel.conf"],
+        )
+        server.engine, server.version = _software(kept.server.image)
+        self._world.passwords[kept.name] = read_users(users[environment["ACL_FILE"]])
         kept.booted = True
         kept.last_start = asyncio.get_running_loop().time()
 
     async def _is_held(self, pod: Manifest, kept: KeptPod, files: Mapping[str, str]) -> bool:
         """Tell whether the boot script refuses to start on a volume that nobody has used."""
+        if is_sentinel(_environment(pod)):
+            return False
         volume = self.volumes.get(kept.name)
         fresh = volume is None or volume.uid != await self._volume_uid(pod)
         return "hold" in files and fresh and _environment(pod)["PERSISTENCE"] != "none"
@@ -320,7 +352,7 @@ class Kubelet:
 
     async def _probe(self, kept: KeptPod) -> None:
         server = self._world.servers[kept.name]
-        synced = server.is_primary or server.link_up
+        synced = server.is_primary or server.link_up or server.sentinel is not None
         kept.server.ready = (
             server.answers(self._world.now) and self._world.state_ok(server) and synced
         )
@@ -332,6 +364,7 @@ class Kubelet:
         mine = server is not None and server.ip == kept.ip
         if server is not None and mine and server.alive:
             if uid in self._latest:
+                await hand_over(self._world, server, kept.handover_seconds)
                 await self._shut_down(server)
             self.kill(kept.name)
         if server is not None and mine:
@@ -357,7 +390,19 @@ class Kubelet:
         server.paused_until = 0.0
         if server.alive:
             self._world.end(server.name)
-            self.volumes[server.name].unsaved = False
+            if server.name in self.volumes:
+                self.volumes[server.name].unsaved = False
+
+    def labelled(self, database: str, role: str) -> list[str]:
+        """Return the pods that a Service leads to: ready ones with the role's label."""
+        ready = {kept.name for kept in self.kept.values() if kept.server.ready}
+        wanted = {_DATABASE: database, _ROLE: role}
+        return [
+            pod["metadata"]["name"]
+            for pod in self._latest.values()
+            if pod["metadata"]["name"] in ready
+            and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
+        ]
 
     def kill(self, name: str) -> None:
         """End a server process at once; its node notices."""
@@ -390,6 +435,7 @@ class Kubelet:
 
 
 _DATABASE = "redisoperator.dev/database"
+_ROLE = "redisoperator.dev/role"
 Work = Coroutine[Any, Any, None]
 
 

@@ -7,7 +7,7 @@ encoding, pipelining, logging in, deadlines, and the end of a connection as news
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import hiredis
@@ -31,7 +31,8 @@ _CHANGING = frozenset(
     | {"CLUSTER ADDSLOTS", "CLUSTER ADDSLOTSRANGE", "CLUSTER DELSLOTS", "CLUSTER SETSLOT"}
     | {"CLUSTER SET-CONFIG-EPOCH", "CLUSTER BUMPEPOCH", "CLUSTER MIGRATESLOTS"}
     | {"CLUSTER CANCELSLOTMIGRATIONS", "CLUSTER MIGRATION IMPORT", "CLUSTER MIGRATION CANCEL"}
-    | {"ACL SETUSER"}
+    | {"ACL SETUSER", "REPLICAOF", "FAILOVER", "SENTINEL MONITOR", "SENTINEL REMOVE"}
+    | {"SENTINEL SET", "SENTINEL RESET", "SENTINEL FAILOVER", "SENTINEL CONFIG"}
 )
 
 
@@ -70,6 +71,11 @@ class Network:
         for wire in [wire for wire in self._wires if wire.server.name == name]:
             wire.drop(ConnectionResetError("the server is gone"))
 
+    def kick(self, names: Iterable[str]) -> None:
+        """Servers were told to disconnect their clients."""
+        for name in names:
+            self.server_ended(name)
+
     def process_ended(self, process: Process) -> None:
         """An operator process ended: servers read no more from it."""
         for wire in [wire for wire in self._wires if wire.process is process]:
@@ -99,6 +105,7 @@ class Wire(asyncio.Transport):
         self._waiting: list[list[bytes]] = []
         self._open = True
         self._mute = False  # answers get lost from now on
+        self._queued: list[list[str]] | None = None  # since MULTI
         self._loop = asyncio.get_running_loop()
         self._due: asyncio.TimerHandle | None = None
 
@@ -157,12 +164,15 @@ class Wire(asyncio.Transport):
     def _carry_out(self, command: list[bytes], replies: list[bytes]) -> bool:
         """Do one command; False when nothing that follows will be read."""
         words = [word.decode("utf-8", "replace") for word in command]
-        kind = _kind(*words[:3])
+        kind = self._kind_of(words)
         if kind not in _CHANGING or self.process is None:
             replies.append(encode_reply(self._answer(words)))
             return True
         journal, process = self._network.journal, self.process
-        secret = kind == "ACL SETUSER" or "masterauth" in words  # passwords differ by run
+        # Passwords differ by run.
+        secret = kind in ("ACL SETUSER", "SENTINEL CONFIG") or {"masterauth", "auth-pass"} & {
+            *words
+        }
         detail = f"{self.server.name} {' '.join(words[2:3] if secret else words[2:5])}"
         strike = journal.begin(process, f"redis {_sort(kind, words)}", detail)
         if strike is Strike.CRASH_BEFORE:
@@ -177,8 +187,24 @@ class Wire(asyncio.Transport):
             self._mute = True
         return self._open
 
+    def _kind_of(self, words: list[str]) -> str:
+        """What a command changes: within a transaction nothing, and all of it with EXEC."""
+        if words[0].upper() == "EXEC":
+            kinds = [_kind(*queued[:3]) for queued in self._queued or ()]
+            return next((kind for kind in kinds if kind in _CHANGING), "EXEC")
+        return "MULTI" if self._queued is not None else _kind(*words[:3])
+
     def _answer(self, words: list[str]) -> Reply:
         name = words[0].upper()
+        if name == "MULTI":
+            self._queued = []
+            return b"OK"
+        if name == "EXEC":
+            queued, self._queued = self._queued or [], None
+            return [self._answer(one) for one in queued]
+        if self._queued is not None:
+            self._queued.append(words)
+            return b"QUEUED"
         if name == "AUTH":
             known = self._network.world.passwords.get(self.server.name, {})
             if accepts(known, words[1], words[2]):
@@ -194,7 +220,7 @@ class Wire(asyncio.Transport):
 
 def _kind(*words: str) -> str:
     name = words[0].upper()
-    if name not in ("CLUSTER", "CONFIG", "CLIENT", "ACL"):
+    if name not in ("CLUSTER", "CONFIG", "CLIENT", "ACL", "SENTINEL"):
         return name
     both = f"{name} {words[1].upper()}" if len(words) > 1 else name
     return f"{both} {words[2].upper()}" if both == "CLUSTER MIGRATION" else both

@@ -122,6 +122,7 @@ class Simulation:
             self.kubelet.kept, self.kubelet.volumes = kept, volumes
             self.ledger.promised = ledger
         self.writer = Writer(self.ledger, seed=seed)
+        self.writer.doors = lambda: self.kubelet.labelled(DATABASE, "primary")
         self.writer._number = max(self.ledger.promised.values(), default=0)  # noqa: SLF001
         self.processes: list[Process] = []
         self.failures: list[BaseException] = []
@@ -192,6 +193,8 @@ class Simulation:
         while True:
             await asyncio.sleep(TICK)
             self.world.advance(_WORLD_EPOCH + self._loop.time() - self.world.now)
+            self.network.kick(self.world.kicked)
+            self.world.kicked.clear()
 
     # Operators
 

@@ -1,0 +1,72 @@
+"""What the boot and stop scripts of mode Failover do, on simulated nodes.
+
+A server never starts as a primary: it follows an address where nothing listens, whose port tells
+whether it found files, and no sentinel may promote it. A sentinel has the id of its place, and
+keeps its file while its pod lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from ..cluster.state import Server
+from ..cluster.world import SimulatedCluster
+from ..sentinels.wire import configure
+
+__all__ = ["boot_sentinel", "follows_at_start", "hand_over", "is_failover", "is_sentinel"]
+
+_NOBODY = "127.0.0.1"
+_WITH_FILES, _WITHOUT_FILES = 1, 2
+_LOOK_SECONDS = 0.2
+
+
+def is_sentinel(environment: Mapping[str, str]) -> bool:
+    """Tell whether a pod runs a sentinel."""
+    return "SENTINEL_ID" in environment
+
+
+def is_failover(files: Mapping[str, str]) -> bool:
+    """Tell whether a pod runs a server of mode Failover: by its boot script."""
+    return "--replicaof" in files["boot.sh"]
+
+
+def follows_at_start(server: Server, *, fresh: bool) -> tuple[str, int]:
+    """Whom a server follows when it starts, before anybody told it."""
+    found = server.persistent and not fresh
+    return _NOBODY, _WITH_FILES if found else _WITHOUT_FILES
+
+
+def boot_sentinel(
+    world: SimulatedCluster,
+    name: str,
+    *,
+    ip: str,
+    new_pod: bool,
+    database: str,
+    environment: Mapping[str, str],
+    file: str,
+) -> Server:
+    """Start a sentinel, with its file if its pod had one."""
+    if name not in world.servers:
+        world.add_sentinel(name, database=database)
+    server = world.servers[name]
+    sentinel = server.sentinel
+    assert sentinel is not None
+    ordinal = int(name.rsplit("-", 1)[1])
+    if new_pod:
+        sentinel.lose_file(f"{environment['SENTINEL_ID']}{ordinal:08x}")
+        sentinel.announce_ip = ip
+    world.start(name, address=ip)
+    configure(world, server, file)
+    return server
+
+
+async def hand_over(world: SimulatedCluster, server: Server, seconds: float) -> None:
+    """Serve on while somebody follows, until another one leads: what runs before SIGTERM."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while server.alive and server.is_primary and loop.time() < end:
+        if not any(copy.link_up for copy in world.copies(server)):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
