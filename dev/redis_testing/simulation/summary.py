@@ -60,15 +60,16 @@ def _shards(simulation: Simulation, *, exact: bool) -> dict[str, Any]:
     mine = [s for s in world.servers.values() if s.database == DATABASE and s.alive]
     ids = {s.id: s for s in mine}
     for server in mine:
-        if not server.is_primary:
+        if not server.is_primary or server.sentinel is not None:
             continue
         place = CLUSTER.place_of(DATABASE, server.name)
-        followers = [s for s in mine if s.me.replica_of == server.id]
+        followers = [s for s in mine if s in world.copies(server)]
         shards = {
             p.shard for f in followers if (p := CLUSTER.place_of(DATABASE, f.name)) is not None
         }
         found[f"shard {place.shard if place else '?'}"] = {
             "slots": str(server.slots) if exact else len(server.slots),
+            "sentinels": sum(s.sentinel is not None for s in mine),
             "replicas": len(followers),
             "linked": sum(f.link_up for f in followers),
             "of shards": sorted(shards),
@@ -102,7 +103,7 @@ def mislabelled(simulation: Simulation) -> list[str]:
     wrong = []
     for pod in _all(simulation, "pods"):
         server = simulation.world.servers.get(pod["metadata"]["name"])
-        if server is None:
+        if server is None or server.sentinel is not None:
             continue
         told = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL)
         if told != ("primary" if server.is_primary else "replica"):

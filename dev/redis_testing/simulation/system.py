@@ -398,7 +398,11 @@ class Simulation:
             for c in status.get("conditions") or ()
         ]
         for s in self.world.servers.values():
-            role = "primary" if s.is_primary else f"replica of {str(s.me.replica_of)[:8]}"
+            followed = s.follows[0] if s.follows is not None else str(s.me.replica_of)[:8]
+            role = "primary" if s.is_primary else f"replica of {followed}"
+            if s.sentinel is not None:
+                named = [p.told_address[0] for p in s.sentinel.primaries.values()]
+                role = f"sentinel of {named} {s.sentinel.events[-6:]}"
             lines.append(
                 f"  {s.name} {s.id[:8]} at {s.ip or '-'} {role} epoch {s.me.epoch} slots {s.slots} "
                 f"keys {s.key_count} offset {s.offset} alive {s.alive} link {s.link_up} "

@@ -1,0 +1,382 @@
+"""Mode Failover in simulation: what happens to such databases, and what must hold in the end.
+
+In the end one server leads, all others follow it and are in sync, and every sentinel names it,
+knows every other sentinel and nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from kubecontroller.client.meta import Manifest
+from redis_operator.manifests.pod import RESTARTED_ANNOTATION
+
+from ..cluster import replication
+from ..cluster.state import Server
+from ..cluster.wire import answer
+from ..sentinels.state import Sentinel
+from .scenarios import Act, Scenario, formed, pods, until_over
+from .system import DATABASE, Simulation, database
+
+__all__ = [
+    "BREAKAGES",
+    "FAILOVER_SCENARIOS",
+    "Breakage",
+    "failover",
+    "heal_broken",
+    "is_whole",
+    "leader",
+    "sentinels",
+    "servers",
+]
+
+
+def failover(*, replicas: int = 2, storage: bool = True, **spec: Any) -> Manifest:
+    """Return a database of mode Failover to apply."""
+    found = database(replicas=replicas, storage=storage, **spec)
+    found["spec"]["mode"] = "Failover"
+    del found["spec"]["shards"]
+    return found
+
+
+# Who is there
+
+
+def servers(simulation: Simulation) -> list[Server]:
+    """Return the servers of the database that live, sentinels not among them."""
+    found = simulation.world.servers.values()
+    return [s for s in found if s.database == DATABASE and s.alive and s.sentinel is None]
+
+
+def sentinels(simulation: Simulation) -> list[tuple[Server, Sentinel]]:
+    """Return the sentinels of the database that live."""
+    return [
+        (server, server.sentinel)
+        for server in simulation.world.servers.values()
+        if server.database == DATABASE and server.alive and server.sentinel is not None
+    ]
+
+
+def leader(simulation: Simulation) -> Server:
+    """Return the primary that clients are led to, or any."""
+    led = simulation.kubelet.labelled(DATABASE, "primary")
+    found = [s for s in servers(simulation) if s.is_primary]
+    return next((s for s in found if s.name in led), found[0])
+
+
+def followers(simulation: Simulation) -> list[Server]:
+    """Return the servers that do not lead."""
+    return [s for s in servers(simulation) if not s.is_primary]
+
+
+def disorder(simulation: Simulation) -> str:
+    """Return what is not as it must be in the end; empty: all is."""
+    found = servers(simulation)
+    led = [s for s in found if s.is_primary]
+    if len(led) != 1:
+        return f"{[s.name for s in led]} lead"
+    primary = led[0]
+    for server in found:
+        if server is not primary and not _follows(simulation, server, primary):
+            return f"{server.name} does not follow {primary.name}"
+    watchers = sentinels(simulation)
+    ids = {sentinel.id for _, sentinel in watchers}
+    for server, sentinel in watchers:
+        known = list(sentinel.primaries.values())
+        if [one.ip for one in known] != [primary.ip]:
+            return f"{server.name} names {[one.ip for one in known]} and not {primary.ip}"
+        if known[0].down_since is not None:
+            return f"{server.name} takes {primary.name} for dead"
+        if {*known[0].sentinels} != ids - {sentinel.id}:
+            return f"{server.name} knows {len(known[0].sentinels)} other sentinels"
+    return ""
+
+
+def _follows(simulation: Simulation, server: Server, primary: Server) -> bool:
+    right = server.follows is not None and simulation.world.at(server.follows[0]) is primary
+    return right and server.link_up
+
+
+def is_whole(simulation: Simulation) -> bool:
+    """Tell whether all is as it must be in the end."""
+    return not disorder(simulation)
+
+
+# Things that happen
+
+
+def _apply(**spec: Any) -> Act:
+    async def act(simulation: Simulation) -> None:
+        await simulation.apply(failover(**spec))
+
+    return act
+
+
+def _change(**spec: Any) -> Act:
+    async def act(simulation: Simulation) -> None:
+        await simulation.change(**spec)
+
+    return act
+
+
+async def _kill_primary(simulation: Simulation) -> None:
+    simulation.kill(leader(simulation).name)
+
+
+async def _kill_replica(simulation: Simulation) -> None:
+    simulation.kill(followers(simulation)[0].name)
+
+
+async def _kill_all(simulation: Simulation) -> None:
+    for server in servers(simulation):
+        simulation.kubelet.kill(server.name)
+
+
+async def _kill_sentinels(simulation: Simulation) -> None:
+    for server, _ in sentinels(simulation):
+        simulation.kubelet.kill(server.name)
+
+
+async def _kill_primary_and_sentinels(simulation: Simulation) -> None:
+    """SE-05: nobody is left who knows who led, but the servers themselves."""
+    simulation.kill(leader(simulation).name)
+    for server, _ in sentinels(simulation):
+        await simulation.delete_pod(server.name)
+
+
+async def _kill_twice(simulation: Simulation) -> None:
+    """SE-03: who takes over dies as well."""
+    first = leader(simulation)
+    simulation.kill(first.name)
+
+    async def taken_over() -> bool:
+        found = [s for s in servers(simulation) if s.is_primary and s is not first]
+        return bool(found)
+
+    await simulation.until_all(taken_over, within=60.0, what="taken over")
+    await asyncio.sleep(1.0)
+    simulation.kill(leader(simulation).name)
+
+
+async def _delete_primary(simulation: Simulation) -> None:
+    await simulation.delete_pod(leader(simulation).name)
+
+
+async def _delete_all(simulation: Simulation) -> None:
+    for pod in pods(simulation):
+        await simulation.delete_pod(pod["metadata"]["name"])
+
+
+async def _freeze_primary(simulation: Simulation) -> None:
+    """ST-10: the sentinels replace it, and it goes on as if nothing had been."""
+    first = leader(simulation)
+    simulation.freeze(first.name)
+
+    async def taken_over() -> bool:
+        return any(s.is_primary for s in servers(simulation) if s is not first)
+
+    await simulation.until_all(taken_over, within=120.0, what="taken over")
+    await asyncio.sleep(2.0)
+    simulation.thaw(first.name)
+
+
+async def _operator_away(simulation: Simulation) -> None:
+    """K-17, SE-10: the sentinels fail over alone; who comes back adopts it."""
+    simulation.restarts = False
+    for process in simulation.processes:
+        process.die()
+    first = leader(simulation)
+    simulation.kill(first.name)
+
+    async def switched() -> bool:
+        named = {p.ip for _, s in sentinels(simulation) for p in s.primaries.values()}
+        return len(named) == 1 and first.ip not in named
+
+    await simulation.until_all(switched, within=120.0, what="failed over by the sentinels")
+    simulation.restarts = True
+    simulation.start_operator()
+
+
+async def _switch(simulation: Simulation) -> None:
+    name = followers(simulation)[0].name
+    await simulation.annotate(**{"redisoperator.dev/switch-primary-to": name})
+
+    async def switched() -> bool:
+        return leader(simulation).name == name
+
+    await simulation.until_all(switched, within=60.0, what=f"switched to {name}")
+
+
+async def _switch_after_failover(simulation: Simulation) -> None:
+    """A planned switchover when the sentinels have an epoch from a failover of their own."""
+    await _freeze_primary(simulation)
+
+    async def whole() -> bool:
+        return is_whole(simulation)
+
+    await simulation.until_all(whole, within=120.0, what="whole again")
+    await _switch(simulation)
+
+
+async def _restart(simulation: Simulation) -> None:
+    await simulation.annotate(**{RESTARTED_ANNOTATION: simulation.now().isoformat()})
+
+
+def _restarted(simulation: Simulation) -> bool:
+    found = pods(simulation)
+    stamps = [(p["metadata"].get("annotations") or {}).get(RESTARTED_ANNOTATION) for p in found]
+    return len(found) > 0 and all(stamps)
+
+
+def _count(wanted: int) -> Callable[[Simulation], bool]:
+    return lambda simulation: len(servers(simulation)) == wanted and is_whole(simulation)
+
+
+def _sentinel_count(wanted: int) -> Callable[[Simulation], bool]:
+    return lambda simulation: len(sentinels(simulation)) == wanted and is_whole(simulation)
+
+
+def _scenario(name: str, act: Act, **more: Any) -> Scenario:
+    given: dict[str, Any] = {"over": is_whole, "base": failover()} | more
+    return Scenario(f"failover: {name}", act, **given)
+
+
+FAILOVER_SCENARIOS = (
+    _scenario("create", _apply(), base=None),
+    _scenario("create in memory", _apply(storage=False), base=None),
+    _scenario("primary killed", _kill_primary),
+    _scenario("replica killed", _kill_replica),
+    _scenario("primary killed, in memory", _kill_primary, base=failover(storage=False)),
+    _scenario("all servers killed", _kill_all),
+    _scenario("all sentinels killed", _kill_sentinels),
+    _scenario("primary killed, sentinels made anew", _kill_primary_and_sentinels),
+    _scenario("primary and successor killed", _kill_twice),
+    _scenario("primary's pod deleted", _delete_primary),
+    _scenario("all pods deleted", _delete_all),
+    _scenario("primary frozen", _freeze_primary),
+    _scenario("operator away", _operator_away),
+    _scenario("switchover", _switch),
+    _scenario("switchover after a failover", _switch_after_failover),
+    _scenario("restart", _restart, over=lambda s: _restarted(s) and is_whole(s), within=600.0),
+    _scenario("more replicas", _change(replicas=3), over=_count(4)),
+    _scenario("fewer replicas", _change(replicas=1), over=_count(2)),
+    _scenario("more sentinels", _change(sentinel={"replicas": 5}), over=_sentinel_count(5)),
+)
+
+
+# Broken states
+
+Breakage = Callable[[Simulation, Random], str]
+
+
+def _rogue_primary(simulation: Simulation, random: Random) -> str:
+    server = random.choice(followers(simulation))
+    replication.lead(simulation.world, server)
+    return f"{server.name} promoted by hand"
+
+
+def _no_primary(simulation: Simulation, random: Random) -> str:
+    del random
+    server = leader(simulation)
+    replication.follow(simulation.world, server, ("127.0.0.1", 9))
+    return f"{server.name} follows nobody"
+
+
+def _wrong_primary(simulation: Simulation, random: Random) -> str:
+    server = random.choice(followers(simulation))
+    ghost = simulation.world.new_address()
+    replication.follow(simulation.world, server, (ghost, 6379))
+    return f"{server.name} follows a ghost"
+
+
+def _chained(simulation: Simulation, random: Random) -> str:
+    found = followers(simulation)
+    random.shuffle(found)
+    replication.follow(simulation.world, found[0], (found[-1].ip, 6379))
+    return f"{found[0].name} follows {found[-1].name}"
+
+
+def _told(simulation: Simulation, server: Server, *words: str | int) -> object:
+    return answer(simulation.world, server, ["SENTINEL", *words])
+
+
+def _sentinel_of_a_ghost(simulation: Simulation, random: Random) -> str:
+    server, sentinel = random.choice(sentinels(simulation))
+    ghost = simulation.world.new_address()
+    for name in list(sentinel.primaries):
+        _told(simulation, server, "REMOVE", name)
+        _told(simulation, server, "MONITOR", name, ghost, 6379, 2)
+    return f"{server.name} monitors a ghost"
+
+
+def _sentinel_of_a_replica(simulation: Simulation, random: Random) -> str:
+    server, sentinel = random.choice(sentinels(simulation))
+    other = random.choice(followers(simulation))
+    for name in list(sentinel.primaries):
+        _told(simulation, server, "REMOVE", name)
+        _told(simulation, server, "MONITOR", name, other.ip, 6379, 2)
+    return f"{server.name} monitors {other.name}"
+
+
+def _bare_sentinel(simulation: Simulation, random: Random) -> str:
+    server, sentinel = random.choice(sentinels(simulation))
+    for name in list(sentinel.primaries):
+        _told(simulation, server, "REMOVE", name)
+    return f"{server.name} monitors nothing"
+
+
+def _wrong_options(simulation: Simulation, random: Random) -> str:
+    server, sentinel = random.choice(sentinels(simulation))
+    for name in sentinel.primaries:
+        _told(simulation, server, "SET", name, "quorum", 5)
+        _told(simulation, server, "SET", name, "failover-timeout", 1000)
+    return f"{server.name} has other settings"
+
+
+def _second_name(simulation: Simulation, random: Random) -> str:
+    server, _ = random.choice(sentinels(simulation))
+    _told(simulation, server, "MONITOR", "mymaster", leader(simulation).ip, 6379, 2)
+    return f"{server.name} monitors it under another name too"
+
+
+def _clock(simulation: Simulation, random: Random) -> str:
+    server, _ = random.choice(sentinels(simulation))
+    simulation.world.jump_clock(server.name, random.choice([-3600.0, 3600.0]))
+    return f"the clock of {server.name} jumped"
+
+
+def _failed_over(simulation: Simulation, random: Random) -> str:
+    server, sentinel = random.choice(sentinels(simulation))
+    for name in sentinel.primaries:
+        _told(simulation, server, "FAILOVER", name)
+    return f"{server.name} fails over"
+
+
+BREAKAGES: tuple[Breakage, ...] = (
+    *(_rogue_primary, _no_primary, _wrong_primary, _chained, _sentinel_of_a_ghost),
+    *(_sentinel_of_a_replica, _bare_sentinel, _wrong_options, _second_name, _clock, _failed_over),
+)
+
+
+async def heal_broken(simulation: Simulation, *, most: int = 3) -> None:
+    """Break some things while no operator is there; one that comes must put all of them right."""
+    random = Random(simulation.seed)
+    for breakage in random.sample(BREAKAGES, random.randint(1, most)):
+        simulation.history.append(breakage(simulation, random))
+        await asyncio.sleep(random.choice([0.0, 0.0, 0.5, 3.0]))
+    simulation.start_operator()
+    over = Scenario("whole again", _nothing, over=is_whole, within=240.0)
+    await until_over(simulation, over)
+    simulation.check_end()
+
+
+async def _nothing(simulation: Simulation) -> None:
+    del simulation
+
+
+def broken_base() -> Any:
+    """Return what `heal_broken` begins with."""
+    return formed(failover())
