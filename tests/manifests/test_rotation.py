@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from manifests.pods import PASSWORDS, Pod, form_shard, pods, until
-from redis_operator.api.redis import Persistence
+from redis_operator.api.redis import Mode, Persistence, Redis, RedisSpec
 from redis_operator.manifests.facts import Passwords
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.logins import Logins
 from redis_operator.operator.passwords import advanced, wished
 from redis_operator.operator.probe import Question, probe
+from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.observed import Pod as SeenPod
-from redis_operator.planning.observed import Seen
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.errors import RedisError
@@ -41,7 +41,9 @@ class Operator:
             node = await probe(self.links, Question(pod, targets[name]), timeout=5)
             assert isinstance(node, Seen), node
             seen.append(node)
-        assert await self.logins.apply(seen, targets, passwords) == ()
+        redis = Redis(spec=RedisSpec(mode=Mode.CLUSTER))
+        observed = Observed(nodes=tuple(seen))
+        assert await self.logins.apply(redis, observed, targets, passwords) == ()
 
 
 class Client:

@@ -16,7 +16,15 @@ from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.replication import replication_effects
 from redis_operator.operator.servers import Servers as Reached
-from redis_operator.planning.actions import At, Fence, Follow, Promote, SwitchOver, Watch
+from redis_operator.planning.actions import (
+    At,
+    Fence,
+    Follow,
+    Promote,
+    ResetSentinel,
+    SwitchOver,
+    Watch,
+)
 from redis_operator.planning.observed import NodeId
 from redis_operator.redis import commands, sentinel
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -213,3 +221,15 @@ async def test_a_server_that_was_restarted_meanwhile_is_another_one(database: Da
     await database.servers[2].kill()
     await database.servers[2].start()
     assert "now, not" in await database.do(action)
+
+
+async def test_a_sentinel_that_is_reset_goes_on_watching_the_primary(database: Database) -> None:
+    watcher, primary = await database.watcher(0), await database.at(0)
+    other = ResetSentinel(watcher, NAME, await database.at(1))
+    assert "names another primary" in await database.do(other)
+    async with asyncio.timeout(10):
+        while True:
+            if not await database.do(ResetSentinel(watcher, NAME, primary)):
+                break
+            await asyncio.sleep(0.05)  # it has yet to connect to the primary
+    assert await database.named() == [(database.servers[0].address.host, 6379)] * 3

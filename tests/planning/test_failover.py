@@ -16,6 +16,7 @@ from redis_operator.planning.actions import (
     Follow,
     LabelRole,
     Promote,
+    ResetSentinel,
     ScaleWorkload,
     SwitchOver,
     Watch,
@@ -46,6 +47,7 @@ from redis_operator.planning.sentinels import (
     OtherSentinel,
     SentinelFlag,
     SentinelView,
+    WatchedReplica,
 )
 from redis_operator.planning.status import status
 
@@ -111,12 +113,14 @@ def sentinel(ordinal: int, names: int | None = 0, **fields: Any) -> SentinelSeen
         revision="s1",
     )
     others = tuple(OtherSentinel(f"id-{n}", f"10.0.1.{n}", 26379) for n in range(3) if n != ordinal)
+    replicas = tuple(WatchedReplica(ip(n), 6379) for n in range(3) if n != (names or 0))
     found = Monitored(
         name=NAME,
         ip=ip(names or 0),
         port=6379,
         quorum=2,
         down_after_ms=5000,
+        replicas=replicas,
         sentinels=others,
     )
     monitored = () if names is None else (replace(found, **fields),)
@@ -383,6 +387,28 @@ def test_sentinels_may_promote_replicas_that_were_seen_in_sync_and_no_others() -
     (step,) = steps(made(*nodes))
     assert isinstance(step, ConfigSet)
     assert (step.node.pod, step.values) == ("db-1", (("replica-priority", "100"),))
+
+
+GHOST = OtherSentinel("gone", "10.0.1.9", 26379)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sentinels": (*sentinel(0).view.monitored[0].sentinels, GHOST)},
+        {"replicas": (*sentinel(0).view.monitored[0].replicas, WatchedReplica("10.0.9.9", 6379))},
+    ],
+    ids=["sentinel", "replica"],
+)
+def test_ghosts_are_forgotten_by_one_sentinel_at_a_time(fields: Any) -> None:
+    counts = (sentinel(0, **fields), sentinel(1), sentinel(2))
+    (step,) = steps(replace(WHOLE, sentinels=counts))
+    assert isinstance(step, ResetSentinel)
+    assert step.node.pod == "db-sentinel-0"
+    away = replace(WHOLE, sentinels=(counts[0], sentinel(1, replicas=()), sentinel(2)))
+    assert steps(away) == ()  # the one that was reset before has not found the replicas yet
+    unwell = made(server(0), server(1, of(0)), dead(2), sentinels=counts)
+    assert not [s for s in steps(unwell) if isinstance(s, ResetSentinel)]
 
 
 # Planned changes

@@ -9,15 +9,22 @@ server does not have yet. IN-28, T-01
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from hashlib import sha256
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+
+from redis_operator.api.redis import Redis
 from redis_operator.manifests.facts import Passwords
-from redis_operator.manifests.users import USERS, password_hash, rules_of
+from redis_operator.manifests.layouts import layout_of
+from redis_operator.manifests.names import primary_name
+from redis_operator.manifests.users import SENTINEL_USERS, password_hash, rules_of
 from redis_operator.operator.links import Links, Target
-from redis_operator.planning.observed import Seen
-from redis_operator.redis import commands
+from redis_operator.planning.observed import Observed, SentinelSeen
+from redis_operator.redis import commands, sentinel
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
@@ -27,6 +34,17 @@ __all__ = ["Logins"]
 
 _TIMEOUT = 5.0
 _REPLICA_LOGIN = "masterauth"
+Users: TypeAlias = Mapping[str, Callable[[Version], str]]
+
+
+class _Who(Struct, frozen=True):
+    """A server or a sentinel: what it runs, whom it knows, and how it logs in elsewhere."""
+
+    pod: str
+    engine: str
+    version: str
+    users: Users
+    login: Callable[[Connection, Passwords], Awaitable[list[Command[None]]]]
 
 
 class Logins:
@@ -38,56 +56,99 @@ class Logins:
         self._told: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 
     async def apply(
-        self, servers: Iterable[Seen], targets: Mapping[str, Target], passwords: Passwords
+        self, redis: Redis, observed: Observed, targets: Mapping[str, Target], passwords: Passwords
     ) -> tuple[str, ...]:
-        """Have servers accept these passwords and log in with them; return why some could not."""
-        digest = _digest(passwords)
-        answers = await asyncio.gather(
-            *(
-                self._apply(node, targets[node.pod.name], passwords, digest)
-                for node in servers
-                if node.pod.name in targets
-            )
-        )
-        return tuple(answer for answer in answers if answer)
+        """Have servers accept these passwords and log in with them; return why some could not.
 
-    async def _apply(self, node: Seen, target: Target, passwords: Passwords, digest: str) -> str:
-        version = parse_version(node.engine, node.version)
+        Sentinels too, where there are any.
+        """
+        layout, meta = layout_of(redis), redis.metadata
+        digest = _digest(passwords, layout.users)
+        name = primary_name(meta.namespace, meta.name)
+        work = [
+            self._apply(
+                _Who(node.pod.name, node.engine, node.version, layout.users, _server_login),
+                targets[node.pod.name],
+                passwords,
+                digest,
+            )
+            for node in observed.seen
+            if node.pod.name in targets
+        ]
+        work += [
+            self._apply(
+                _Who(
+                    node.pod.name,
+                    node.view.engine,
+                    node.view.version,
+                    SENTINEL_USERS,
+                    partial(_sentinel_login, name, node.view.named(name) is not None),
+                ),
+                targets[node.pod.name],
+                passwords,
+                f"{digest} {node.view.named(name) is not None}",
+            )
+            for node in observed.sentinels
+            if isinstance(node, SentinelSeen) and node.pod.name in targets
+        ]
+        return tuple(answer for answer in await asyncio.gather(*work) if answer)
+
+    async def _apply(self, who: _Who, target: Target, passwords: Passwords, digest: str) -> str:
+        version = parse_version(who.engine, who.version)
         if version is None:
-            return f"{node.pod.name} runs {node.engine} {node.version}, which is not known"
+            return f"{who.pod} runs {who.engine} {who.version}, which is not known"
         try:
             connection = await self._links.open(target, timeout=_TIMEOUT)
             if self._told.get(connection) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
-            login = await connection.run(commands.config_get(_REPLICA_LOGIN), timeout=_TIMEOUT)
-            for change in _changes(found, login, version, passwords):
+            changes = _changes(found, version, passwords, who.users)
+            changes += await who.login(connection, passwords)
+            for change in changes:
                 if not self._may_act():
-                    return f"{node.pod.name} is not given its passwords: this is not the leader"
+                    return f"{who.pod} is not given its passwords: this is not the leader"
                 await connection.run(change, timeout=_TIMEOUT)
         except RedisError as error:
-            return f"{node.pod.name} could not be given its passwords: {error}"
+            return f"{who.pod} could not be given its passwords: {error}"
         self._told[connection] = digest
         return ""
 
 
-def _changes(
-    found: Iterable[str], login: Mapping[str, str], version: Version, passwords: Passwords
+async def _server_login(connection: Connection, passwords: Passwords) -> list[Command[None]]:
+    """Return how a server has to log in to its primary, if it does otherwise."""
+    login = await connection.run(commands.config_get(_REPLICA_LOGIN), timeout=_TIMEOUT)
+    if login.get(_REPLICA_LOGIN, passwords.replication) == passwords.replication:
+        return []
+    return [commands.config_set({_REPLICA_LOGIN: passwords.replication})]
+
+
+async def _sentinel_login(
+    name: str, monitors: bool, connection: Connection, passwords: Passwords
 ) -> list[Command[None]]:
-    """Return what a server has to be told, given its users and how it logs in to its primary."""
+    """Return how a sentinel has to log in to the others, and to servers. It does not tell how."""
+    del connection
+    found = [sentinel.config_set("sentinel-pass", passwords.sentinel)]
+    if monitors:
+        found.append(sentinel.set_option(name, "auth-pass", passwords.sentinel))
+    return found
+
+
+def _changes(
+    found: Iterable[str], version: Version, passwords: Passwords, users: Users
+) -> list[Command[None]]:
+    """Return what has to be told of users, given those that are there."""
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
     changes: list[Command[None]] = []
-    for user in USERS:
+    for user in users:
         wanted = [password_hash(word) for word in passwords.accepted(user)]
         if user not in known:
-            changes.append(commands.acl_setuser(user, rules_of(user, version, passwords).split()))
+            rules = rules_of(user, version, passwords, users).split()
+            changes.append(commands.acl_setuser(user, rules))
         elif {word for word in known[user] if word.startswith("#")} != set(wanted):
             changes.append(commands.acl_setuser(user, ["resetpass", *wanted]))
-    if login.get(_REPLICA_LOGIN, passwords.replication) != passwords.replication:
-        changes.append(commands.config_set({_REPLICA_LOGIN: passwords.replication}))
     return changes
 
 
-def _digest(passwords: Passwords) -> str:
-    words = [word for user in USERS for word in (user, *passwords.accepted(user))]
+def _digest(passwords: Passwords, users: Users) -> str:
+    words = [word for user in users for word in (user, *passwords.accepted(user))]
     return sha256("\n".join([*words, passwords.replication]).encode()).hexdigest()

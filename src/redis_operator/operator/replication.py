@@ -16,7 +16,7 @@ from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.servers import PORT, Servers
-from redis_operator.planning.actions import At, Follow, Promote, SwitchOver, Watch
+from redis_operator.planning.actions import At, Follow, Promote, ResetSentinel, SwitchOver, Watch
 from redis_operator.planning.failover.preconditions import not_a_primary
 from redis_operator.planning.preconditions import Facts, ServerFacts, identity_limitation
 from redis_operator.planning.sentinels import SentinelView
@@ -51,6 +51,7 @@ class _Replication:
             Promote: Effect(self._promote, read=self._read_promotion, verify=self._promoted),
             Follow: Effect(self._follow, read=self._read),
             Watch: Effect(self._watch, read=self._read_sentinel),
+            ResetSentinel: Effect(self._reset, read=self._read_sentinel),
             SwitchOver: Effect(self._switch, read=self._read_promotion, verify=self._promoted),
         }
 
@@ -69,7 +70,7 @@ class _Replication:
         )
         return Facts(server=server, sentinels=tuple(views))
 
-    async def _read_sentinel(self, action: Watch) -> Facts:
+    async def _read_sentinel(self, action: Watch | ResetSentinel) -> Facts:
         return Facts(sentinel=await self._view(action.node))
 
     async def _sentinel(self, at: At) -> Connection:
@@ -121,6 +122,11 @@ class _Replication:
         require(not_a_primary(action.primary, await self._facts(action.primary)))
         connection = await self._sentinel(action.node)
         await self._monitor(connection, action, action.primary)
+
+    async def _reset(self, action: ResetSentinel, _: Facts) -> None:
+        """Have a sentinel forget whom it knows; it finds those that live again in two seconds."""
+        connection = await self._sentinel(action.node)
+        await connection.run(sentinel.reset(action.name), timeout=_TIMEOUT)
 
     async def _monitor(
         self, connection: Connection, action: Watch | SwitchOver, primary: At

@@ -27,7 +27,7 @@ _TIMEOUT = 10.0
 def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> tuple[str, ...]:
     """Return the annotations whose request has been met."""
     found = []
-    if wanted.switchover is not None and _is_primary(wanted.switchover.pod, observed):
+    if wanted.switchover is not None and _is_primary(wanted, wanted.switchover.pod, observed):
         found.append(PRIMARY_ANNOTATION)
     everything = LAYOUTS[wanted.mode].everything
     accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""), everything=everything)
@@ -39,9 +39,13 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
     return tuple(found)
 
 
-def _is_primary(pod: str, observed: Observed) -> bool:
+def _is_primary(wanted: Wanted, pod: str, observed: Observed) -> bool:
     """Tell whether the pod that shall be primary is one, and owns what a primary owns."""
-    return any(node.pod.name == pod and node.is_primary and node.slots for node in observed.seen)
+    topology = situation(wanted, observed, 0.0)
+    return any(
+        node.pod.name == pod and node.is_primary and topology.claims_data(node)
+        for node in observed.seen
+    )
 
 
 def _is_restart_due(wanted: Wanted, observed: Observed) -> bool:

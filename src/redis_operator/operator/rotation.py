@@ -50,11 +50,11 @@ class Rotations:
         moving: bool,
     ) -> Facts:
         """Have servers know the passwords, and carry a change on if it can be; what is so now."""
-        problems = await self._logins.apply(observed.seen, targets, facts.passwords)
+        problems = await self._logins.apply(redis, observed, targets, facts.passwords)
         reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         if facts.passwords.rotation is not None and not problems and not reasons:
             facts = await self._advance(redis, facts)
-            problems = await self._logins.apply(observed.seen, targets, facts.passwords)
+            problems = await self._logins.apply(redis, observed, targets, facts.passwords)
             reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         self._note(redis, facts.passwords, [*problems, *reasons])
         return facts
@@ -84,7 +84,7 @@ class Rotations:
             return []
         found = [
             f"{node.pod.name} does not respond"
-            for node in observed.nodes
+            for node in (*observed.nodes, *observed.sentinels)
             if isinstance(node, Unreachable) and node.evidence is not Evidence.NOT_STARTED
         ]
         if rotation.stage is Stage.USE:

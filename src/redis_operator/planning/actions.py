@@ -41,6 +41,7 @@ __all__ = [
     "Replicate",
     "RescueKeys",
     "ResetEmptyNode",
+    "ResetSentinel",
     "ResizePod",
     "ScaleWorkload",
     "SetConfigEpoch",
@@ -209,6 +210,17 @@ class Watch(Struct, frozen=True):
     primary: At
     quorum: int
     settings: tuple[tuple[str, str], ...] = ()
+
+
+class ResetSentinel(Struct, frozen=True):
+    """`SENTINEL RESET`: a sentinel forgets replicas and sentinels, and finds those that live again.
+
+    Refused while it fails over or has the primary down, and unless it names `primary`.
+    """
+
+    node: At
+    name: str
+    primary: At
 
 
 class SwitchOver(Struct, frozen=True):
@@ -398,6 +410,7 @@ Action: TypeAlias = (
     | Promote
     | Follow
     | Watch
+    | ResetSentinel
     | SwitchOver
     | Forget
     | InheritSlots

@@ -129,7 +129,7 @@ def _named(
         stages=stages,
         losses=lost,
         phase=Phase.HEALING if formed else Phase.CREATING,
-        urgent=formed,
+        urgent=formed and not lost,
     )
 
 

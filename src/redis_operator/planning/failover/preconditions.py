@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..actions import At, Follow, Promote, SwitchOver, Watch
+from ..actions import At, Follow, Promote, ResetSentinel, SwitchOver, Watch
 from ..preconditions import Facts, ServerFacts, precondition_of
 from ..sentinels import SentinelView
 
@@ -67,6 +67,20 @@ def _watch(action: Watch, facts: Facts) -> str | None:
     found = facts.sentinel.named(action.name)
     if found is not None and found.failing_over:
         return f"{action.node.pod} is failing over"
+    return None
+
+
+@precondition_of(ResetSentinel)
+def _reset_sentinel(action: ResetSentinel, facts: Facts) -> str | None:
+    """A sentinel that forgets the others cannot help them: only while nothing is the matter."""
+    pod = action.node.pod
+    found = facts.sentinel.named(action.name) if facts.sentinel is not None else None
+    if found is None:
+        return f"{pod} does not respond, or monitors no primary"
+    if (found.ip, found.port) != (action.primary.ip, _PORT):
+        return f"{pod} names another primary by now"
+    if found.failing_over or not found.up:
+        return f"{pod} is failing over, or has no connection to the primary"
     return None
 
 

@@ -8,6 +8,7 @@ from ..actions import (
     Follow,
     GrowVolume,
     Promote,
+    ResetSentinel,
     ResizePod,
     ScaleWorkload,
     SwitchOver,
@@ -23,6 +24,7 @@ from ..common.roll import roll
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .follow import follow
+from .ghosts import forget_ghosts
 from .name_primary import name_primary
 from .sentinel_pods import roll_sentinels, sentinel_pods, shrink_sentinels
 from .switch import drain, shrink, switch
@@ -148,6 +150,16 @@ RULES: tuple[Row, ...] = (
         "ScalingDown",
         "what is not wanted any more is not replaced first",
         actions=(ScaleWorkload,),
+    ),
+    Row(
+        "forget_ghosts",
+        forget_ghosts,
+        Kind.REPAIR,
+        "ResettingSentinel",
+        "after pods have gone, and before others go: the majority is that of those that live",
+        actions=(ResetSentinel,),
+        keeps=("I8",),
+        cases=("SE-17",),
     ),
     Row(
         "roll_sentinels",

@@ -212,6 +212,23 @@ class FailoverTopology(Topology):
             return f"{name} has not heard of all other sentinels yet"
         return None
 
+    def unready_watcher(self) -> str | None:
+        """Why not every sentinel could promote each replica that is in sync, or None.
+
+        They hear of replicas every ten seconds: no further sentinel is disturbed before that.
+        """
+        reason = self.sentinels_unsettled()
+        if reason:
+            return reason
+        synced = {address(node): node for node in self.seen if self.out_of_sync(node) is None}
+        for watcher in self.watchers:
+            found = self.monitored(watcher)
+            known = {f"{r.ip}:{r.port}" for r in found.replicas} if found is not None else set()
+            for place, node in synced.items():
+                if place not in known:
+                    return f"{watcher.pod.name} has not heard of {node.pod.name} yet"
+        return None
+
     @property
     def lasting_groups(self) -> frozenset[int]:
         """The one group: its history tells whose data are the database's."""
