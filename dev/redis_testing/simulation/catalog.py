@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .changes import CHANGES, ENDS, MOVES, OVERLAPS
+from .failover import FAILOVER_SCENARIOS
 from .heals import CREATIONS, HEALS
 
 __all__ = ["SCENARIOS"]
 
-SCENARIOS = (*CREATIONS, *HEALS, *MOVES, *CHANGES, *OVERLAPS, *ENDS)
+SCENARIOS = (*CREATIONS, *HEALS, *MOVES, *CHANGES, *OVERLAPS, *ENDS, *FAILOVER_SCENARIOS)

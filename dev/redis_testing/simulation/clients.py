@@ -220,6 +220,10 @@ class Writer:
 
     def _was_replaced(self, server: Server, slot: int) -> bool:
         """Tell whether a server that just woke up has not heard yet who leads in its place."""
+        if server.is_alone:  # it hears of it from sentinels, seconds later
+            others = living_servers(self._world, server.database)
+            led = any(other.is_primary for other in others if other is not server)
+            return led and server.woken_at > server.started_at
         if self._world.now - server.woken_at > _WAKING_SECONDS:
             return False
         return any(

@@ -21,7 +21,8 @@ __all__ = ["is_gone", "mislabelled", "summary"]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
-_DRAWN = ("masterauth", "primaryauth")  # passwords are drawn anew in each run
+# Passwords are drawn anew in each run, and addresses given as pods come.
+_DRAWN = ("masterauth", "primaryauth", "replica-announce-ip")
 
 
 def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _status(simulation: Simulation, *, exact: bool) -> dict[str, Any]:
         return {}
     status = msgspec.json.decode(entry.body).get("status") or {}
     shards = [
-        {"slots": s["slots"] if exact else "", "replicas": len(s.get("replicas") or ())}
+        {"slots": s.get("slots") if exact else "", "replicas": len(s.get("replicas") or ())}
         for s in status.get("shards") or ()
     ]
     kept = {k: status.get(k) for k in ("phase", "ready", "slots", "shardCount", "plan", "version")}

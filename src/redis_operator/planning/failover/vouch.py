@@ -9,13 +9,16 @@ from .topology import FailoverTopology
 __all__ = ["vouch"]
 
 _USUAL = (("replica-priority", "100"),)
+_SOON_SECONDS = 0.5
 
 
 def vouch(topology: FailoverTopology) -> Plan | None:
     """Let sentinels promote servers that have the data. I9
 
     Every server starts with priority 0: one that restarted empty would otherwise be promoted where
-    it is the only one left.
+    it is the only one left. A sentinel that takes the primary for dead would promote them at once,
+    over one that takes writes: it may think so for ten seconds after the primary was named, since
+    it hears only by INFO that a server which started as a replica leads.
     """
     fit = [
         node
@@ -24,10 +27,23 @@ def vouch(topology: FailoverTopology) -> Plan | None:
     ]
     if not fit:
         return None
+    phase = Phase.HEALING if topology.observed.formed else Phase.CREATING
+    doubt = _doubt(topology)
+    if doubt:
+        return Plan(rule="vouch", blocked=(doubt,), phase=phase, again_after=_SOON_SECONDS)
     names = ", ".join(node.pod.name for node in fit)
     return Plan(
         rule="vouch",
         why=f"{names} are in sync: sentinels may promote them",
         stages=(tuple(ConfigSet(node=at(node), values=_USUAL) for node in fit),),
-        phase=Phase.HEALING if topology.observed.formed else Phase.CREATING,
+        phase=phase,
     )
+
+
+def _doubt(topology: FailoverTopology) -> str:
+    """Which sentinel does not see a primary that is up, in words."""
+    for node in topology.watchers:
+        found = topology.monitored(node)
+        if found is None or not found.up or found.failing_over or found.role_reported != "master":
+            return f"{node.pod.name} does not see yet that the primary is up"
+    return ""
