@@ -207,17 +207,31 @@ field() {
 }
 
 # Compares the snapshot of a replica that restarted with ours. Of the same history, the one that
-# went further is the newer one: one of ours lets us start, one of the replica's makes it lead.
-# Where that cannot be known, the replica has its time.
+# went further is the newer one: one of ours lets us start, the furthest of the replicas' may lead.
+# Where that cannot be known, or the replica follows another primary by now, it has its time.
 compare() {
     offset=$(field slave_repl_offset "$2")
-    [ -n "$offset" ] && [ -n "$mine" ] && [ "$(field master_replid "$2")" = "$history" ] || return 1
+    case $2 in *"myself,slave $me "*) ;; *) offset= ;; esac
+    if [ -z "$offset" ] || [ -z "$mine" ] || [ "$(field master_replid "$2")" != "$history" ]; then
+        unknown=yes
+        return 1
+    fi
     [ "$offset" -gt "$mine" ] || return 0
-    if [ "$offset" -gt "$furthest" ]; then furthest=$offset; fi
-    if [ "$offset" -eq "$furthest" ]; then
-        { login; printf 'CLUSTER FAILOVER FORCE\r\nQUIT\r\n'; } | talk "$1" >/dev/null || :
+    if [ "$offset" -gt "$furthest" ]; then
+        furthest=$offset
+        best=$1
     fi
     return 1
+}
+
+# Makes the replica with the furthest snapshot lead: its data are newer than ours, and it is never
+# elected by itself. Not while another one may be ahead of it: one that lives and has in memory
+# what no snapshot has, or one of which nothing is known. One that is silent has half of the time;
+# at its end this server would start with what is older still.
+let_lead() {
+    [ -n "$best" ] && [ -z "$unknown" ] || return 0
+    [ -z "$silent" ] || [ "$((rounds * 2))" -gt "$FAILOVER_SECONDS" ] || return 0
+    { login; printf 'CLUSTER FAILOVER FORCE\r\nQUIT\r\n'; } | talk "$best" >/dev/null || :
 }
 
 # Ends the waiting process once a replica says that it leads, or all say that they cannot. Its end
@@ -228,18 +242,21 @@ watch_replicas() {
     snapshot=" $(header)"
     history=$(saved "114 101 112 108 45 105 100")
     mine=$(saved "114 101 112 108 45 111 102 102 115 101 116")
-    furthest=0
+    rounds=0
     while sleep 1; do
-        able=
+        able= unknown= silent= best= furthest=0
+        rounds=$((rounds + 1))
         for address in $replicas; do
-            answer=$(ask_at "$address" "INFO replication")
+            answer=$(ask_at "$address" "INFO replication" "CLUSTER NODES") || :
             case $answer in
                 *role:master*) kill "$1"; return ;;
                 *role:slave*master_link_down_since_seconds:-1*)
                     [ "$data" != rdb ] || compare "$address" "$answer" || able=yes ;;
-                *) able=yes ;;
+                *role:slave*) able=yes unknown=yes ;;
+                *) able=yes silent=yes ;;
             esac
         done
+        let_lead
         case $able,$data,$PERSISTENCE in ,aof,*|,rdb,*|,*,none) kill "$1"; return ;; esac
     done
 }
