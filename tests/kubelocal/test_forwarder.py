@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from typing import Any
 
 from kubelocal.controllers.forwarder import Forwarder, wanted
@@ -99,3 +101,26 @@ async def test_a_service_without_ready_backends_resets_at_once() -> None:
         writer.close()
     finally:
         await forwarder.close()
+
+
+async def test_a_backend_that_dies_with_a_request_unread_ends_the_client_s_connection() -> None:
+    async def dies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        linger = struct.pack("ii", 1, 0)  # what the kernel sends for a process that was killed
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(dies, "127.0.0.1", 0)
+    entry = (free_host(), 6379)
+    forwarder = Forwarder()
+    await forwarder.update({entry: (("127.0.0.1", server.sockets[0].getsockname()[1]),)})
+    try:
+        reader, writer = await asyncio.open_connection(*entry)
+        writer.write(b"SET a 1\r\n")
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+    finally:
+        await forwarder.close()
+        server.close()

@@ -8,7 +8,6 @@ one when that refuses; a connection that stands is left alone when the table cha
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -115,12 +114,15 @@ class _Listener:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
+    """Pass on what comes, also its end: a reset on one side is a reset on the other."""
+    try:
         while piece := await reader.read(_CHUNK):
             writer.write(piece)
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+    except ConnectionError:
+        writer.transport.abort()
 
 
 class Forwarder:
