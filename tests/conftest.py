@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import tempfile
 import time
 from collections.abc import Iterator
 from itertools import chain, zip_longest
@@ -14,6 +15,7 @@ from hypothesis import core, settings
 
 import leftovers
 from redis_testing.servers import find_engines
+from redis_testing.simulation.scenarios import SNAPSHOTS
 
 # A busy machine is no reason to fail. The examples are those of the run's seed, new in each run;
 # nothing is remembered from run to run, so that the same seed gives the same examples.
@@ -26,7 +28,8 @@ _HEAVY = ("test_mover.py", "test_scripts.py", "test_contract_sentinel.py")
 _LATER = ("redis-6.2",)
 # What a real server does by chance, sooner or later: the simulated one does it in the quick suite.
 _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey",)
-# Long tests go first, so that none is left for the end of the run.
+# Long tests go first, so that none is left for the end of the run; the longest before all others.
+_LONGEST = ("sim/test_seeds.py::test_a_minute", "sim/test_seeds.py::test_one_crash")
 _COMPUTES = ("sim", "planning")
 _WAITS = ("redis/test_mover.py", "manifests/test_scripts.py", "manifests/test_users.py", "operator")
 # Simulations wait for nothing but a processor: by the clock of a machine that does much else they
@@ -38,9 +41,15 @@ _begun = time.monotonic()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed of this run, once for all workers, unless SEED says which one to repeat."""
+    """Draw the seed of this run, once for all workers, unless SEED says which one to repeat.
+
+    The workers share the databases that simulations begin with: each is formed once in a run.
+    """
     if not hasattr(config, "workerinput"):
         os.environ.setdefault("SEED", str(random.SystemRandom().randrange(2**32)))
+        shared = tempfile.TemporaryDirectory(prefix="redis-testing-", ignore_cleanup_errors=True)
+        config.add_cleanup(shared.cleanup)
+        os.environ[SNAPSHOTS] = shared.name
     core.global_force_seed = int(os.environ["SEED"])
 
 
@@ -93,5 +102,6 @@ def _long_first(items: list[pytest.Item]) -> list[pytest.Item]:
         waits = place.startswith(_WAITS) or item.get_closest_marker("servers") is not None
         (waiting if waits else computing if place.startswith(_COMPUTES) else others).append(item)
     computing.sort(key=lambda item: _COMPUTES.index(item.path.relative_to(_ROOT).parts[0]))
+    computing.sort(key=lambda item: not item.nodeid.removeprefix("tests/").startswith(_LONGEST))
     mixed = chain.from_iterable(zip_longest(computing, waiting))
     return [item for item in mixed if item is not None] + others

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from redis_testing.simulation.scenarios import SNAPSHOTS
+
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
 HISTORY = """
@@ -30,11 +32,13 @@ print(len(lines), hashlib.sha256("\\n".join(lines).encode()).hexdigest())
 
 
 def histories(*, seconds: float, seed: int) -> list[str]:
-    """Live through the same trouble in two processes that order their sets differently."""
+    """Live through the same trouble in two processes that order their sets differently, each from
+    a database that it formed itself."""
+    alone = {name: value for name, value in os.environ.items() if name != SNAPSHOTS}
     running = [
         subprocess.Popen(
             [sys.executable, "-c", HISTORY, str(seconds), str(seed)],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            env=alone | {"PYTHONHASHSEED": hash_seed},
             stdout=subprocess.PIPE,
             text=True,
         )

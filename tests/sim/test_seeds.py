@@ -1,7 +1,7 @@
 """New histories in each run: trials of the planner, crashes of the operator, minutes of trouble.
 
-The run's seed is printed; `SEED=... make seeds` gives the very same histories again. A few of each
-kind are part of `make test`: the first ones, which are the same for the same seed.
+The run's seed is printed; `SEED=... make test` gives the very same histories again. With the trials
+drawn in `tests/planning` (`trials.drawn`) a run plays more than 400.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from random import Random
-from typing import Any
 
 import pytest
 
@@ -23,30 +20,18 @@ from redis_testing.simulation.scenarios import Scenario
 
 pytestmark = [pytest.mark.timeout(900)]  # by the clock of a busy machine
 
-TRIALS, AT_ONCE, TRIALS_ALWAYS = 400, 5, 30
+TRIALS, AT_ONCE = 310, 5
 MINUTES = 10
-SCENARIOS_ALWAYS = 6
 OTHERS = tuple(f", {engine} {version}" for engine, version in MOVERS)
 ENGINES = ({}, {"engine": "valkey", "version": "9.1"}, {"engine": "redis", "version": "8.4"})
 
 
 def again() -> str:
     """How the very same histories are had again."""
-    return f"again: SEED={run_seed()} make test, or make seeds"
+    return f"again: SEED={run_seed()} make test"
 
 
-def _some_always(cases: Sequence[Any], always: int, name: str = "") -> list[Any]:
-    """All cases; `make test` runs so many of them, drawn by seed where they have a name."""
-    chosen = set(range(always))
-    if name:
-        chosen = set(Random(derive(name)).sample(range(len(cases)), always))
-    return [
-        case if number in chosen else pytest.param(case, marks=pytest.mark.seeds)
-        for number, case in enumerate(cases)
-    ]
-
-
-@pytest.mark.parametrize("number", _some_always(range(TRIALS // AT_ONCE), TRIALS_ALWAYS // AT_ONCE))
+@pytest.mark.parametrize("number", range(TRIALS // AT_ONCE))
 def test_trials_of_the_planner_keep_every_promise(number: int) -> None:
     for turn in range(AT_ONCE):
         seed = derive("trial", number * AT_ONCE + turn)
@@ -61,14 +46,14 @@ def some() -> list[Scenario]:
     return usual + [group[derive(group[0].name) % len(group)] for group in drawn]
 
 
-@pytest.mark.parametrize("scenario", _some_always(some(), SCENARIOS_ALWAYS, "always"), ids=str)
+@pytest.mark.parametrize("scenario", some(), ids=str)
 def test_one_crash_while_the_api_fails_changes_no_end(scenario: Scenario) -> None:
     seed = derive(f"crash {scenario}")
     print(f"{again()}; seed {seed}")
     print(play_struck(scenario, seed))
 
 
-@pytest.mark.parametrize("number", _some_always(range(MINUTES), 1))
+@pytest.mark.parametrize("number", range(MINUTES))
 def test_a_minute_of_trouble_ends_well(number: int) -> None:
     seed = derive("trouble", number)
     print(f"{again()}; seed {seed}")

@@ -68,7 +68,10 @@ def _send(world: SimulatedCluster, sender: Server, receiver: Server) -> None:
     """Let a message arrive: at once, late, twice or not at all."""
     weather, random = world.weather, world.random
     if weather.is_still:
-        _receive(world, receiver, _message(world, sender))
+        if weather.few:
+            _receive(world, receiver, _message(world, sender))
+        else:
+            _hear(world, receiver, sender)
         return
     if weather.loses(random):
         return
@@ -76,11 +79,23 @@ def _send(world: SimulatedCluster, sender: Server, receiver: Server) -> None:
     for _ in range(weather.copies(random)):
         delay = weather.delay(random)
         if delay:
-            told = [replace(record) for record in message.gossip]
+            told = [_as_told(record) for record in message.gossip]
             kept = replace(message, gossip=told, well=None)
             world.mail.append((world.now + delay, receiver.name, receiver.started_at, kept))
         else:
             _receive(world, receiver, message)
+
+
+def _as_told(record: Record) -> Record:
+    """What gossip says of a node, as it is now: the rest of a line is its owner's own affair."""
+    return Record(
+        record.id,
+        record.ip,
+        pfail=record.pfail,
+        fail=record.fail,
+        noaddr=record.noaddr,
+        connected=record.connected,
+    )
 
 
 def deliver_late(world: SimulatedCluster) -> None:
@@ -153,6 +168,37 @@ def _clear_failure(world: SimulatedCluster, server: Server, record: Record) -> N
     grace = server.node_timeout * _BIT_OF_A_TIMEOUT
     if not record.votes or world.now - record.failed_at > grace:
         record.fail = False
+
+
+def _hear(world: SimulatedCluster, server: Server, sender: Server) -> None:
+    """Receive what a server says of itself and of everybody right now.
+
+    Most pings tell nothing new: those are through after a few comparisons, and everything else is
+    a message like all others.
+    """
+    record = server.table.get(sender.id)
+    if record is None or record.id == server.id:
+        return
+    me, table = sender.me, server.table
+    if (
+        record.ip == sender.ip
+        and not record.noaddr
+        and record.replica_of == me.replica_of
+        and sender.current_epoch <= server.current_epoch
+        and server.calm
+        and sender.calm
+        and sender.table.keys() <= table.keys()
+    ):
+        epoch = me.epoch
+        if me.replica_of is not None or (
+            (record.slots is me.slots or record.slots == me.slots)
+            and record.epoch == epoch
+            and epoch != server.me.epoch
+            and not any(r.epoch > epoch and r.slots & me.slots for r in table.values())
+        ):
+            record.heard_at = world.now
+            return
+    _receive(world, server, _message(world, sender))
 
 
 def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:

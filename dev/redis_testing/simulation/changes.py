@@ -10,6 +10,7 @@ from kubecontroller.client.meta import Manifest
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.operator.world import REDISES
 
+from .process import Effect
 from .scenarios import Act, Over, Scenario, is_asleep, mine, pods, primary, replica
 from .summary import is_gone
 from .system import DATABASE, NAMESPACE, Broken, Simulation, database
@@ -84,13 +85,24 @@ async def _kill_both(simulation: Simulation) -> None:
 
 
 async def _until_moving(simulation: Simulation) -> None:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + 60.0 * simulation.patience
-    while loop.time() < end:
+    """Wait for the command of the operator that opens the first slot."""
+    moves = asyncio.Event()
+
+    def look(effect: Effect | None = None) -> None:
+        del effect
         if any(s.importing or any(not job.is_finished for job in s.jobs) for s in mine(simulation)):
-            return
-        await asyncio.sleep(0.0007)
-    raise Broken(simulation.explain("no slot was ever moved", await simulation.redis()))
+            moves.set()
+
+    simulation.journal.told.append(look)
+    try:
+        look()
+        async with asyncio.timeout(60.0 * simulation.patience):
+            await moves.wait()
+    except TimeoutError:
+        explained = simulation.explain("no slot was ever moved", await simulation.redis())
+        raise Broken(explained) from None
+    finally:
+        simulation.journal.told.remove(look)
 
 
 def _misplace(simulation: Simulation) -> None:

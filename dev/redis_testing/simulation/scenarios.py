@@ -7,8 +7,12 @@ operator has nothing left to do.
 from __future__ import annotations
 
 import asyncio
+import os
+import pickle
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
 
 from kubecontroller.client.meta import Manifest
 
@@ -17,6 +21,7 @@ from .summary import is_gone, mislabelled
 from .system import DATABASE, NAMESPACE, Broken, Simulation, Snapshot, database, simulate
 
 __all__ = [
+    "SNAPSHOTS",
     "Act",
     "Over",
     "Scenario",
@@ -98,14 +103,31 @@ def is_asleep(found: Manifest) -> bool:
 
 
 _FORMED: dict[str, Snapshot] = {}
+SNAPSHOTS = "REDIS_TESTING_SNAPSHOTS"
+"""The variable that names a directory where the processes of one run share what they formed."""
 
 
 def formed(manifest: Manifest) -> Snapshot:
     """Return a whole database with some data, made once for each spec."""
     name = repr(manifest)
     if name not in _FORMED:
-        _FORMED[name] = simulate(lambda simulation: _form(simulation, manifest))
+        _FORMED[name] = _shared(manifest, sha256(name.encode()).hexdigest())
     return _FORMED[name]
+
+
+def _shared(manifest: Manifest, name: str) -> Snapshot:
+    """Take what another process of this run has formed, or form it for all of them."""
+    directory = os.environ.get(SNAPSHOTS)
+    place = Path(directory) / name if directory else None
+    if place is not None and place.exists():
+        found: Snapshot = pickle.loads(place.read_bytes())  # noqa: S301 - our own run wrote it
+        return found
+    snapshot = simulate(lambda simulation: _form(simulation, manifest))
+    if place is not None:
+        unfinished = place.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(pickle.dumps(snapshot))
+        unfinished.replace(place)
+    return snapshot
 
 
 async def _form(simulation: Simulation, manifest: Manifest) -> Snapshot:

@@ -38,8 +38,11 @@ def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, An
 
 def _all(simulation: Simulation, resource: str) -> list[Manifest]:
     entries = simulation.server.core.store.collection(resource).entries.values()
-    found = [msgspec.json.decode(e.body) for e in entries if e.namespace == NAMESPACE]
-    return [f for f in found if (f["metadata"].get("labels") or {}).get(DATABASE_LABEL) == DATABASE]
+    return [
+        msgspec.json.decode(e.body)
+        for e in entries
+        if e.namespace == NAMESPACE and e.labels.get(DATABASE_LABEL) == DATABASE
+    ]
 
 
 def _objects(simulation: Simulation) -> list[str]:
@@ -102,11 +105,13 @@ def _servers(simulation: Simulation) -> list[Any]:
 def mislabelled(simulation: Simulation) -> list[str]:
     """Return pods whose role label is not what their server is."""
     wrong = []
-    for pod in _all(simulation, "pods"):
-        server = simulation.world.servers.get(pod["metadata"]["name"])
+    for pod in simulation.server.core.store.collection("pods").entries.values():
+        if pod.namespace != NAMESPACE or pod.labels.get(DATABASE_LABEL) != DATABASE:
+            continue
+        server = simulation.world.servers.get(pod.name)
         if server is None or server.sentinel is not None:
             continue
-        told = (pod["metadata"].get("labels") or {}).get(ROLE_LABEL)
+        told = pod.labels.get(ROLE_LABEL)
         if told != ("primary" if server.is_primary else "replica"):
             wrong.append(f"{server.name} is labelled {told}")
     return wrong

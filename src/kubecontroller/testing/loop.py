@@ -33,6 +33,7 @@ _THREAD_POLL = 0.05
 _SOCKET_GRACE = 0.01
 _ROUNDING = 1e-6
 _OWN_DESCRIPTORS = 1  # the loop's self-pipe
+_UNASKED_TURNS = 50  # asking the kernel takes longer than most turns
 
 
 class Deadlock(RuntimeError):  # noqa: N818 - it is the name of the thing
@@ -46,8 +47,18 @@ class _JumpingSelector(selectors.BaseSelector):
         self._real = selectors.DefaultSelector()
         self._jump = jump
         self._threads = threads
+        self._open = 0  # descriptors that are watched
+        self._unasked = 0  # turns since the kernel was last asked
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._open <= _OWN_DESCRIPTORS and not self._threads() and timeout is not None:
+            # Nothing outside can answer. The self-pipe alone is emptied now and then.
+            self._unasked += 1
+            if self._unasked < _UNASKED_TURNS:
+                if timeout > 0:
+                    self._jump(timeout)
+                return []
+        self._unasked = 0
         ready = self._real.select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -55,7 +66,7 @@ class _JumpingSelector(selectors.BaseSelector):
             ready = self._real.select(_THREAD_POLL)
             if ready:
                 return ready
-        if len(self._real.get_map()) > _OWN_DESCRIPTORS:
+        if self._open > _OWN_DESCRIPTORS:
             # A peer in this process or another one may be about to answer.
             ready = self._real.select(_SOCKET_GRACE if timeout is not None else _THREAD_POLL)
             if ready or timeout is None:
@@ -66,10 +77,14 @@ class _JumpingSelector(selectors.BaseSelector):
     def register(
         self, fileobj: FileDescriptorLike, events: int, data: Any = None
     ) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
+        key = self._real.register(fileobj, events, data)
+        self._open = len(self._real.get_map())
+        return key
 
     def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
+        key = self._real.unregister(fileobj)
+        self._open = len(self._real.get_map())
+        return key
 
     def modify(
         self, fileobj: FileDescriptorLike, events: int, data: Any = None
