@@ -21,6 +21,7 @@ from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import SLOTS, SlotSet, even_shares, key_slot
 from redis_operator.redis.versions import Version, parse_version
 from redis_testing.cluster import SimulatedCluster, disk
+from redis_testing.cluster.transactions import Session
 from redis_testing.cluster.wire import answer
 from redis_testing.servers import EngineBinary, Servers
 
@@ -84,7 +85,9 @@ class SimulatedFleet:
         return reply
 
     async def pipe(self, index: int, *asked: Words) -> list[Any]:
-        return [answer(self.world, self.world.servers[self.names[index]], w) for w in asked]
+        server = self.world.servers[self.names[index]]
+        session = Session(self.world, server, lambda words: answer(self.world, server, words))
+        return [session.answer([str(word) for word in words]) for words in asked]
 
     async def freeze(self, index: int) -> None:
         self.world.servers[self.names[index]].stopped = True

@@ -38,7 +38,16 @@ _PATIENCE = 140
 _TAIL_SECONDS = 2.0  # writes this young may not have reached a replica
 _SERVES_SECONDS = 3.0  # a server that has just started refuses clients for its node timeout
 _KEYS = 40
-_DESTRUCTIVE = ("MIGRATE", "UNLINK", "EVALSHA", "REPLICATE", "RESET", "FAILOVER", "DELETE")
+_DESTRUCTIVE = (
+    "MIGRATE",
+    "UNLINK",
+    "EVALSHA",
+    "EXEC",
+    "REPLICATE",
+    "RESET",
+    "FAILOVER",
+    "DELETE",
+)
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from redis_operator.redis.slots import SLOTS, SlotSet, key_slot
 
 from . import bus, disk, replication
+from .memory import OOM, is_out_of_memory
 from .state import Record, Server
 
 if TYPE_CHECKING:
@@ -265,6 +266,8 @@ def restore(
         raise RefusalError("ERR Target instance replied with error: READONLY You can't write")
     if disk.refuses_writes(target):
         raise RefusalError("ERR Target instance replied with error: MISCONF its disk is full")
+    if is_out_of_memory(target):
+        raise RefusalError(f"ERR Target instance replied with error: {OOM}")
     owned = target.me.slots >> slot & 1
     if not owned and slot not in target.importing:
         raise RefusalError(f"ERR Target instance replied with error: MOVED {slot}")

@@ -24,11 +24,12 @@ from redis_operator.redis.versions import Ability
 from ..sentinels.wire import answer_sentinel
 from . import disk, replication, scripts, verbs
 from .cluster_commands import CLUSTER, NEEDED, PORT, Handler
+from .memory import OOM, is_out_of_memory
 from .state import Server
 from .verbs import RefusalError
 from .world import SimulatedCluster
 
-__all__ = ["SimulatedLink", "answer"]
+__all__ = ["SimulatedLink", "answer", "objection", "slot_of"]
 
 T = TypeVar("T")
 _OK: Reply = b"OK"
@@ -75,6 +76,43 @@ def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument
     if server.sentinel is not None:
         return answer_sentinel(world, server, words)
     name = words[0].upper()
+    found = _handler(world, server, name, words)
+    if isinstance(found, ReplyError):
+        return found
+    handler, rest = found
+    try:
+        return handler(world, server, rest)
+    except RefusalError as refusal:
+        return reply_error(str(refusal))
+    finally:
+        server.asking = name == "ASKING"
+
+
+def objection(world: SimulatedCluster, server: Server, words: list[str]) -> ReplyError | None:
+    """Why a server does not even keep a command for a transaction: it is not known, or its key
+    is elsewhere.
+    """
+    name = words[0].upper()
+    found = _handler(world, server, name, words)
+    if isinstance(found, ReplyError):
+        return found
+    if name in _OF_ONE_KEY and len(words) > 1:
+        try:
+            _held(world, server, words[1])
+        except RefusalError as refusal:
+            return reply_error(str(refusal))
+    return None
+
+
+def slot_of(words: list[str]) -> int | None:
+    """The slot of the key that a command is about, if it is about one."""
+    return key_slot(words[1]) if len(words) > 1 and words[0].upper() in _OF_ONE_KEY else None
+
+
+def _handler(
+    world: SimulatedCluster, server: Server, name: str, words: list[str]
+) -> tuple[Handler, list[str]] | ReplyError:
+    """Who carries out a command, and what it is given; or why nobody does."""
     second = words[1].upper() if len(words) > 1 else ""
     if world.now < server.loading_until and not _answers_while_loading(server, name, second):
         return reply_error("LOADING the dataset is being read into memory")
@@ -91,12 +129,7 @@ def answer(world: SimulatedCluster, server: Server, arguments: Sequence[Argument
         handler, rest = _PLAIN.get(name), words[1:]
     if handler is None:
         return reply_error(f"ERR unknown command '{' '.join(words[:2])}'")
-    try:
-        return handler(world, server, rest)
-    except RefusalError as refusal:
-        return reply_error(str(refusal))
-    finally:
-        server.asking = name == "ASKING"
+    return handler, rest
 
 
 def _answers_while_loading(server: Server, name: str, second: str) -> bool:
@@ -107,6 +140,7 @@ def _answers_while_loading(server: Server, name: str, second: str) -> bool:
 
 
 _REFUSED_BY_A_FULL_DISK = ("SET", "UNLINK", "MIGRATE", "PING")
+_OF_ONE_KEY = ("SET", "GET", "UNLINK", "PTTL", "DUMP")
 _WHILE_LOADING = ("NODES", "INFO", "MYID", "SLOTS", "SHARDS", "SLOT-STATS")
 
 
@@ -303,6 +337,8 @@ def _set(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
     key, value = words[:2]
     _check_writable(world, server)
     held = _held(world, server, key)
+    if is_out_of_memory(server):
+        raise RefusalError(OOM)
     if world.now < server.paused_until:
         raise RefusalError("TRYAGAIN writes are paused")
     held[key] = value

@@ -16,6 +16,7 @@ from redis_operator.redis.slots import SlotSet, key_slot
 from ..sentinels import watching
 from ..sentinels.state import Sentinel
 from . import bus, disk, migrations, replication, verbs
+from .memory import is_out_of_memory
 from .state import Record, Server
 from .users import accepts
 from .weather import Weather
@@ -328,7 +329,7 @@ class SimulatedCluster:
         owner = next(self._owners(database, slot), None)
         if owner is None or not owner.answers(self.now) or self.now < owner.paused_until:
             return False
-        if disk.refuses_writes(owner):
+        if disk.refuses_writes(owner) or is_out_of_memory(owner):
             return False
         owner.keys.setdefault(slot, {})[key] = value
         owner.offset += len(key) + len(value)

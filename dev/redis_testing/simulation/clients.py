@@ -15,6 +15,7 @@ from random import Random
 from redis_operator.redis.slots import key_slot
 
 from ..cluster.disk import refuses_writes
+from ..cluster.memory import is_out_of_memory
 from ..cluster.state import Server
 from ..cluster.world import SimulatedCluster
 
@@ -200,7 +201,9 @@ class Writer:
         return False
 
     def _store(self, server: Server, slot: int, key: str, value: str) -> bool:
-        if self._world.now < server.paused_until or refuses_writes(server):
+        if self._world.now < server.paused_until:
+            return False
+        if refuses_writes(server) or is_out_of_memory(server):
             return False
         if server.is_alone and not self._may_be_written(server):
             return False

@@ -16,6 +16,7 @@ from kubecontroller.testing.loop import VirtualLoop
 from redis_operator.redis.resp import Reply
 
 from ..cluster.state import Server
+from ..cluster.transactions import Session
 from ..cluster.users import accepts, answer_acl
 from ..cluster.wire import answer
 from ..cluster.world import SimulatedCluster
@@ -101,11 +102,11 @@ class Wire(asyncio.Transport):
         self.process = process
         self._network = network
         self._protocol = protocol
+        self._session = Session(network.world, server, self._answer_one)
         self._reader = hiredis.Reader()
         self._waiting: list[list[bytes]] = []
         self._open = True
         self._mute = False  # answers get lost from now on
-        self._queued: list[list[str]] | None = None  # since MULTI
         self._loop = asyncio.get_running_loop()
         self._due: asyncio.TimerHandle | None = None
 
@@ -190,21 +191,15 @@ class Wire(asyncio.Transport):
     def _kind_of(self, words: list[str]) -> str:
         """What a command changes: within a transaction nothing, and all of it with EXEC."""
         if words[0].upper() == "EXEC":
-            kinds = [_kind(*queued[:3]) for queued in self._queued or ()]
+            kinds = [_kind(*queued[:3]) for queued in self._session.queued or ()]
             return next((kind for kind in kinds if kind in _CHANGING), "EXEC")
-        return "MULTI" if self._queued is not None else _kind(*words[:3])
+        return "MULTI" if self._session.queued is not None else _kind(*words[:3])
 
     def _answer(self, words: list[str]) -> Reply:
+        return self._session.answer(words)
+
+    def _answer_one(self, words: list[str]) -> Reply:
         name = words[0].upper()
-        if name == "MULTI":
-            self._queued = []
-            return b"OK"
-        if name == "EXEC":
-            queued, self._queued = self._queued or [], None
-            return [self._answer(one) for one in queued]
-        if self._queued is not None:
-            self._queued.append(words)
-            return b"QUEUED"
         if name == "AUTH":
             known = self._network.world.passwords.get(self.server.name, {})
             if accepts(known, words[1], words[2]):
@@ -228,7 +223,9 @@ def _kind(*words: str) -> str:
 
 def _sort(kind: str, words: list[str]) -> str:
     """A kind finer than the command where a command does several things."""
-    return f"{kind} {words[3].upper()}" if kind == "CLUSTER SETSLOT" else kind
+    if kind != "CLUSTER SETSLOT":
+        return kind
+    return f"{kind} {words[3].upper()}" if len(words) > 3 else f"{kind} EXEC"
 
 
 def encode_reply(reply: Reply) -> bytes:
