@@ -122,6 +122,25 @@ def test_a_few_keys_that_come_and_go_are_not_written_each_time_either(keys: int)
     assert told(AT_REST, counted(25), previous=first).pods[0].keys == 25
 
 
+def test_the_keys_of_a_server_that_restarted_are_told_as_they_are() -> None:
+    """Also when it lost, or got back, no more than a few."""
+
+    def counted(number: int, restarts: int) -> Observed:
+        first, *others = whole().seen
+        pod = replace(first.pod, restarts=restarts)
+        return replace(whole(), nodes=(replace(first, pod=pod, keys=number), *others))
+
+    before = told(AT_REST, counted(8, 0))
+    assert before.pods[0].keys == 8
+    assert told(AT_REST, counted(0, 1), previous=before).pods[0].keys == 0
+    assert told(AT_REST, counted(7, 1), previous=before).pods[0].keys == 7
+    first, *others = counted(8, 0).nodes
+    away = Unreachable(first.pod, "no answer", _NOW)
+    gone = told(AT_REST, replace(whole(), nodes=(away, *others)), previous=before)
+    back = told(AT_REST, counted(8, 0), previous=gone)
+    assert back.pods[0].keys == 8
+
+
 def test_an_operation_is_recorded_from_its_beginning_to_its_end() -> None:
     database = new_database()
     begun = reported(database)

@@ -11,15 +11,16 @@ from .advice import Plan, Wanted
 from .common.configure import configure
 from .context import Context
 from .degradations import degradations
-from .inventory import is_replaced, numbers
+from .inventory import is_replaced, is_waking, numbers
 from .losses import explain
-from .observed import Observed
+from .observed import Observed, Unreachable
 from .topology import Topology
 
 __all__ = ["bounded", "conditions", "dated"]
 
 _LONGEST = 2000  # characters of one sentence
 _ASLEEP = "no pod runs; data, Secrets and Services are kept"
+_WAKING_EXPLAINS = ("ReplicaOutOfSync",)  # primaries read their files first
 _CHANGING = (advice.Phase.CREATING, advice.Phase.SCALING, advice.Phase.UPDATING)
 
 
@@ -82,12 +83,13 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
     silent = [
         f"{node.pod.name}: {node.pod.waiting or node.error}"
         for node in situation.unreachable
-        if not sleeps and not (changing and is_replaced(situation, node))
+        if not _is_expected(situation, plan, node)
     ]
     waits = () if changing else plan.blocked
     reasons = [*waits, *context.failures, *(silent if formed else ())]
-    wakes = plan.phase is advice.Phase.WAKING
-    found = () if wakes else degradations(situation, _told_reason(context))
+    found = degradations(situation, _told_reason(context))
+    if plan.phase is advice.Phase.WAKING:
+        found = tuple(one for one in found if one.reason not in _WAKING_EXPLAINS)
     if context.hindrance is not None:
         found = (context.hindrance, *found)
     if found:
@@ -104,6 +106,15 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
         text = situation.unserved
         return Condition(type="Degraded", status="True", reason="NotServing", message=text)
     return Condition(type="Degraded", status="False", reason="Healthy", message="nothing is wrong")
+
+
+def _is_expected(situation: Topology, plan: Plan, node: Unreachable) -> bool:
+    """Whether a pod does not respond because of what is going on."""
+    if plan.phase is advice.Phase.WAKING:
+        return is_waking(situation, node)
+    if plan.phase is advice.Phase.HIBERNATED:
+        return True
+    return plan.phase in _CHANGING and is_replaced(situation, node)
 
 
 def _told_reason(context: Context) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ..api.quantity import format_bytes, parse_quantity
 from ..api.status import PodStatus, ReplicaStatus, ShardStatus
 from .context import Context
-from .observed import Node, Seen, Unreachable
+from .observed import Node, Pod, Seen, Unreachable
 from .topology import Topology
 
 __all__ = [
@@ -121,6 +121,16 @@ def ready_shards(situation: Topology) -> int:
     return sum(parts[shard] >= wanted.pods_per_shard for shard in serving)
 
 
+def is_waking(situation: Topology, node: Unreachable) -> bool:
+    """Whether a pod of a database that wakes does not respond because it starts.
+
+    One that says itself why it does not run has another reason; only its volume may take a moment.
+    """
+    age = situation.now - node.pod.since
+    waits = node.pod.waiting.startswith("Unschedulable") and age <= _SCHEDULING_SECONDS
+    return not node.pod.waiting or waits
+
+
 def is_replaced(situation: Topology, node: Unreachable) -> bool:
     """Whether a pod does not respond because it ends or has just been made, and owns nothing.
 
@@ -165,9 +175,14 @@ def _pod(situation: Topology, node: Node, old: PodStatus) -> PodStatus:
         engine=node.engine,
         version=node.version,
         memory=memory(node.used_memory, old.memory),
-        keys=_nearly(node.keys, old.keys),
+        keys=_nearly(node.keys, old.keys) if _is_same(old, pod) else _two_digits(node.keys),
         lag_bytes=_lag(situation, node),
     )
+
+
+def _is_same(old: PodStatus, pod: Pod) -> bool:
+    """Whether what was told is of the process that runs now: another one may have lost keys."""
+    return bool(old.role) and (old.restarts, old.address) == (pod.restarts, pod.ip)
 
 
 def _lag(situation: Topology, node: Seen) -> int:
