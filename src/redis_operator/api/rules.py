@@ -2,6 +2,7 @@
 
 The API server checks them at admission; `validation` checks the same in Python for objects that
 came past it. Each row names the type it is about, the field to point at, the rule and the sentence.
+Whoever prints the sentence prints the path of the field before it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,13 @@ class Rule(Struct, frozen=True):
         """The rule as `x-kubernetes-validations` spells it."""
         entry = {"rule": self.rule, "message": self.message}
         if self.field:
-            entry["fieldPath"] = f".{self.field}"
+            entry["fieldPath"] = "".join(map(_step, self.field.split(".")))
         return entry
+
+
+def _step(name: str) -> str:
+    """One step of a path; names of directives may have dashes."""
+    return f".{name}" if name.isidentifier() else f"['{name}']"
 
 
 def _spec(field: str, rule: str, message: str) -> Rule:
@@ -54,9 +60,9 @@ def _refused_directives() -> list[Rule]:
     found |= dict.fromkeys(DANGEROUS, "it endangers the server or its data")
     return [
         _spec(
-            "config",
+            f"config.{name}",
             f"!has(self.config) || !('{name}' in self.config)",
-            f"spec.config.{name}: may not be set: {why}",
+            f"may not be set: {why}",
         )
         for name, why in sorted(found.items())
     ]
@@ -70,157 +76,156 @@ RULES: Final[tuple[Rule, ...]] = (
         "a database may not be called like an object of another one; choose a name without this "
         "ending",
     ),
-    *(_spec(row.path, row.rule, f"spec.{row.path}: {row.message}") for row in UNBUILT),
+    *(_spec(row.path, row.rule, row.message) for row in UNBUILT),
     _spec(
         "version",
         "!has(self.image) || self.image == '' || (has(self.version) && self.version != '')",
-        "spec.version: spec.image needs it: what a server can do depends on it",
+        "spec.image needs it: what a server can do depends on it",
     ),
     _spec(
         "shards",
         "self.mode != 'Cluster' || (has(self.shards) && self.shards >= 3)",
-        "spec.shards: mode Cluster needs at least 3 shards",
+        "mode Cluster needs at least 3 shards",
     ),
     _spec(
         "shards",
         "self.mode == 'Cluster' || !has(self.shards) || self.shards == 1",
-        "spec.shards: only mode Cluster has shards",
+        "only mode Cluster has shards",
     ),
     _spec(
         "replicas",
         "self.mode != 'Standalone' || !has(self.replicas) || self.replicas == 0",
-        "spec.replicas: mode Standalone has no replicas; set it to 0 or use mode Failover",
+        "mode Standalone has no replicas; set it to 0 or use mode Failover",
     ),
     _spec(
         "replicas",
         "self.mode != 'Failover' || !has(self.replicas) || self.replicas >= 1",
-        "spec.replicas: mode Failover needs at least 1 replica to fail over to; set it to 2, or "
+        "mode Failover needs at least 1 replica to fail over to; set it to 2, or "
         "use mode Standalone",
     ),
     _spec(
         "mode",
         "self.mode == oldSelf.mode",
-        "spec.mode: the mode of a database that exists cannot be changed; create another one and "
+        "the mode of a database that exists cannot be changed; create another one and "
         "copy the data",
     ),
     _spec(
         "config",
         "self.mode == 'Cluster' || !has(self.config) || "
         "!self.config.exists(name, name.startsWith('cluster-'))",
-        "spec.config: directives that begin with cluster- are for mode Cluster",
+        "directives that begin with cluster- are for mode Cluster",
     ),
     _spec(
-        "config",
+        "config.replica-priority",
         "self.mode != 'Failover' || !has(self.config) || "
         "!('replica-priority' in self.config || 'slave-priority' in self.config)",
-        "spec.config.replica-priority: may not be set in mode Failover: the operator sets it",
+        "may not be set in mode Failover: the operator sets it",
     ),
     _spec(
-        "update",
+        "update.parallelShards",
         "self.mode == 'Cluster' || !has(self.update) || "
         "!has(self.update.parallelShards) || self.update.parallelShards == 1",
-        "spec.update.parallelShards: only mode Cluster has shards",
+        "only mode Cluster has shards",
     ),
     _spec(
         "sentinel",
         "self.mode == 'Failover' || !has(self.sentinel)",
-        "spec.sentinel: only mode Failover has Sentinels",
+        "only mode Failover has Sentinels",
     ),
     _spec(
-        "durability",
+        "durability.minReplicasToWrite",
         "!has(self.durability) || !has(self.durability.minReplicasToWrite) || "
         "self.durability.minReplicasToWrite <= "
         "(has(self.replicas) ? self.replicas : self.mode == 'Standalone' ? 0 : 1)",
-        "spec.durability.minReplicasToWrite: no write would ever be taken; "
-        "it may not be more than spec.replicas",
+        "no write would ever be taken; it may not be more than spec.replicas",
     ),
     _spec(
-        "durability",
+        "durability.persistence",
         "!has(self.durability) || !has(self.durability.persistence) || "
         "self.durability.persistence == 'none' || has(self.storage)",
-        "spec.durability.persistence: writing to disk needs spec.storage",
+        "writing to disk needs spec.storage",
     ),
     _spec(
         "maxmemoryPercent",
         "!has(self.maxmemoryPercent) || has(self.resources) && has(self.resources.limits) && "
         "'memory' in self.resources.limits",
-        "spec.maxmemoryPercent: needs spec.resources.limits.memory, of which it is a share",
+        "needs spec.resources.limits.memory, of which it is a share",
     ),
     _spec(
         "maxmemoryPercent",
         "!has(self.maxmemoryPercent) || !has(self.config) || !('maxmemory' in self.config)",
-        "spec.maxmemoryPercent: spec.config.maxmemory says it too; set one of them",
+        "spec.config.maxmemory says it too; set one of them",
     ),
     *_refused_directives(),
     _spec(
-        "config",
+        "config.save",
         "!has(self.config) || !('save' in self.config) || "
         "has(self.durability) && has(self.durability.persistence) && "
         "self.durability.persistence in ['rdb', 'both']",
-        "spec.config.save: needs spec.durability.persistence rdb or both",
+        "needs spec.durability.persistence rdb or both",
     ),
     _spec(
-        "config",
+        "config.save",
         "!has(self.config) || !('save' in self.config) || "
         f"string(self.config['save']).matches(r'{SAVE_POINTS}')",
-        "spec.config.save: must be pairs of seconds and changes, like 900 1 300 10; "
+        "must be pairs of seconds and changes, like 900 1 300 10; "
         "to save nothing, use spec.durability.persistence",
     ),
     _spec(
         "hibernate",
         "!has(self.hibernate) || !self.hibernate || has(self.storage)",
-        "spec.hibernate: without spec.storage the data would be lost",
+        "without spec.storage the data would be lost",
     ),
     _spec(
         "storage",
         "has(self.storage) == has(oldSelf.storage)",
-        "spec.storage: it cannot be added to or removed from a database that exists; "
+        "it cannot be added to or removed from a database that exists; "
         "create another one and copy the data",
     ),
     Rule(
         "Sentinel",
         "replicas",
         "self.replicas % 2 == 1",
-        "spec.sentinel.replicas: use an odd number",
+        "use an odd number",
     ),
     Rule(
         "Sentinel",
         "quorum",
         "self.quorum <= self.replicas",
-        "spec.sentinel.quorum: may not be more than spec.sentinel.replicas",
+        "may not be more than spec.sentinel.replicas",
     ),
     Rule(
         "Storage",
         "className",
         "has(self.className) == has(oldSelf.className) && "
         "(!has(self.className) || self.className == oldSelf.className)",
-        "spec.storage.className: the class of volumes that exist cannot be changed",
+        "the class of volumes that exist cannot be changed",
     ),
     Rule(
         "Storage",
         "accessModes",
         "has(self.accessModes) == has(oldSelf.accessModes) && "
         "(!has(self.accessModes) || self.accessModes == oldSelf.accessModes)",
-        "spec.storage.accessModes: the access modes of volumes that exist cannot be changed",
+        "the access modes of volumes that exist cannot be changed",
     ),
     Rule(
         "Storage",
         "size",
         "!quantity(self.size).isLessThan(quantity(oldSelf.size))",
-        "spec.storage.size: volumes cannot shrink",
+        "volumes cannot shrink",
     ),
     Rule(
         "DisruptionBudget",
         "minAvailable",
         "!has(self.maxUnavailable) || !has(self.minAvailable)",
-        "spec.disruptionBudget.minAvailable: use it or maxUnavailable, not both",
+        "use it or maxUnavailable, not both",
     ),
     Rule(
         "Tls",
         "",
         "[has(self.secretName), has(self.issuerRef), has(self.selfSigned) && self.selfSigned]"
         ".filter(way, way).size() == 1",
-        "spec.tls: use one of secretName, issuerRef and selfSigned",
+        "use one of secretName, issuerRef and selfSigned",
     ),
 )
 

@@ -35,7 +35,7 @@ async def test_a_directive_of_ours_is_told_by_its_path_and_nothing_is_started(
 ) -> None:
     with pytest.raises(Invalid) as refusal:
         await database(config={"port": "1"})
-    assert "spec.config: " in str(refusal.value)
+    assert "spec.config[port]: " in str(refusal.value)
     cache = await database(config={"maxmemory": "banana"})  # what only the operator knows
     found = await cache.wait_condition("Ready", "False", reason="InvalidSpec", seconds=30)
     assert "spec.config.maxmemory" in found["message"]

@@ -145,15 +145,16 @@ def _check(
             none = cel.OptionalValue.none()
             past = none if before is None else cel.OptionalValue.of(before)
         variables = {"self": now, "oldSelf": past}
-        cause = _judge(rule, ready, variables, path or "<nil>", schema.get("type", ""))
+        cause = _judge(rule, ready, variables, path or "<nil>", schema)
         if cause is not None:
             yield cause
 
 
 def _judge(
-    rule: dict[str, Any], ready: Rule, variables: dict[str, Any], path: str, kind: str
+    rule: dict[str, Any], ready: Rule, variables: dict[str, Any], path: str, schema: dict[str, Any]
 ) -> Cause | None:
     """Run one rule; what goes wrong while it runs counts against the value."""
+    kind = schema.get("type", "")
     if ready.program is None:
         return invalid(path, kind, f"rule compile error: {ready.error}")
     try:
@@ -162,7 +163,7 @@ def _judge(
         return invalid(path, kind, f"{_runtime_error(error)} evaluating rule: {_shown(rule)}")
     if holds is True:
         return None
-    place = _place(path, rule.get("fieldPath", ""))
+    place = _place(schema, path, rule.get("fieldPath", ""))
     return _broken(rule.get("reason"), place, kind, _message(rule, variables))
 
 
@@ -187,10 +188,17 @@ def _shown(rule: dict[str, Any]) -> str:
     return str(rule.get("message") or " ".join(rule["rule"].split()))
 
 
-def _place(path: str, field_path: str) -> str:
+def _place(schema: dict[str, Any], path: str, field_path: str) -> str:
+    """Return the path that a rule points at: fields after a dot, keys of maps in brackets."""
     if not field_path:
         return path
-    tail = re.sub(r"\['([^']*)'\]", r".\1", field_path)
+    tail, node = "", schema
+    for dotted, quoted in re.findall(r"\.(\w+)|\['([^']*)'\]", field_path):
+        name = dotted or quoted
+        properties = node.get("properties")
+        tail += f".{name}" if properties else f"[{name}]"
+        below = (properties or {}).get(name, node.get("additionalProperties"))
+        node = below if isinstance(below, dict) else {}
     return tail.lstrip(".") if path == "<nil>" else f"{path}{tail}"
 
 
