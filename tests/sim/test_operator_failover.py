@@ -11,7 +11,12 @@ import os
 import pytest
 
 from redis_testing.simulation.crashes import Blow, Reference, reference, spread, strike_at_each
-from redis_testing.simulation.failover import FAILOVER_SCENARIOS, failover, heal_broken
+from redis_testing.simulation.failover import (
+    FAILOVER_SCENARIOS,
+    failover,
+    heal_broken,
+    soak_failover,
+)
 from redis_testing.simulation.process import Strike
 from redis_testing.simulation.scenarios import Scenario, formed
 from redis_testing.simulation.system import simulate
@@ -58,3 +63,15 @@ def test_a_primary_that_was_named_late_is_not_replaced_by_sentinels_that_took_it
 def test_broken_states_are_repaired(number: int) -> None:
     seed = int(os.environ["SEED"]) % 100_000 + number
     simulate(heal_broken, seed=seed, snapshot=formed(failover()))
+
+
+@pytest.mark.parametrize("storage", [True, False], ids=["stored", "in memory"])
+def test_random_trouble_ends_well(*, storage: bool) -> None:
+    base = formed(failover(storage=storage))
+    seed = int(os.environ["SEED"]) % 100_000
+    history = simulate(
+        lambda simulation: soak_failover(simulation, seconds=60.0, pause=12.0),
+        seed=seed,
+        snapshot=base,
+    )
+    assert history

@@ -19,10 +19,12 @@ from ..cluster.state import Server
 from ..cluster.wire import answer
 from ..sentinels.state import Sentinel
 from .scenarios import Act, Scenario, pods, until_over
+from .soak import COMMON_EVENTS, Event, soak
 from .system import DATABASE, Simulation, database
 
 __all__ = [
     "BREAKAGES",
+    "FAILOVER_EVENTS",
     "FAILOVER_SCENARIOS",
     "Breakage",
     "failover",
@@ -31,6 +33,7 @@ __all__ = [
     "leader",
     "sentinels",
     "servers",
+    "soak_failover",
 ]
 
 
@@ -369,6 +372,28 @@ async def heal_broken(simulation: Simulation, *, most: int = 3) -> None:
     over = Scenario("whole again", _nothing, over=is_whole, within=240.0)
     await until_over(simulation, over)
     simulation.check_end()
+
+
+async def _more_sentinels(simulation: Simulation, random: Random) -> str:
+    count = random.choice([3, 3, 5])
+    await simulation.change(sentinel={"replicas": count})
+    return f"sentinels: {count}"
+
+
+async def _jump(simulation: Simulation, random: Random) -> str:
+    return _clock(simulation, random) if sentinels(simulation) else "no clock to jump"
+
+
+FAILOVER_EVENTS: tuple[Event, ...] = (*COMMON_EVENTS, _more_sentinels, _jump)
+
+
+async def soak_failover(
+    simulation: Simulation, *, seconds: float, pause: float = 30.0
+) -> list[str]:
+    """Live through so many seconds of trouble in mode Failover, then calm down."""
+    return await soak(
+        simulation, seconds=seconds, pause=pause, events=FAILOVER_EVENTS, over=is_whole
+    )
 
 
 async def _nothing(simulation: Simulation) -> None:

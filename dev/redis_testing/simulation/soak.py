@@ -15,10 +15,10 @@ from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 
 from ..cluster import disk
 from ..cluster.weather import draw_weather
-from .scenarios import Scenario, until_over
+from .scenarios import Over, Scenario, until_over
 from .system import DATABASE, Simulation
 
-__all__ = ["soak"]
+__all__ = ["COMMON_EVENTS", "Event", "soak"]
 
 _POLICIES = ("allkeys-lru", "volatile-ttl", "noeviction")
 Event = Callable[[Simulation, Random], Awaitable[str]]
@@ -157,7 +157,21 @@ _EVENTS: tuple[Event, ...] = (
 )
 
 
-async def soak(simulation: Simulation, *, seconds: float, pause: float = 30.0) -> list[str]:
+COMMON_EVENTS: tuple[Event, ...] = (
+    *(_kill, _kill, _power_off, _delete, _delete, _freeze, _cut_off, _end_operator, _end_operator),
+    *(_kill_for_memory, _fill_disk, _lose_volume, _replicas, _setting, _restart),
+)
+"""What happens to databases of every mode that has replicas."""
+
+
+async def soak(
+    simulation: Simulation,
+    *,
+    seconds: float,
+    pause: float = 30.0,
+    events: tuple[Event, ...] = _EVENTS,
+    over: Over = lambda _: True,
+) -> list[str]:
     """Live through so many seconds of trouble, then calm down; return what happened."""
     random, loop = Random(simulation.seed), asyncio.get_running_loop()
     history: list[str] = []
@@ -173,10 +187,10 @@ async def soak(simulation: Simulation, *, seconds: float, pause: float = 30.0) -
     end = loop.time() + seconds
     while loop.time() < end:
         await asyncio.sleep(random.uniform(0.5, 2 * pause))
-        told = await random.choice(_EVENTS)(simulation, random)
+        told = await random.choice(events)(simulation, random)
         history.append(f"{loop.time():.1f} {told}")
         simulation.check()
-    await until_over(simulation, Scenario("calm again", _nothing, within=900.0))
+    await until_over(simulation, Scenario("calm again", _nothing, over=over, within=900.0))
     writing.cancel()
     await asyncio.sleep(1.0)
     simulation.check_end()
