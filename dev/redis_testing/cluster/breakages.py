@@ -77,6 +77,16 @@ def _spare(database: SimulatedDatabase, name: str) -> bool:
     return _has_copy(database, server) if server.is_primary else _is_a_copy(database, server)
 
 
+def _may_restart(database: SimulatedDatabase, server: Server) -> bool:
+    """Whether all it has is there after a restart at its own address.
+
+    A primary in memory comes back empty, and its replica copies that before anybody can promote it:
+    measured on Redis 6.2; Valkey 9.1 mostly promotes the replica first.
+    """
+    spare = not server.is_primary and _spare(database, server.name)
+    return database.wanted.persistent or spare
+
+
 def a_process_is_killed(database: SimulatedDatabase, random: Random) -> None:
     """It stays down until somebody deletes the pod or starts it."""
     servers = _alive(database)
@@ -86,9 +96,7 @@ def a_process_is_killed(database: SimulatedDatabase, random: Random) -> None:
 
 def a_process_restarts(database: SimulatedDatabase, random: Random) -> None:
     """Same address, same disk."""
-    servers = [
-        s for s in _alive(database) if database.wanted.persistent or _spare(database, s.name)
-    ]
+    servers = [s for s in _alive(database) if _may_restart(database, s)]
     if servers:
         server = random.choice(servers)
         database.world.kill(server.name)
@@ -304,9 +312,7 @@ def a_disk_is_full(database: SimulatedDatabase, random: Random) -> None:
 
 def a_server_is_killed_for_memory(database: SimulatedDatabase, random: Random) -> None:
     """The kernel ends it, its node says so and starts it again."""
-    servers = [
-        s for s in _alive(database) if database.wanted.persistent or _spare(database, s.name)
-    ]
+    servers = [s for s in _alive(database) if _may_restart(database, s)]
     if servers:
         server = random.choice(servers)
         database.killed_for_memory[server.name] = database.world.now
