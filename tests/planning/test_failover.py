@@ -424,10 +424,13 @@ def test_a_roll_replaces_replicas_then_hands_over_then_the_old_primary() -> None
     rolled = replace(
         OLD, nodes=(server(0), server(1, of(0), **updated), server(2, of(0), **updated))
     )
-    (second,) = steps(rolled)
+    second, *after = steps(rolled)
     assert isinstance(second, SwitchOver)
     assert second.primary.pod == "db-0"
     assert len(second.sentinels) == 3
+    assert {s.primary.pod for s in after if isinstance(s, Watch)} == {second.node.pod}
+    (other,) = [s for s in after if isinstance(s, Follow)]
+    assert other.primary == second.node
 
 
 @pytest.mark.parametrize(
@@ -442,8 +445,12 @@ def test_nobody_hands_over_before_all_sentinels_watch(sentinels: Any) -> None:
 
 
 def test_a_switchover_on_request_goes_to_the_pod_that_was_named() -> None:
-    (step,) = steps(WHOLE, replace(WANTED, switchover=Switchover("db-2")))
+    found = plan(replace(WANTED, switchover=Switchover("db-2")), WHOLE, NOW)
+    (step,), after = found.stages
+    assert isinstance(step, SwitchOver)
     assert (step.node.pod, step.primary.pod, step.name) == ("db-2", "db-0", NAME)
+    labels = {s.pod: s.role for s in after if isinstance(s, LabelRole)}
+    assert labels == {"db-2": Role.PRIMARY, "db-0": Role.REPLICA}
 
 
 def test_a_primary_that_is_deleted_hands_over_to_one_that_stays() -> None:
@@ -475,8 +482,8 @@ def test_the_primary_hands_over_before_its_place_goes() -> None:
         server(2),
         sentinels=tuple(sentinel(n, 2) for n in range(3)),
     )
-    (step,) = steps(last, fewer)
-    assert isinstance(step, SwitchOver)
+    first, *_ = steps(last, fewer)
+    assert isinstance(first, SwitchOver)
     (step,) = steps(WHOLE, fewer)
     assert (type(step), step.to_pods, step.discard) == (ScaleWorkload, 2, True)
 
@@ -524,7 +531,7 @@ def test_hibernation_ends_servers_and_sentinels() -> None:
         (WHOLE, ScaleWorkload(0, "w0", 3, 0), "db-0 is the primary"),
         (
             WHOLE,
-            SwitchOver(at(server(2)), at(server(1)), NAME, 2),
+            SwitchOver(at(server(2)), at(server(1)), NAME),
             "db-1 is not the primary",
         ),
     ],

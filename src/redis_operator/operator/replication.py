@@ -121,18 +121,7 @@ class _Replication:
         """Have a sentinel monitor the primary that is one at this moment."""
         require(not_a_primary(action.primary, await self._facts(action.primary)))
         connection = await self._sentinel(action.node)
-        await self._monitor(connection, action, action.primary)
-
-    async def _reset(self, action: ResetSentinel, _: Facts) -> None:
-        """Have a sentinel forget whom it knows; it finds those that live again in two seconds."""
-        connection = await self._sentinel(action.node)
-        await connection.run(sentinel.reset(action.name), timeout=_TIMEOUT)
-
-    async def _monitor(
-        self, connection: Connection, action: Watch | SwitchOver, primary: At
-    ) -> None:
-        """Tell a sentinel the address, if it names another one, and the settings."""
-        name = action.name
+        name, primary = action.name, action.primary
         told = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
         words: list[Command[Any]] = []
         if told is not None and told != (primary.ip, PORT):
@@ -145,31 +134,23 @@ class _Replication:
             "auth-pass": self._passwords.sentinel,
             **dict(action.settings),
         }
-        words += [sentinel.set_option(name, key, value) for key, value in settings.items()]
+        words.append(sentinel.set_options(name, settings))
         for answer in await connection.run_all(words, timeout=_TIMEOUT):
             if isinstance(answer, RedisError) and not isinstance(answer, UnknownPrimaryError):
                 raise answer
 
+    async def _reset(self, action: ResetSentinel, _: Facts) -> None:
+        """Have a sentinel forget whom it knows; it finds those that live again in two seconds."""
+        connection = await self._sentinel(action.node)
+        await connection.run(sentinel.reset(action.name), timeout=_TIMEOUT)
+
     # Planned switchover
 
     async def _switch(self, action: SwitchOver, facts: Facts) -> None:
-        """Pause, see that the replica has everything, promote, demote, tell. I6, I10"""
+        """Pause, see that the replica has everything, promote, demote. I6, I10"""
         assert facts.server is not None
-        if not facts.server.is_primary:
-            await self._hand_over(action)
-        told = await asyncio.gather(
-            *(self._tell(at, action) for at in action.sentinels), return_exceptions=True
-        )
-        for error in told:
-            if isinstance(error, RedisError | Refused):
-                raise Failed(f"a sentinel was not told of {action.node.pod}: {error}")
-            if error is not None:
-                raise error
-
-    async def _tell(self, at: At, action: SwitchOver) -> None:
-        await self._monitor(await self._sentinel(at), action, action.node)
-
-    async def _hand_over(self, action: SwitchOver) -> None:
+        if facts.server.is_primary:
+            return
         old = await self._servers.reach(action.primary)
         new = await self._servers.reach(action.node)
         require(not_a_primary(action.primary, await self._servers.dialect.facts(old)))

@@ -227,16 +227,14 @@ class SwitchOver(Struct, frozen=True):
     """Give the place of a primary to a replica that has all that it acknowledged. I6, I10
 
     Writes are paused (bounded by the server), the replica is seen to have the offset, it is
-    promoted, the old primary follows it, and the sentinels are told. Refused when a sentinel has
-    begun an election, or does not name the old primary.
+    promoted, and the old primary follows it. Refused when a sentinel has begun an election. The
+    sentinels are told right after: they take a promoted replica back after eight seconds.
     """
 
     node: At  # the replica
     primary: At
     name: str
-    quorum: int
     sentinels: tuple[At, ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
 
 
 class Forget(Struct, frozen=True):

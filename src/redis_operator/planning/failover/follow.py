@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ..actions import Follow, at
 from ..advice import Phase, Plan
 from ..observed import Seen
 from .election import holds, same_history
-from .topology import FailoverTopology, address
+from .topology import FailoverTopology, address, follow_step
 
-__all__ = ["follow", "follow_step", "limitation"]
+__all__ = ["follow", "limitation"]
 
 
 def follow(topology: FailoverTopology) -> Plan | None:
@@ -55,8 +54,3 @@ def limitation(node: Seen, primary: Seen) -> str | None:
             "redisoperator.dev/switch-primary-to, or delete its data"
         )
     return None
-
-
-def follow_step(node: Seen, primary: Seen) -> Follow:
-    """One server, made to follow."""
-    return Follow(node=at(node), primary=at(primary), follows=node.replication.follows)

@@ -7,43 +7,74 @@ from ..advice import Phase, Plan
 from ..observed import SentinelSeen
 from .topology import PORT, FailoverTopology
 
-__all__ = ["forget_ghosts", "ghosts"]
+__all__ = ["forget_replicas", "forget_sentinels"]
+
+_SOON_SECONDS = 2.0
 
 
-def forget_ghosts(topology: FailoverTopology) -> Plan | None:
-    """Have sentinels forget what has no pod any more, one after the other, while all is whole.
+def forget_sentinels(topology: FailoverTopology) -> Plan | None:
+    """Have sentinels forget those that are gone, one after the other, while all is whole. I8
 
-    A sentinel that is gone counts for the majority for ever; a server that is gone is asked after
-    each second, and its address may be another database's by now. A sentinel that was reset has to
-    find the others again before the next one is. I8
+    A sentinel that is gone counts for the majority for ever. One that was reset has to find the
+    others and all replicas again before the next one is.
     """
-    primary = topology.primary
-    if primary is None or topology.unsettled() is not None:
+    if topology.primary is None or topology.unsettled() is not None:
         return None
     for node in topology.watchers:
-        found = ghosts(topology, node)
-        waits = topology.unready_watcher() if found else None
+        gone = _gone_sentinels(topology, node)
+        if not gone:
+            continue
+        waits = topology.unready_watcher()
         if waits:
-            return Plan(rule="forget_ghosts", blocked=(waits,), phase=Phase.UPDATING, again_after=1)
-        if found:
-            step = ResetSentinel(
-                node=at(node), name=topology.wanted.primary_name, primary=at(primary)
-            )
+            reason = f"{node.pod.name} counts {', '.join(gone)}, which are gone; {waits}"
             return Plan(
-                rule="forget_ghosts",
-                why=f"{node.pod.name} counts {', '.join(found)}, which have no pod any more",
-                stages=((step,),),
-                phase=Phase.UPDATING,
+                rule="forget_sentinels", blocked=(reason,), phase=Phase.UPDATING, again_after=1.0
             )
+        return _reset(topology, node, "forget_sentinels", gone)
     return None
 
 
-def ghosts(topology: FailoverTopology, node: SentinelSeen) -> list[str]:
-    """Addresses that a sentinel knows and where no pod of the database is."""
+def forget_replicas(topology: FailoverTopology) -> Plan | None:
+    """The same for servers: each is asked after every second, at an address that may be another's.
+
+    It does no harm meanwhile, so it is not told and comes after all changes: a roll would have it
+    done once for every server.
+    """
+    if topology.primary is None or topology.unsettled() is not None:
+        return None
+    for node in topology.watchers:
+        gone = _gone_replicas(topology, node)
+        if gone and topology.unready_watcher():
+            return Plan(rule="forget_replicas", again_after=_SOON_SECONDS)
+        if gone:
+            return _reset(topology, node, "forget_replicas", gone)
+    return None
+
+
+def _reset(topology: FailoverTopology, node: SentinelSeen, rule: str, gone: list[str]) -> Plan:
+    assert topology.primary is not None
+    name = topology.wanted.primary_name
+    step = ResetSentinel(node=at(node), name=name, primary=at(topology.primary))
+    return Plan(
+        rule=rule,
+        why=f"{node.pod.name} counts {', '.join(gone)}, which have no pod any more",
+        stages=((step,),),
+        phase=Phase.UPDATING,
+        urgent=True,
+    )
+
+
+def _gone_sentinels(topology: FailoverTopology, node: SentinelSeen) -> list[str]:
+    """Sentinels that a sentinel knows and that have no pod."""
     found = topology.monitored(node)
-    if found is None:
-        return []
-    pods = {f"{n.pod.ip}:{PORT}" for n in topology.observed.nodes}
     known = {watcher.id for watcher in topology.watchers}
-    gone = [f"{r.ip}:{r.port}" for r in found.replicas if f"{r.ip}:{r.port}" not in pods]
-    return gone + [f"{s.ip}:{s.port}" for s in found.sentinels if s.id not in known]
+    others = found.sentinels if found is not None else ()
+    return [f"{other.ip}:{other.port}" for other in others if other.id not in known]
+
+
+def _gone_replicas(topology: FailoverTopology, node: SentinelSeen) -> list[str]:
+    """Replicas that a sentinel knows and where no server of the database is."""
+    found = topology.monitored(node)
+    pods = {f"{server.pod.ip}:{PORT}" for server in topology.observed.nodes}
+    places = (f"{r.ip}:{r.port}" for r in (found.replicas if found is not None else ()))
+    return [place for place in places if place not in pods]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS
-from ..actions import Action, Fence, Promote, at
+from ..actions import Fence, Promote, at
 from ..advice import Loss, Phase, Plan
 from ..observed import Evidence, NodeId, Seen, Unreachable
 from .election import FRESH, Undecided, best, holds
-from .follow import follow_step
 from .topology import FailoverTopology, address
-from .watch import watch_step
 
 __all__ = ["name_primary"]
 
@@ -118,15 +116,13 @@ def _named(
         name=topology.wanted.primary_name,
     )
     others = [n for n in topology.seen if n.id != chosen.id and not n.loading]
-    after: list[Action] = [watch_step(topology, node, chosen) for node in topology.watchers]
-    after += [follow_step(node, chosen) for node in others if not _keeps_apart(node, chosen)]
+    others = [node for node in others if not _keeps_apart(node, chosen)]
     formed = topology.observed.formed
     why = f"{before.pod.name} has ended" if before is not None else "no server is a primary"
-    stages = ((step,), tuple(after)) if after else ((step,),)
     return Plan(
         rule="name_primary",
         why=f"{why}; {chosen.pod.name} has its data and becomes the primary",
-        stages=stages,
+        stages=((step,), topology.after_promotion(chosen, others)),
         losses=lost,
         phase=Phase.HEALING if formed else Phase.CREATING,
         urgent=formed and not lost,

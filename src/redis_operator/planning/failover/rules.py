@@ -7,6 +7,7 @@ from ..actions import (
     DeletePod,
     Follow,
     GrowVolume,
+    LabelRole,
     Promote,
     ResetSentinel,
     ResizePod,
@@ -24,7 +25,7 @@ from ..common.roll import roll
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .follow import follow
-from .ghosts import forget_ghosts
+from .ghosts import forget_replicas, forget_sentinels
 from .name_primary import name_primary
 from .sentinel_pods import roll_sentinels, sentinel_pods, shrink_sentinels
 from .switch import drain, shrink, switch
@@ -32,6 +33,8 @@ from .vouch import vouch
 from .watch import watch
 
 __all__ = ["COMPANIONS", "RULES"]
+
+_HAND_OVER = (SwitchOver, LabelRole, Watch, Follow)
 
 RULES: tuple[Row, ...] = (
     Row(
@@ -65,7 +68,7 @@ RULES: tuple[Row, ...] = (
         Kind.SAFETY,
         "NamingPrimary",
         "without a primary nothing is served, and what else to repair depends on it",
-        actions=(Promote, Watch, Follow),
+        actions=(Promote, LabelRole, Watch, Follow),
         keeps=("I1", "I7", "I9"),
         cases=("SE-02", "SE-05", "SE-13", "SE-18"),
     ),
@@ -103,7 +106,7 @@ RULES: tuple[Row, ...] = (
         Kind.SAFETY,
         "SwitchingOver",
         "a primary that is told to go cannot wait for other changes",
-        actions=(SwitchOver,),
+        actions=_HAND_OVER,
         keeps=("I6", "I10"),
         cases=("SE-01",),
     ),
@@ -113,7 +116,7 @@ RULES: tuple[Row, ...] = (
         Kind.CHANGE,
         "SwitchingOver",
         "a person asked for it",
-        actions=(SwitchOver,),
+        actions=_HAND_OVER,
         keeps=("I6", "I10"),
     ),
     Row(
@@ -139,7 +142,7 @@ RULES: tuple[Row, ...] = (
         Kind.CHANGE,
         "ScalingDown",
         "what is not wanted any more is not replaced first",
-        actions=(SwitchOver, ScaleWorkload),
+        actions=(*_HAND_OVER, ScaleWorkload),
         keeps=("I1", "I6"),
         cases=("SE-17",),
     ),
@@ -152,8 +155,8 @@ RULES: tuple[Row, ...] = (
         actions=(ScaleWorkload,),
     ),
     Row(
-        "forget_ghosts",
-        forget_ghosts,
+        "forget_sentinels",
+        forget_sentinels,
         Kind.REPAIR,
         "ResettingSentinel",
         "after pods have gone, and before others go: the majority is that of those that live",
@@ -177,7 +180,7 @@ RULES: tuple[Row, ...] = (
         Kind.CHANGE,
         "RecreatingPod",
         "a restart disturbs clients: it comes last",
-        actions=(DeletePod, SwitchOver),
+        actions=(DeletePod, *_HAND_OVER),
         keeps=("I1", "I6", "I8"),
         cases=("ST-05",),
     ),
@@ -189,6 +192,16 @@ RULES: tuple[Row, ...] = (
         "disturbs no server",
         actions=(GrowVolume,),
         cases=("IN-03",),
+    ),
+    Row(
+        "forget_replicas",
+        forget_replicas,
+        Kind.UPKEEP,
+        "ResettingSentinel",
+        "after all changes: once for all servers that were replaced",
+        actions=(ResetSentinel,),
+        keeps=("I8",),
+        cases=("SE-17",),
     ),
     Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
 )

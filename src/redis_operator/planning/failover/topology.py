@@ -6,14 +6,14 @@ from collections import Counter
 from functools import cached_property
 
 from ...redis.slots import SlotSet
-from ..actions import SwitchOver, at
+from ..actions import Action, Follow, LabelRole, SwitchOver, Watch, at
 from ..advice import Phase, Plan
 from ..observed import Led, Node, Role, Seen, SentinelSeen, Unreachable, Workload
 from ..sentinels import Monitored, SentinelView
 from ..topology import Topology
 from .preconditions import begun_election
 
-__all__ = ["PORT", "FailoverTopology", "address"]
+__all__ = ["PORT", "FailoverTopology", "address", "follow_step"]
 
 PORT = 6379
 _LAG_BYTES = 1024 * 1024
@@ -22,6 +22,11 @@ _LAG_BYTES = 1024 * 1024
 def address(node: Node) -> str:
     """Where a server is, as others name it."""
     return f"{node.pod.ip}:{PORT}"
+
+
+def follow_step(node: Seen, primary: Seen) -> Follow:
+    """One server, made to follow."""
+    return Follow(node=at(node), primary=at(primary), follows=node.replication.follows)
 
 
 class FailoverTopology(Topology):
@@ -276,12 +281,32 @@ class FailoverTopology(Topology):
             node=at(chosen),
             primary=at(leader),
             name=self.wanted.primary_name,
-            quorum=self.wanted.quorum,
             sentinels=tuple(at(node) for node in self.watchers),
-            settings=self.wanted.sentinel_settings,
         )
+        others = [node for node in self.followers(leader) if node.id != chosen.id]
         told = f"{why}; {chosen.pod.name} takes over from {leader.pod.name}"
-        return Plan(rule=rule, why=told, stages=((step,),), phase=phase)
+        after = (LabelRole(leader.pod.name, leader.pod.uid, Role.REPLICA),)
+        stages = ((step,), (*after, *self.after_promotion(chosen, others)))
+        return Plan(rule=rule, why=told, stages=stages, phase=phase)
+
+    def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
+        """What follows a promotion at once: its label, the sentinels, and those that follow it."""
+        return (
+            LabelRole(chosen.pod.name, chosen.pod.uid, Role.PRIMARY),
+            *(self.watch_step(node, chosen) for node in self.watchers),
+            *(follow_step(node, chosen) for node in others),
+        )
+
+    def watch_step(self, node: SentinelSeen, primary: Seen) -> Watch:
+        """One sentinel, told what to monitor."""
+        wanted = self.wanted
+        return Watch(
+            node=at(node),
+            name=wanted.primary_name,
+            primary=at(primary),
+            quorum=wanted.quorum,
+            settings=wanted.sentinel_settings,
+        )
 
     def may_take_over(self, node: Seen, leader: Seen) -> str | None:
         """Why a replica cannot take the primary's place without a loss, or None."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ..actions import Watch, at
 from ..advice import Phase, Plan
-from ..observed import Seen, SentinelSeen
+from ..observed import SentinelSeen
 from ..sentinels import Monitored
 from .topology import FailoverTopology, address
 
-__all__ = ["watch", "watch_step"]
+__all__ = ["watch"]
 
 _SETTINGS = {
     "down-after-milliseconds": "down_after_ms",
@@ -36,7 +35,7 @@ def watch(topology: FailoverTopology) -> Plan | None:
     if topology.election:
         return Plan(rule="watch", blocked=(topology.election,), phase=phase, again_after=0.2)
     steps = tuple(
-        watch_step(topology, node, primary) for node in topology.watchers if node.pod.name in wrong
+        topology.watch_step(node, primary) for node in topology.watchers if node.pod.name in wrong
     )
     told = "; ".join(f"{name} {reason}" for name, reason in wrong.items())
     return Plan(rule="watch", why=told, stages=(steps,), phase=phase)
@@ -62,15 +61,3 @@ def _settings_of(found: Monitored, topology: FailoverTopology) -> list[str]:
         for name, value in topology.wanted.sentinel_settings
         if str(getattr(found, _SETTINGS[name])) != value
     ]
-
-
-def watch_step(topology: FailoverTopology, node: SentinelSeen, primary: Seen) -> Watch:
-    """One sentinel, told what to monitor."""
-    wanted = topology.wanted
-    return Watch(
-        node=at(node),
-        name=wanted.primary_name,
-        primary=at(primary),
-        quorum=wanted.quorum,
-        settings=wanted.sentinel_settings,
-    )
