@@ -11,6 +11,7 @@ from redis_operator.redis.slots import key_slot
 
 from ..cluster import verbs
 from ..cluster.state import Record
+from .nodes import node_of, power_off, power_on
 from .scenarios import Act, Scenario, mine, pods, primary, replica
 from .system import DATABASE, NAMESPACE, Simulation, database
 
@@ -142,6 +143,14 @@ async def _orphan_set(simulation: Simulation) -> None:
     await simulation.client.delete(sets, key, propagation=Propagation.ORPHAN)
 
 
+async def _power_off_node(simulation: Simulation) -> None:
+    """A node loses power until it is known to be silent, and comes back."""
+    node = node_of(simulation, primary(simulation).name)
+    await power_off(simulation, node)
+    await asyncio.sleep(70.0)
+    await power_on(simulation, node)
+
+
 HEALS = (
     Scenario("primary killed", _kill_primary),
     Scenario("primary killed, in memory", _kill_primary, base=database(storage=False)),
@@ -161,4 +170,5 @@ HEALS = (
     Scenario("epochs collide", _collide_epochs),
     Scenario("children deleted", _delete_children),
     Scenario("StatefulSet orphaned its pods", _orphan_set),
+    Scenario("node loses power and comes back", _power_off_node, within=400.0),
 )

@@ -66,6 +66,7 @@ class KeptPod:
     name: str
     namespace: str
     uid: str
+    node: str = ""
     ip: str = ""
     begun: datetime | None = None
     containers: list[Container] = field(default_factory=list)
@@ -93,6 +94,7 @@ class Kubelet:
         self.kept: dict[str, KeptPod] = {}  # by uid
         self.broken_images: set[str] = set()
         self.out_of_memory: set[str] = set()  # servers that end for want of it
+        self.down: dict[str, asyncio.Event] = {}  # nodes without power, and the end of that
         self._latest: dict[str, Manifest] = {}
         self._wakes: dict[str, asyncio.Event] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -183,7 +185,8 @@ class Kubelet:
             Container(c["name"], Role.MAIN, c["image"], Waiting("ContainerCreating"))
             for c in pod["spec"]["containers"]
         ]
-        return KeptPod(meta["name"], meta["namespace"], meta["uid"], containers=containers)
+        node = pod["spec"]["nodeName"]
+        return KeptPod(meta["name"], meta["namespace"], meta["uid"], node, containers=containers)
 
     async def _until_deleted(self, uid: str, kept: KeptPod) -> None:
         if not kept.ip:
@@ -192,13 +195,29 @@ class Kubelet:
             self._network.sandboxes.add(kept.ip)
             await self._publish(kept)
         while not self._is_deleting(uid):
-            if not kept.booted:
+            if kept.node in self.down:
+                await self._until_powered(kept)
+            elif not kept.booted:
                 await self._start(uid, kept)
             elif not self._world.servers[kept.name].alive:
                 await self._ended(uid, kept)
             else:
                 await self._probe(kept)
                 await self._pause(uid, _PROBE_SECONDS)
+
+    async def _until_powered(self, kept: KeptPod) -> None:
+        """Wait for the node to start again: nothing runs there then, and addresses are others."""
+        await self.down[kept.node].wait()
+        self._network.sandboxes.discard(kept.ip)
+        server = self._world.servers.get(kept.name)
+        if server is not None and server.ip == kept.ip:
+            server.ip = ""
+        kept.ip, kept.booted = self._world.new_address(), False
+        self._network.sandboxes.add(kept.ip)
+        for container in kept.containers:
+            container.state = container.last = Terminated(255, "Unknown", None, self._clock(), "")
+            container.ready = container.started = False
+            container.restarts += 1
 
     async def _until_deleted_or(self, uid: str, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -231,7 +250,7 @@ class Kubelet:
             return
         wait = await self._prepare_volume(pod, kept)
         await self._until_deleted_or(uid, wait + _BOOT_SECONDS)
-        if self._is_deleting(uid):
+        if self._is_deleting(uid) or kept.node in self.down:
             return
         self._boot(kept, pod, files, users)
 
@@ -360,6 +379,8 @@ class Kubelet:
 
     async def _end(self, uid: str, kept: KeptPod) -> None:
         """End the pod: in peace when it was asked to, at once when its object is gone."""
+        if kept.node in self.down:
+            await self._until_powered(kept)
         server = self._world.servers.get(kept.name)
         mine = server is not None and server.ip == kept.ip
         if server is not None and mine and server.alive:
@@ -416,7 +437,7 @@ class Kubelet:
 
     async def _publish(self, kept: KeptPod) -> None:
         pod = self._latest.get(kept.uid)
-        if pod is None:
+        if pod is None or kept.node in self.down:
             return
         state = PodState(
             containers=kept.containers,
