@@ -226,7 +226,8 @@ class Writer:
         if server.is_alone:  # it hears of it from sentinels, seconds later
             others = living_servers(self._world, server.database)
             led = any(other.is_primary for other in others if other is not server)
-            return led and server.woken_at > server.started_at
+            apart = any(server.name in pair for pair in self._world.cut)
+            return apart or (led and server.woken_at > server.started_at)
         if self._world.now - server.woken_at > _WAKING_SECONDS:
             return False
         return any(

@@ -18,7 +18,7 @@ from ..cluster import replication
 from ..cluster.state import Server
 from ..cluster.wire import answer
 from ..sentinels.state import Sentinel
-from .scenarios import Act, Scenario, pods, until_over
+from .scenarios import Act, Scenario, is_asleep, pods, until_over
 from .soak import COMMON_EVENTS, Event, soak
 from .system import DATABASE, Simulation, database
 
@@ -224,6 +224,57 @@ async def _switch_after_failover(simulation: Simulation) -> None:
     await _switch(simulation)
 
 
+async def _cut_primary_off(simulation: Simulation, *, operator: bool) -> None:
+    """SE-11: the primary and one sentinel on one side, everybody else on the other."""
+    first = leader(simulation)
+    watchers = [server.name for server, _ in sentinels(simulation)]
+    rest = [server.name for server in servers(simulation) if server is not first]
+    simulation.ledger.excuse(first)
+    simulation.world.part([first.name, watchers[0]], [*rest, *watchers[1:]])
+    if not operator:
+        simulation.cut_off(first.name)
+
+    async def taken_over() -> bool:
+        return any(s.is_primary for s in servers(simulation) if s is not first)
+
+    await simulation.until_all(taken_over, within=120.0, what="taken over")
+    await asyncio.sleep(15.0)
+    simulation.world.cut.clear()
+    simulation.reach_again()
+
+
+async def _cut_off(simulation: Simulation) -> None:
+    await _cut_primary_off(simulation, operator=True)
+
+
+async def _cut_off_from_all(simulation: Simulation) -> None:
+    await _cut_primary_off(simulation, operator=False)
+
+
+async def _hide_primary(simulation: Simulation) -> None:
+    """The operator alone does not reach the primary; sentinels and replicas do: nothing happens."""
+    simulation.cut_off(leader(simulation).name)
+    await asyncio.sleep(60.0)
+    simulation.reach_again()
+
+
+async def _replace_replicas_in_turn(simulation: Simulation) -> None:
+    """Every place but the first goes with its data and comes back, and then the first as well."""
+    for pod in (f"{DATABASE}-2", f"{DATABASE}-1", f"{DATABASE}-0"):
+        await simulation.delete_pod(pod)
+        await asyncio.sleep(4.0)
+
+
+async def _sleep_and_wake(simulation: Simulation) -> None:
+    await simulation.change(hibernate=True)
+
+    async def asleep() -> bool:
+        return is_asleep(await simulation.redis()) and not servers(simulation)
+
+    await simulation.until_all(asleep, within=120.0, what="hibernated")
+    await simulation.change(hibernate=False)
+
+
 async def _restart(simulation: Simulation) -> None:
     await simulation.annotate(**{RESTARTED_ANNOTATION: simulation.now().isoformat()})
 
@@ -261,11 +312,18 @@ FAILOVER_SCENARIOS = (
     _scenario("all pods deleted", _delete_all),
     _scenario("primary frozen", _freeze_primary),
     _scenario("operator away", _operator_away),
+    _scenario("primary cut off with a sentinel", _cut_off),
+    _scenario("primary cut off from all", _cut_off_from_all),
+    _scenario("primary not reached by the operator", _hide_primary),
+    _scenario("pods deleted in turn", _replace_replicas_in_turn, base=failover(storage=False)),
     _scenario("switchover", _switch),
     _scenario("switchover after a failover", _switch_after_failover),
     _scenario("restart", _restart, over=lambda s: _restarted(s) and is_whole(s), within=600.0),
     _scenario("more replicas", _change(replicas=3), over=_count(4)),
     _scenario("fewer replicas", _change(replicas=1), over=_count(2)),
+    _scenario("another setting", _change(config={"maxmemory-policy": "allkeys-lru"})),
+    _scenario("another image", _change(version="9.0"), within=600.0),
+    _scenario("hibernation", _sleep_and_wake),
     _scenario("more sentinels", _change(sentinel={"replicas": 5}), over=_sentinel_count(5)),
 )
 
