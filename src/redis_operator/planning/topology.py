@@ -101,6 +101,11 @@ class Topology(ABC):
     def role_of(self, node: Seen) -> Role | None:
         """The role that Services shall find it by; None: the one that it is labelled with."""
 
+    def role_of_unreachable(self, node: Unreachable) -> Role | None:
+        """The role of a server that does not respond; None: the one that it is labelled with."""
+        del node
+        return None
+
     @abstractmethod
     def holds_data(self, node: Seen) -> bool:
         """Whether clients are served from what it holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..actions import Action, LabelPod, LabelRole
+from ..observed import Node, Role
 from ..topology import Topology
 
 __all__ = ["label"]
@@ -20,8 +21,11 @@ def label(situation: Topology) -> tuple[Action, ...]:
         LabelPod(pod=found.pod, uid=found.uid, labels=found.lacks)
         for found in situation.observed.unlabelled
     ]
-    for node in situation.by_id.values():
-        role = situation.role_of(node)
+    roles: list[tuple[Node, Role | None]] = [
+        *((node, situation.role_of(node)) for node in situation.by_id.values()),
+        *((node, situation.role_of_unreachable(node)) for node in situation.unreachable),
+    ]
+    for node, role in roles:
         if role is None:
             continue
         if node.pod.role_label != role.value and not node.pod.deleting:

@@ -124,6 +124,11 @@ class FailoverTopology(Topology):
             return None
         return Role.REPLICA
 
+    def role_of_unreachable(self, node: Unreachable) -> Role | None:
+        """No longer primary once another one leads: it may be alive and take writes. SE-11"""
+        was_primary = node.pod.role_label == Role.PRIMARY.value
+        return Role.REPLICA if was_primary and self.primary is not None else None
+
     def holds_data(self, node: Seen) -> bool:
         """Whether clients are served from what it holds, or may be."""
         if self.primary is None:
