@@ -196,6 +196,7 @@ class SimulatedOperator:
             histories=memory.histories,
             counted_at=memory.counted_at,
             introductions=memory.introductions,
+            resyncs=memory.resyncs,
             stiff=memory.stiff,
             formed=memory.formed,
         )

@@ -36,6 +36,8 @@ from redis_operator.planning.observed import (
     PeerFlag,
 )
 from redis_operator.planning.repeats import after_attempt, essence
+from redis_operator.planning.resyncs import Resyncs
+from redis_operator.planning.resyncs import after_look as after_syncs
 from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memories"]
@@ -55,6 +57,7 @@ class Memories:
         self._censuses: dict[Key, Census] = {}
         self._stiff: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
+        self._resyncs: dict[Key, Resyncs] = {}
         self.spellings = Spellings()
         self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
@@ -79,6 +82,7 @@ class Memories:
             counted_at=self._censuses.get(key, Census()).at,
             stiff=self._stiff.get(key, frozenset()),
             introductions=self._introductions.get(key, ()),
+            resyncs=self._resyncs.get(key, Resyncs()).times,
             attempts=self._attempts[key][1] if key in self._attempts else (),
             recorded=_recorded(told),
             led=_led(told),
@@ -121,6 +125,7 @@ class Memories:
         self._elections[key] = (*kept, *fresh)
         self._censuses[key] = after_look(self._censuses.get(key, Census()), observed, now)
         self._introductions[key] = _introductions(observed, outcomes, now)
+        self._resyncs[key] = after_syncs(self._resyncs.get(key, Resyncs()), observed, now)
         self.spellings.asked(key, outcomes)
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
@@ -148,6 +153,7 @@ class Memories:
         """Forget a database that is gone."""
         self._followed.pop(key, None)
         self._introductions.pop(key, None)
+        self._resyncs.pop(key, None)
         self.spellings.forget(key)
         self._followed_specs.pop(key, None)
         for memory in (self._elections, self._histories, self._censuses, self._stiff):
@@ -210,6 +216,9 @@ def _introductions(
     observed: Observed, outcomes: tuple[Outcome, ...], now: float
 ) -> tuple[Introduction, ...]:
     """Return the pairs that were introduced, now and before, and still do not know each other."""
+    meets = any(o.done and isinstance(o.action, Meet) for o in outcomes)
+    if not meets and not observed.introductions:
+        return ()
     known = {
         frozenset((node.id, peer.id))
         for node in observed.seen

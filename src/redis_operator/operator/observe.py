@@ -75,6 +75,7 @@ class Memory(Struct, frozen=True):
     counted_at: float = 0.0
     stiff: frozenset[str] = frozenset()
     introductions: tuple[Introduction, ...] = ()
+    resyncs: tuple[tuple[NodeId, int], ...] = ()
     attempts: tuple[Attempt, ...] = ()
     recorded: tuple[tuple[int, str], ...] = ()
     led: tuple[Led, ...] = ()
@@ -166,6 +167,7 @@ class Observer:
             can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),
             stiff=request.memory.stiff,
             introductions=request.memory.introductions,
+            resyncs=request.memory.resyncs,
             attempts=request.memory.attempts,
             recorded=request.memory.recorded,
             led=request.memory.led,

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ..api.quantity import format_bytes
 from .observed import Pod, Seen
+from .resyncs import resyncing
 from .topology import Topology
 
 __all__ = ["OOM_SECONDS", "Degradation", "degradations", "memory_kill"]
@@ -21,6 +22,9 @@ OOM_SECONDS = 600.0
 _UNSYNCED_SECONDS = 60.0
 _COPYING_SECONDS = 600.0
 _FULL, _ROOMY = 0.98, 0.95
+_BUFFERS = (
+    "raise repl-backlog-size and the replica part of client-output-buffer-limit in spec.config"
+)
 
 
 class Degradation(Struct, frozen=True):
@@ -151,8 +155,14 @@ def _full(situation: Topology, told: str) -> Iterator[Degradation]:
             )
 
 
-def _out_of_sync(situation: Topology, _: str) -> Iterator[Degradation]:
+def _out_of_sync(situation: Topology, told: str) -> Iterator[Degradation]:
     """Replicas that never get in sync, as when buffers overflow again and again. ST-06"""
+    for leader, most in resyncing(situation, told=told == "ReplicaOutOfSync"):
+        yield Degradation(
+            "ReplicaOutOfSync",
+            f"replicas copied all data of {leader.pod.name} again and again, more than {most} "
+            f"times in 5 minutes, because they fell behind: {_BUFFERS}",
+        )
     for node in situation.seen:
         primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
         if primary is None or node.replication.link_up or node.loading:
@@ -165,6 +175,5 @@ def _out_of_sync(situation: Topology, _: str) -> Iterator[Degradation]:
         yield Degradation(
             "ReplicaOutOfSync",
             f"{node.pod.name} has not been in sync with {primary.pod.name} for more than "
-            f"{patience:.0f} s: it {doing}. If much is written meanwhile, raise "
-            "repl-backlog-size and the replica part of client-output-buffer-limit in spec.config",
+            f"{patience:.0f} s: it {doing}. If much is written meanwhile, {_BUFFERS}",
         )

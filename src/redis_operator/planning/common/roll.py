@@ -7,6 +7,7 @@ from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..degradations import memory_kill
 from ..gates import limitation as version_limitation
 from ..observed import Node, Pod, Role, Seen, Unreachable
+from ..resyncs import resyncing
 from ..sizes import lowered_too_far
 from ..topology import Topology
 from .resize import differs_in_size_alone, resizable
@@ -35,7 +36,7 @@ def roll(situation: Topology) -> Plan | None:
     stuck = [node for node in old if _is_stuck(situation, node)]
     if stuck and not _unproven(situation):
         return _replace(situation, [stuck[0]], f"{count}; {stuck[0].pod.name} does not run")
-    failing = _failing(situation)
+    failing = _failing(situation) or _falling_behind(situation)
     if failing:
         return Plan(rule="roll", blocked=(f"{count}; {failing}",), phase=Phase.UPDATING)
     replicas = _replicas_to_go(situation, old)
@@ -104,6 +105,12 @@ def _refused(situation: Topology) -> str | None:
             f"{ACCEPT_LOSS}=restart, or set spec.durability.onDataLoss: StartEmpty"
         )
     return None
+
+
+def _falling_behind(situation: Topology) -> str | None:
+    """Replicas that copy everything again and again: in sync now, and not in a moment. ST-06"""
+    found = [primary.pod.name for primary, _ in resyncing(situation)]
+    return f"replicas of {found[0]} fall behind again and again" if found else None
 
 
 def _failing(situation: Topology) -> str | None:
