@@ -144,6 +144,7 @@ async def run(found: Pair, move: Move, method: Method, **more: object) -> Progre
         links["target"],
         move,
         others=[links["other"]],
+        bystanders=[links["other"]],
         replicas=[links["replica"]],
         method=method,
         **more,  # type: ignore[arg-type]

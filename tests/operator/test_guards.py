@@ -8,6 +8,7 @@ count them in the source, so that none is without a row.
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -35,16 +36,18 @@ from redis_operator.planning.actions import (
     MoveSlots,
     RaiseEpoch,
     Replicate,
+    RescueKeys,
     ResetEmptyNode,
     ResizePod,
     ScaleWorkload,
     SetConfigEpoch,
     TuneForBootstrap,
 )
-from redis_operator.planning.observed import NodeId, Pod, Role
+from redis_operator.planning.observed import Moving, NodeId, Pod, Role
 from redis_operator.planning.preconditions import Facts, precondition
 from redis_operator.redis.slots import SlotSet
 from redis_testing.cluster import verbs
+from redis_testing.cluster.api import NAMESPACE
 from redis_testing.cluster.database import SimulatedDatabase
 
 Move = Callable[[], object]
@@ -421,6 +424,20 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
         refused.clear()
 
     return action, failed
+
+
+@row("movers.rescue#1", "are being migrated")
+def _(database: SimulatedDatabase) -> tuple[Action, Move]:
+    """Who imports slots for a rescue would take them when their owner gives them away."""
+    slots = SlotSet([next(iter(database.server(0, 0).slots))])
+    owner, target, holder = (place(database, shard, 0) for shard in range(3))
+    operator = database.operator
+
+    async def begin() -> None:
+        moving = Moving(owner.id, target.id, slots)
+        operator.movers.start((NAMESPACE, "db"), moving, lambda _: asyncio.sleep(1000))
+
+    return RescueKeys(holder, owner, slots), lambda: operator.run(begin)
 
 
 @pytest.mark.parametrize("guard", ROWS)

@@ -22,6 +22,7 @@ from redis_operator.planning.actions import (
 )
 from redis_operator.planning.observed import (
     Evidence,
+    Moving,
     Observed,
     OpenSlot,
     Role,
@@ -52,6 +53,7 @@ def test_only_servers_that_are_known_are_introduced(wrong: dict[str, Any]) -> No
 
 
 SOME = SlotSet(list(P0.slots)[:3])
+WANTS = OpenSlot(slot=next(iter(SOME)), state=SlotState.IMPORTING, peer=P0.id)
 MOVE = {
     "between primaries": (W, {}, ()),
     "to a replica": (W, {"target": at(R1)}, ("not both seen as primaries",)),
@@ -59,6 +61,21 @@ MOVE = {
     "of slots that are a third's": (W, {"slots": P2.slots}, ("does not own all",)),
     "that the target has already": (W, {"slots": P1.slots}, ()),
     "while two share an epoch": (m.but(W, "1-0", config_epoch=P2.config_epoch), {}, ("I14",)),
+    "that a third imports": (
+        m.but(W, "2-0", open_slots=(WANTS,)),
+        {},
+        ("I4: a third server imports slots 0",),
+    ),
+    "that its replica would import": (
+        m.but(W, "2-1", open_slots=(WANTS,)),
+        {},
+        ("I4: a third server imports slots 0",),
+    ),
+    "that both ends have opened": (
+        m.but(m.but(W, "1-0", open_slots=(WANTS,)), "1-1", open_slots=(WANTS,)),
+        {},
+        (),
+    ),
     "to an older version": (
         m.but(m.but(W, "0-0", version="9.1.2"), "1-0", version="8.1.4"),
         {},
@@ -88,6 +105,15 @@ def test_nobody_gives_and_takes_slots_at_once() -> None:
     check(("give and take",), found(W, (first, rescue)))
     check((), found(W, (first,), (second,)))
     check((), found(W, (MoveSlots(at(P0), at(P2), SOME), second)))
+
+
+def test_keys_of_slots_that_move_are_not_fetched() -> None:
+    """Their holder imports them meanwhile, and takes them when their owner gives them away."""
+    step = RescueKeys(holder=at(P1), owner=at(P0), slots=SOME)
+    check((), found(W, (step,)))
+    moving = replace(W, moving=(Moving(P0.id, P2.id, SOME),))
+    check(("I4: db-1-0 would take slots",), found(moving, (step,)))
+    check((), found(replace(W, moving=(Moving(P0.id, P2.id, P2.slots),)), (step,)))
 
 
 # Pods and data

@@ -266,6 +266,33 @@ SETTLE: dict[str, Row] = {
         {},
         "blocked: stay open",
     ),
+    "a third imports it too": (
+        flagged(BOTH, "2-0", SlotState.IMPORTING, P0.id),
+        {},
+        "CloseSlots 2-0",
+    ),
+    "a third's replica would import it": (
+        flagged(BOTH, "2-1", SlotState.IMPORTING, P0.id),
+        {},
+        "CloseSlots 2-0",
+    ),
+    "the target's replica was told": (
+        flagged(BOTH, "1-1", SlotState.IMPORTING, P0.id),
+        {},
+        "MoveSlots 0-0>1-0",
+    ),
+    "only the target's replica was told": (
+        flagged(W, "1-1", SlotState.IMPORTING, P0.id),
+        {},
+        "CloseSlots 1-0",
+    ),
+    "only a replica was told, and it moves just now": (
+        replace(
+            flagged(W, "1-1", SlotState.IMPORTING, P0.id), moving=(Moving(P0.id, P1.id, FIVE),)
+        ),
+        {},
+        "",
+    ),
     "a job whose target is gone": (
         m.but(W, "0-0", jobs=(Job("j", P0.id, m.STRANGER, FIVE),)),
         {},

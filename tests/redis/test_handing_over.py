@@ -1,4 +1,4 @@
-"""The moment in which slots change hands, and the new owner dies."""
+"""The moment in which slots change hands: the new owner dies, or a third server wants them too."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 
 import pytest
 
-from pair_of_servers import fill, pair, run
+from pair_of_servers import eventually, fill, pair, run
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
-from redis_operator.redis.moving import Method, Pace
+from redis_operator.redis.moving import Method, MoveError, Pace
 from redis_operator.redis.slots import SlotSet
 from redis_testing.servers import EngineBinary, Server
 
@@ -52,3 +52,26 @@ async def test_slots_are_given_up_only_when_a_replica_of_their_new_owner_would_c
         heirs = (found.ids["target"], found.ids["replica"])
         claimed = [node.slots for node in nodes if node.id in heirs]
         assert claimed[0] | claimed[1] | kept >= HALF
+
+
+async def test_slots_that_a_third_server_imports_are_not_moved(binary: EngineBinary) -> None:
+    """Valkey 8 gives a slot to whoever imports it from a server that stops to claim it.
+
+    The third server's claim is newer than the target's, which would delete the keys it just got.
+    """
+    async with pair(binary) as found:
+        held = await fill(found, 2000)
+        third = found.links["other"]
+        opened = [commands.set_slot_importing(slot, found.ids["source"]) for slot in HALF]
+        await third.run_all(opened, timeout=5)
+        with pytest.raises(MoveError, match="imports slots 8192-8319"):
+            await run(found, found.move(HALF), Method.SCRIPT)
+        await third.run_all([commands.set_slot_stable(slot) for slot in HALF], timeout=5)
+        await run(found, found.move(HALF), Method.SCRIPT)
+
+        async def known() -> bool:
+            return await found.owned("other", "target") >= HALF
+
+        await eventually(known)
+        assert await found.owned("target", "target") >= HALF
+        assert await found.keys("target") == sum(held.get(slot, 0) for slot in HALF)

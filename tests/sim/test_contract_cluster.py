@@ -313,6 +313,47 @@ async def test_a_slot_moves_with_its_key_and_the_target_takes_an_epoch(fleet_of:
     assert "MOVED" in await f.refusal(fleet, 0, "GET", key)
 
 
+async def test_who_imports_a_slot_takes_it_on_valkey_when_its_owner_gives_it_to_another(
+    fleet_of: Any,
+) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    slot = key_slot(f.key_of(2, 3))
+    before = (await f.myself(fleet, 0)).config_epoch
+    await fleet.call(0, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[2])
+    await fleet.call(2, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+
+    async def taken() -> bool:
+        return slot in (await f.myself(fleet, 0)).slots
+
+    if fleet.version.engine == "redis":
+        await f.never(fleet, taken, ticks=20)
+        return
+    await f.until(fleet, taken)
+    third = await f.myself(fleet, 0)
+    assert third.importing == ()
+    assert third.config_epoch > before
+
+
+async def test_who_imports_a_slot_lets_it_be_on_valkey_when_another_claims_it(
+    fleet_of: Any,
+) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    slot = key_slot(f.key_of(0, 3))
+    for index in (1, 2):
+        await fleet.call(index, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+    await fleet.call(1, "CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+
+    async def closed() -> bool:
+        return (await f.myself(fleet, 2)).importing == ()
+
+    if fleet.version.engine == "redis":
+        await f.never(fleet, closed, ticks=20)
+    else:
+        await f.until(fleet, closed)
+
+
 async def test_a_key_goes_only_where_its_slot_is_open_and_never_over_another(fleet_of: Any) -> None:
     fleet = await fleet_of(3)
     ids = await f.form(fleet, primaries=3, count=3)

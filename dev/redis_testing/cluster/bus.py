@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from redis_operator.redis.slots import SlotSet
+from redis_operator.redis.versions import Ability
 
 from .state import Handshake, Record, Server
 
@@ -217,6 +218,8 @@ def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
             believe_slots(world, server, record, message.slots, message.epoch)
             if server.heals_maps:
                 record.given_up = record.slots & ~message.slots
+            if server.importing and server.can(Ability.REPLICATED_SETSLOT):
+                _take_imported(server, record, message.slots)
         elif record.given_up:
             record.given_up = 0
         _send_update(world, server, message)
@@ -275,6 +278,8 @@ def believe_slots(
             record.slots &= ~taken
             record.given_up &= ~taken
     owner.slots |= taken
+    if server.importing:
+        _import_no_more(server, owner, taken)
     for slot in [s for s, peer in server.migrating.items() if peer == owner.id]:
         if owner.slots >> slot & 1:
             del server.migrating[slot]
@@ -286,10 +291,46 @@ def believe_slots(
     _drop_keys(server, dirty)
 
 
+def _import_no_more(server: Server, owner: Record, taken: int) -> None:
+    """Slots have another owner than the one they are imported from: one of its shard, or not."""
+    for slot, peer in tuple(server.importing.items()):
+        if not taken >> slot & 1 or peer == owner.id:
+            continue
+        source = server.table.get(peer)
+        if source is not None and source.replica_of == owner.id:
+            server.importing[slot] = owner.id
+        else:
+            del server.importing[slot]
+
+
+def _take_imported(server: Server, source: Record, claimed: int) -> None:
+    """Take the slots that a server is imported from and claims no more, by a new epoch.
+
+    It takes them for its own move that was finished without it. When they went elsewhere, the
+    server that got them deletes their keys.
+    """
+    given = [
+        s for s, peer in server.importing.items() if peer == source.id and not claimed >> s & 1
+    ]
+    if not given or not server.is_primary:
+        return
+    for slot in given:
+        del server.importing[slot]
+    bits = SlotSet(given).bits & ~server.me.slots
+    if not bits:
+        return
+    for record in server.table.values():
+        record.slots &= ~bits
+    server.me.slots |= bits
+    highest = max(server.current_epoch, *(record.epoch for record in server.table.values()))
+    if server.me.epoch != highest or not server.me.epoch:
+        server.current_epoch = server.me.epoch = highest + 1
+
+
 def _claimable(server: Server, owner: Record, claimed: int, epoch: int) -> int:
     """The claimed slots that are news here, are not open, and nobody has by a higher right."""
     taken = claimed & ~owner.slots
-    if taken and server.importing:
+    if taken and server.importing and not server.can(Ability.REPLICATED_SETSLOT):
         taken &= ~SlotSet(server.importing).bits
     for record in server.table.values():
         if record.id != owner.id and record.slots & taken and record.epoch >= epoch:

@@ -327,6 +327,11 @@ class SimulatedCluster:
         """Write as a cluster client does, by the books of any server; True when acknowledged."""
         slot = key_slot(key)
         owner = next(self._owners(database, slot), None)
+        if owner is not None and slot in owner.migrating and key not in owner.keys.get(slot, {}):
+            line = owner.table.get(owner.migrating[slot])  # ASK
+            owner = self.at(line.ip) if line is not None and not line.noaddr else None
+            if owner is not None and slot not in owner.importing and not owner.me.slots >> slot & 1:
+                return False
         if owner is None or not owner.answers(self.now) or self.now < owner.paused_until:
             return False
         if disk.refuses_writes(owner) or is_out_of_memory(owner):

@@ -240,6 +240,9 @@ class DatabaseMovers:
             nodes = await target.run(commands.cluster_nodes(), timeout=_TIMEOUT)
             ends = (action.source.id, action.target.id)
             others = [n.ip for n in nodes if n.is_primary and not n.is_failed and n.id not in ends]
+            bystanders = [  # replicas too: they may lead one day
+                n.ip for n in nodes if n.primary and n.primary not in ends and not n.is_failed
+            ]
             replicas = [n.ip for n in nodes if n.primary == action.target.id and not n.is_failed]
             move = await self._move(source, target, action.source, action.target, action.slots)
             await move_slots(
@@ -247,13 +250,17 @@ class DatabaseMovers:
                 target,
                 move,
                 others=await servers.at_addresses(others),
+                bystanders=await servers.at_addresses((*others, *bystanders), all_of_them=True),
                 replicas=await servers.at_addresses(replicas),
                 crowd=await _crowd(stack, servers, action, move),
                 on_progress=journey.note,
             )
 
     async def rescue(self, servers: Servers, action: RescueKeys) -> None:
-        """Bring stray keys to the owner of their slots."""
+        """Bring stray keys to the owner of their slots, unless these are on their way elsewhere."""
+        for moving in self._movers.moving(self._key):
+            if moving.slots & action.slots:
+                raise Refused(f"slots {moving.slots & action.slots} are being migrated")
         async with AsyncExitStack() as stack:
             holder = await stack.enter_async_context(await servers.anew(action.holder))
             owner = await stack.enter_async_context(await servers.anew(action.owner))

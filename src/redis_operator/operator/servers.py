@@ -143,7 +143,9 @@ class Servers:
             target.address, timeout=_TIMEOUT, credentials=target.credentials, tls=target.tls
         )
 
-    async def at_addresses(self, addresses: Iterable[str]) -> list[Connection]:
+    async def at_addresses(
+        self, addresses: Iterable[str], *, all_of_them: bool = False
+    ) -> list[Connection]:
         """Return connections to those of our servers that are at these addresses and answer."""
         wanted = set(addresses)
         found = []
@@ -152,6 +154,8 @@ class Servers:
                 try:
                     found.append(await self._links.open(target, timeout=_TIMEOUT))
                 except RedisError:
+                    if all_of_them:
+                        raise
                     continue  # it will learn from its peers
         return found
 

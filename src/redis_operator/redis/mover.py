@@ -6,6 +6,9 @@ Guarantees
     - A slot changes its owner only when the source holds no key of it and the target's replicas
       have all of them (I4): a target that dies right after takes nothing along.
     - No command of ours holds a server longer than the pace allows, but for a single big key.
+    - Slots that a third server imports stay where they are. From Valkey 8 on, who imports a slot
+      takes it as soon as the server it imports from claims it no more, with a claim newer than that
+      of the target, which would then delete the keys it has just got.
 
 Assumptions: both are primaries of one cluster; nobody moves slots the other way between them at the
 same time (mutual MIGRATE stops both servers); the caller has checked who they are.
@@ -27,6 +30,7 @@ from .carrying import Carrier, PlainCarrier, ScriptCarrier, load_script
 from .command import Command, Link
 from .errors import RedisError, ReplyError
 from .moving import Method, Move, MoveError, Pace, Progress, choose_method, keys_of_a_job
+from .replies import ClusterNode
 from .slots import NO_SLOTS, SlotSet
 from .tally import count_keys
 from .versions import Ability, can
@@ -39,6 +43,7 @@ __all__ = [
     "Pace",
     "Progress",
     "choose_method",
+    "known_of",
     "move_slots",
     "owned_by",
     "preflight",
@@ -72,6 +77,7 @@ async def move_slots(
     move: Move,
     *,
     others: Sequence[Link] = (),
+    bystanders: Sequence[Link] = (),
     replicas: Sequence[Link] = (),
     crowd: Crowd | None = None,
     pace: Pace | None = None,
@@ -80,13 +86,15 @@ async def move_slots(
 ) -> Progress:
     """Move slots, or finish a move that was begun; return what was done.
 
-    `others` are further primaries, told at once so that no client is sent the wrong way; `replicas`
-    are the target's, watched so that no slot changes hands before they have its keys. `crowd` holds
+    `others` are further primaries, told at once so that no client is sent the wrong way;
+    `bystanders` are all servers of other shards: none of them may import the slots. `replicas` are
+    the target's, watched so that no slot changes hands before they have its keys. `crowd` holds
     more links to both ends: Valkey 8 lets SETSLOT wait for replicas, one at a time on each link.
     """
     tell, speed = on_progress or _tell_nobody, pace or Pace()
     chosen = method or choose_method(move.source.version, move.target.version)
     owned, taken = await _owned(source, target, move)
+    await asyncio.gather(*(_imports_none(link, move.slots) for link in bystanders))
     progress = Progress(slots_total=len(move.slots), slots_moved=taken)
     if chosen in (Method.VALKEY_ATOMIC, Method.REDIS_ATOMIC):
         left = _Left(owned, chosen, speed, tell)
@@ -124,6 +132,9 @@ async def _owned(source: Link, target: Link, move: Move) -> tuple[SlotSet, SlotS
     unknown = move.slots - at_source - at_target
     if unknown:
         raise MoveError(f"slots {unknown} belong to neither of the two servers")
+    unheard = at_source - at_target - _slots_of(views[1], move.source.id)
+    if unheard:
+        raise MoveError(f"{move.target.host} has not heard yet whose slots {unheard} are")
     return at_source - at_target, at_target
 
 
@@ -308,7 +319,7 @@ class _Hands:
         try:
             async with asyncio.timeout(_HEARD_SECONDS):
                 for link in self._replicas:
-                    while slots - await _known_of(link, self._move.target.id):
+                    while slots - await known_of(link, self._move.target.id):
                         await self._target.run(commands.ping(), timeout=_TIMEOUT)
                         await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError as error:
@@ -413,7 +424,22 @@ async def owned_by(link: Link) -> SlotSet:
     return next((node.slots for node in nodes if node.is_myself), NO_SLOTS)
 
 
-async def _known_of(link: Link, owner: str) -> SlotSet:
+async def _imports_none(link: Link, slots: SlotSet) -> None:
+    """Refuse if a third server imports any of the slots. I4"""
+    nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+    for node in nodes:
+        wanted = slots & SlotSet(slot for slot, _ in node.importing)
+        if node.is_myself and wanted:
+            raise MoveError(
+                f"{node.ip} imports slots {wanted}, and would take them from the target"
+            )
+
+
+async def known_of(link: Link, owner: str) -> SlotSet:
     """What a server believes another one owns."""
     nodes = await link.run(commands.cluster_nodes(), timeout=_TIMEOUT)
+    return _slots_of(nodes, owner)
+
+
+def _slots_of(nodes: Sequence[ClusterNode], owner: str) -> SlotSet:
     return next((node.slots for node in nodes if node.id == owner), NO_SLOTS)

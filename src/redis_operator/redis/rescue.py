@@ -11,7 +11,7 @@ from typing import Any, Final
 from . import commands
 from .command import Command, Link
 from .errors import ReplyError
-from .mover import owned_by, run_on_all
+from .mover import known_of, owned_by, run_on_all
 from .moving import Move, MoveError, Pace
 
 __all__ = ["rescue_keys"]
@@ -33,6 +33,9 @@ async def rescue_keys(
     wrong = (move.slots & mine) | (move.slots - theirs)
     if wrong:
         raise MoveError(f"slots {wrong} are not the owner's: nothing to rescue there")
+    if move.slots - await known_of(holder, move.target.id):
+        # From Valkey 8 on it would take a slot if it heard that who it imports it from has it not.
+        raise MoveError(f"{move.source.host} has not heard yet whose slots {move.slots} are")
     await run_on_all(
         (holder,), [commands.set_slot_importing(s, move.target.id) for s in move.slots]
     )

@@ -32,6 +32,7 @@ from ..gates import can_copy
 from ..guards import Guards
 from ..observed import Counted, NodeId, Seen
 from .election import can_be_elected, limitation, outdated, unsynced
+from .settle import imported_elsewhere
 from .situation import Situation
 
 __all__ = ["GUARDS"]
@@ -56,6 +57,8 @@ def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PL
             return _failover(situation, step)
         case Meet():
             return _meet(situation, step)
+        case RescueKeys():
+            return _rescue(situation, step)
         case MoveSlots():
             return _move(situation, step)
         case DeletePod():
@@ -246,8 +249,18 @@ def _move(situation: Situation, step: MoveSlots) -> list[str]:
         return [f"I3: {one.pod.name} does not own all of slots {step.slots}"]
     if situation.unsettled_epochs:
         return [f"I14: {situation.unsettled_epochs}"]
+    elsewhere = step.slots & imported_elsewhere(situation, (step.source.id, step.target.id))
+    if elsewhere:
+        return [f"I4: a third server imports slots {elsewhere} too, and would take them"]
     if not can_copy((one.engine, one.version), (two.engine, two.version)):
         return [f"I12: {two.pod.name} cannot read what {one.pod.name} would send"]
+    return []
+
+
+def _rescue(situation: Situation, step: RescueKeys) -> list[str]:
+    moving = step.slots & situation.moving_slots
+    if moving:
+        return [f"I4: {step.holder.pod} would take slots {moving}, which move, from their owner"]
     return []
 
 

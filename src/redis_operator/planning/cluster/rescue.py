@@ -19,14 +19,17 @@ def rescue(situation: Situation) -> Plan | None:
     Who both gives and takes waits a turn, since moves in both directions freeze both ends. Rules
     that act where keys may be left behind ask for a count; the shell counts now and then. Keys of
     which the owner has another value, from a move that was cut off, are left: nobody can tell which
-    is newer, and clients see the owner's. I4, I14
+    is newer, and clients see the owner's. Slots that move wait, wherever their strays are: their
+    holder imports them for the time of a rescue, and would take them when the owner gives them
+    away. I4, I14
     """
     homes: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
     blocked: list[str] = []
+    moving = situation.moving_slots
     for node in situation.by_id.values():
         if not node.is_primary or not isinstance(node.stranded, Counted):
             continue
-        known = _moving(situation, node.id) | situation.observed.shadowed(node.id)
+        known = moving | situation.observed.shadowed(node.id)
         for slot in node.stranded.slots - known:
             owner = situation.owner_of(slot)
             if owner is None or owner not in situation.by_id:
@@ -44,18 +47,6 @@ def rescue(situation: Situation) -> Plan | None:
             count_on=situation.key_holders,  # the next look sees whether all came home
         )
     return Plan(rule="rescue", blocked=tuple(blocked), phase=Phase.HEALING) if blocked else None
-
-
-def _moving(situation: Situation, node: NodeId) -> SlotSet:
-    """Slots with keys on the way to this node, by this process or by the engine."""
-    slots = NO_SLOTS
-    for move in situation.observed.moving:
-        if node in (move.source, move.target):
-            slots |= move.slots
-    seen = situation.by_id[node]
-    for job in seen.jobs:
-        slots |= job.slots
-    return slots
 
 
 def _disjoint(

@@ -10,31 +10,30 @@ from ..advice import Phase, Plan
 from ..observed import Counted, NodeId, OpenSlot, Seen, SlotState
 from .situation import Situation
 
-__all__ = ["settle"]
+__all__ = ["imported_elsewhere", "settle"]
+
+_Finish = dict[tuple[NodeId, NodeId], SlotSet]
+_Close = dict[NodeId, SlotSet]
 
 
 def settle(situation: Situation) -> Plan | None:
     """Finish moves whose both ends are alive and agree; close those that lead nowhere.
 
     Finishing is always safe, and a slot that should be elsewhere is moved again later. An end
-    that holds keys it does not own is not closed: the rescue rule brings them home first. I4, I5
+    that holds keys it does not own is not closed: the rescue rule brings them home first. A replica
+    that was told of an open slot while its primary was not would go on with it when promoted: what
+    closes the slot on the primary is passed on. I4, I5
     """
-    finish: dict[tuple[NodeId, NodeId], SlotSet] = defaultdict(lambda: NO_SLOTS)
-    close: dict[NodeId, SlotSet] = defaultdict(lambda: NO_SLOTS)
+    finish: _Finish = defaultdict(lambda: NO_SLOTS)
+    close: _Close = defaultdict(lambda: NO_SLOTS)
     blocked: dict[str, None] = {}
     for node in situation.by_id.values():
-        if not node.is_primary:
-            continue
-        for open_slot in node.open_slots:
-            if _in_hand(situation, node, open_slot):
-                continue
-            match _judge(situation, node, open_slot):
-                case (source, target):
-                    finish[source, target] |= SlotSet([open_slot.slot])
-                case "close":
-                    close[node.id] |= SlotSet([open_slot.slot])
-                case str(reason):
-                    blocked[reason] = None
+        if node.is_primary:
+            _judge_all(situation, node, finish, close, blocked)
+        elif (leader := situation.by_id.get(node.replica_of or NodeId(""))) is not None:
+            close[leader.id] |= _left_at_replica(situation, node, leader)
+    for ends, slots in finish.items():
+        finish[ends] = slots - imported_elsewhere(situation, ends)  # these are closed first
     if finish and situation.unsettled_epochs:
         blocked[f"slots stay open: {situation.unsettled_epochs}"] = None
         finish.clear()
@@ -52,12 +51,50 @@ def settle(situation: Situation) -> Plan | None:
     )
 
 
+def _judge_all(
+    situation: Situation, node: Seen, finish: _Finish, close: _Close, blocked: dict[str, None]
+) -> None:
+    """Sort what is open on a primary into what to finish, what to close, and reasons to wait."""
+    for open_slot in node.open_slots:
+        if _in_hand(situation, node, open_slot):
+            continue
+        match _judge(situation, node, open_slot):
+            case (source, target):
+                finish[source, target] |= SlotSet([open_slot.slot])
+            case "close":
+                close[node.id] |= SlotSet([open_slot.slot])
+            case str(reason):
+                blocked[reason] = None
+
+
 def _in_hand(situation: Situation, node: Seen, open_slot: OpenSlot) -> bool:
     """This process is moving the slot right now."""
     return any(
         open_slot.slot in move.slots and node.id in (move.source, move.target)
         for move in situation.observed.moving
     )
+
+
+def imported_elsewhere(situation: Situation, ends: tuple[NodeId, NodeId]) -> SlotSet:
+    """Slots that servers of other shards import, which Valkey 8 would give to them in the end.
+
+    A replica is told what its primary imports, and goes on with it when it is promoted.
+    """
+    return SlotSet(
+        open_slot.slot
+        for node in situation.seen
+        if node.id not in ends and node.replica_of not in ends
+        for open_slot in node.open_slots
+        if open_slot.state is SlotState.IMPORTING
+    )
+
+
+def _left_at_replica(situation: Situation, replica: Seen, leader: Seen) -> SlotSet:
+    """Slots that a replica imports and its primary does not, and which nobody moves."""
+    if not leader.is_primary:
+        return NO_SLOTS
+    told = SlotSet(o.slot for o in replica.open_slots if o.state is SlotState.IMPORTING)
+    return told - SlotSet(o.slot for o in leader.open_slots) - situation.moving_slots
 
 
 def _judge(situation: Situation, node: Seen, open_slot: OpenSlot) -> tuple[NodeId, NodeId] | str:
@@ -115,15 +152,19 @@ def _holds(node: Seen, slot: int) -> bool:
 
 def _steps(
     situation: Situation,
-    finish: dict[tuple[NodeId, NodeId], SlotSet],
-    close: dict[NodeId, SlotSet],
+    finish: _Finish,
+    close: _Close,
 ) -> tuple[Action, ...]:
     steps: list[Action] = [
-        CloseSlots(node=at(situation.by_id[node]), slots=slots) for node, slots in close.items()
+        CloseSlots(node=at(situation.by_id[node]), slots=slots)
+        for node, slots in close.items()
+        if slots
     ]
     givers: set[NodeId] = set()
     takers: set[NodeId] = set()
     for (source, target), slots in finish.items():
+        if not slots:
+            continue
         # Moves in both directions between servers freeze them both: the rest waits a turn. I4
         if source in takers or target in givers:
             continue

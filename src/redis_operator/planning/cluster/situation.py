@@ -327,6 +327,17 @@ class Situation(Topology):
         return None
 
     @cached_property
+    def moving_slots(self) -> SlotSet:
+        """Slots on their way from one server to another, by this process or by the engine."""
+        slots = NO_SLOTS
+        for move in self.observed.moving:
+            slots |= move.slots
+        for node in self.seen:
+            for job in node.jobs:
+                slots |= job.slots
+        return slots
+
+    @cached_property
     def uncounted(self) -> tuple[Seen, ...]:
         """Primaries whose stray keys nobody has counted though they hold keys."""
         return tuple(
