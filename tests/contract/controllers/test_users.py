@@ -80,6 +80,34 @@ def test_no_program_gains_privileges_where_that_is_forbidden(world: World) -> No
 
 
 @pytest.mark.parametrize(
+    ("context", "bounds"),
+    [
+        ({}, "00000000a80425fb"),
+        ({"capabilities": {"drop": ["ALL"]}}, "0000000000000000"),
+        ({"capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}}, "0000000000001000"),
+        ({"capabilities": {"drop": ["KILL", "MKNOD"]}}, "00000000a00425db"),
+    ],
+    ids=["usual", "none", "one", "two less"],
+)
+def test_root_has_the_capabilities_of_its_container_and_no_others(
+    world: World, context: dict[str, Any], bounds: str
+) -> None:
+    script = "awk '/CapBnd|CapEff/ {print $2}' /proc/self/status"
+    spec = world.pod_spec(script, pod={"restartPolicy": "Never"}, securityContext=context)
+    world.run_pod("p", spec)
+    world.finished("p")
+    assert world.logs("p").split() == [bounds, bounds]
+
+
+def test_commands_have_the_capabilities_of_their_container(world: World) -> None:
+    none = {"capabilities": {"drop": ["ALL"]}}
+    world.run_pod("p", world.pod_spec(LIVE, securityContext=none))
+    world.running("p")
+    found = world.kubectl("exec", "p", "--", "grep", "CapEff", "/proc/self/status")
+    assert found.split() == ["CapEff:", "0000000000000000"]
+
+
+@pytest.mark.parametrize(
     ("context", "message"),
     [
         ({"runAsNonRoot": True}, "container has runAsNonRoot and image will run as root"),

@@ -90,6 +90,7 @@ class Description(Struct, frozen=True, kw_only=True):
     paths: Mapping[str, str] = field(default_factory=dict)
     user: Mapping[str, Any] | None = None
     no_new_privileges: bool = False
+    capabilities: Sequence[int] | None = None  # that root may have; None: all of its own
 
     @classmethod
     def read(cls, path: Path) -> Description | None:

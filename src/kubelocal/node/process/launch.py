@@ -13,6 +13,7 @@ from kubelocal.node.environment.expansion import expand
 from kubelocal.node.environment.variables import Sources, compose
 from kubelocal.node.images import Image
 from kubelocal.node.layout import PodFolder
+from kubelocal.node.process.capabilities import capabilities_of
 from kubelocal.node.process.client import Description
 from kubelocal.node.process.mounts import (
     Mode,
@@ -101,6 +102,7 @@ def describe(launch: Launch) -> Description:
         paths=mapped.sources,
         user=_user(launch),
         no_new_privileges=context.get("allowPrivilegeEscalation") is False,
+        capabilities=capabilities_of(launch.container) if is_enforced(launch.mode) else None,
     )
 
 
@@ -233,4 +235,5 @@ def exec_description(
         cgroups=host.cgroups,
         user=host.user,
         no_new_privileges=host.no_new_privileges,
+        capabilities=host.capabilities,
     )

@@ -28,16 +28,16 @@ def is_enforced(mode: Mode) -> bool:
 
 def describe_users(mode: Mode) -> str:
     """Say as whom pods run here, in one line."""
-    rest = "capabilities and seccomp profiles are not enforced"
+    rest = "seccomp profiles are not enforced"
     if is_enforced(mode):
-        return f"pods run as the users and groups that they ask for; {rest}"
+        return f"pods run as the users and with the capabilities that they ask for; {rest}"
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         name = f"user {os.geteuid()}"
     return (
         f"pods run as {name}: runAsUser, runAsGroup, fsGroup and supplementalGroups are not "
-        f"enforced, which needs root and mount namespaces; {rest}"
+        f"enforced, which needs root and mount namespaces; neither are capabilities, and {rest}"
     )
 
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Collection
 from typing import Any
 
-__all__ = ["become_subreaper", "enter", "forbid_new_privileges", "join"]
+__all__ = ["become_subreaper", "enter", "forbid_new_privileges", "join", "limit_capabilities"]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
@@ -28,6 +29,7 @@ _MS_REC, _MS_SLAVE, _MS_RELATIME, _MNT_DETACH = 16384, 1 << 19, 1 << 21, 2
 _ST_RELATIME = 4096
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP = 23, 24
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203, "s390x": 217, "riscv64": 41}
 _AS_IS = ("proc", "sys")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -60,6 +62,14 @@ def become_subreaper() -> None:
 def forbid_new_privileges() -> None:
     """Let no program that is executed from here on gain privileges, as set-user-id ones would."""
     _check(_LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def limit_capabilities(kept: Collection[int]) -> None:
+    """Let programs that are executed from here on have no other capabilities, root's too."""
+    for number in range(64):
+        if number in kept or _LIBC.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) < 0:
+            continue
+        _check(_LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0), "prctl")
 
 
 def join(pid: int, *, user: bool) -> None:

@@ -26,7 +26,7 @@ def fork(spec: dict[str, Any], standard: tuple[int, int, int], report: int) -> i
 
     `spec` holds `argv`, `env`, `cwd`, `isolation` (`none`, `mount` or `user`), `tree` (see
     `namespaces.enter`) or `join` (a pid whose mount tree to enter), `cgroups`, `tty`, `limits`,
-    `user` (`uid`, `gid`, `groups`) and `no_new_privileges`.
+    `user` (`uid`, `gid`, `groups`), `capabilities` and `no_new_privileges`.
     `standard` are the descriptors for input, output and errors, `report` the write end of a pipe.
     """
     pid = os.fork()
@@ -90,6 +90,8 @@ def _set_limits(limits: dict[str, int]) -> None:
 def _become_user(spec: dict[str, Any]) -> None:
     """Become who the container is to run as; its output stays its own to open again."""
     user = spec.get("user")
+    if spec.get("capabilities") is not None:
+        namespaces.limit_capabilities(spec["capabilities"])
     if user:
         for number in range(3):
             if stat.S_ISFIFO(os.fstat(number).st_mode) or spec.get("tty"):
