@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from redis_operator.redis.config import equivalent, is_measured, parse, render, words_of
-from redis_operator.redis.directives import MEASURED
+from redis_operator.redis.config import (
+    Effect,
+    effect,
+    equivalent,
+    is_measured,
+    parse,
+    render,
+    words_of,
+)
+from redis_operator.redis.directives import LIVE_SINCE, MEASURED, RESTART
 from redis_operator.redis.versions import Version
 
 READ = {
@@ -26,6 +34,7 @@ READ = {
     "another letter": (r'x "\q"', [("x", ["q"])]),
     "a backslash without quotes": (r"x a\nb", [("x", [r"a\nb"])]),
     "a backslash at the end": ('x "a\\', [("x", ["a\\"])]),
+    "a letter at the end": ('x "\\n', [("x", ["\n"])]),
     "more than ASCII": ('x "é"', [("x", ["é"])]),
 }
 
@@ -68,3 +77,17 @@ def test_what_is_spelled_the_same_is_the_same_whatever_it_is() -> None:
     assert equivalent("client-output-buffer-limit", "nonsense", "nonsense")
     assert equivalent("maxmemory", "1kb", "1024")
     assert not equivalent("maxmemory", "1kb", "1000")
+
+
+def test_a_server_may_have_more_buffer_limits_than_were_asked_for() -> None:
+    asked, more = "normal 0 0 0", "normal 0 0 0 replica 1 2 3"
+    assert equivalent("client-output-buffer-limit", asked, more)
+    assert equivalent("client-output-buffer-limit", more, "replica 1 2 3 normal 0 0 0")
+    assert not equivalent("client-output-buffer-limit", more, asked)
+
+
+def test_a_directive_is_live_from_the_very_version_that_learnt_it() -> None:
+    (engine, name), (major, minor) = next(iter(LIVE_SINCE.items()))
+    assert effect(name, Version(engine, major, minor, 0)) is Effect.LIVE
+    assert name in RESTART
+    assert effect(name, Version(engine, major - 1, 99, 0)) is Effect.RESTART
