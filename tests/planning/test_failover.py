@@ -19,6 +19,7 @@ from redis_operator.planning.actions import (
     ResetSentinel,
     ScaleWorkload,
     SwitchOver,
+    Unwatch,
     Watch,
     at,
 )
@@ -321,6 +322,15 @@ def test_a_primary_that_came_back_empty_is_replaced_by_a_replica_with_the_data()
     promote, *rest = steps(made(restarted, *LOST))
     assert (promote.node.pod, promote.fence) == ("db-2", Fence.IS_REPLICA)
     assert {s.node.pod for s in rest if isinstance(s, Follow)} == {"db-0", "db-1"}
+
+
+def test_a_primary_that_waits_for_sentinels_which_can_promote_nobody_is_released() -> None:
+    others = (fresh(1, keys=5), fresh(2, keys=5))
+    found = steps(made(dead(0), *others))
+    assert [type(step) for step in found] == [Unwatch] * 3
+    vouched = fresh(2, keys=5, link={"priority": 100, "unlinked": False})
+    assert not [s for s in steps(made(dead(0), fresh(1), vouched)) if isinstance(s, Unwatch)]
+    assert steps(made(dead(0, Evidence.SILENT), *others)) == ()
 
 
 # Repair

@@ -28,7 +28,16 @@ OUR_ENVIRONMENT: Final = frozenset(
         "FAILOVER_SECONDS",
     }
     | {"HANDOVER_SECONDS", "IDENTITY", "PERSISTENCE", "POD_IP", "POD_NAME"}
-    | {"PORT", "SERVER", "SETTINGS", "USERS"}
+    | {
+        "NOTICE_SECONDS",
+        "PORT",
+        "PRIMARY_NAME",
+        "SENTINEL_ID",
+        "SENTINEL_PORT",
+        "SERVER",
+        "SETTINGS",
+        "USERS",
+    }
 )
 OUR_LABELS: Final = ("app.kubernetes.io/", "redisoperator.dev/")
 _OUR_VOLUMES: Final = ("data", "config", "users")

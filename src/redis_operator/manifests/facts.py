@@ -91,6 +91,7 @@ class Facts(Struct, frozen=True):
     running: tuple[Version, ...] = ()
     pods: Mapping[int, int] = field(default_factory=dict)
     client_address: str = ""  # what the binding names instead of a host that DNS knows
+    sentinel_address: str = ""  # the same for sentinels
     operator_namespace: str = ""
     operator_labels: Mapping[str, str] = field(
         default_factory=lambda: {"app.kubernetes.io/name": "redis-operator"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from redis_operator.api.redis import RedisSpec, Sentinel
+from redis_operator.api.redis import Redis, RedisSpec, Sentinel
 from redis_operator.redis.config import Directive
 from redis_operator.redis.versions import Version
 
 from . import names
+from .facts import Facts
 from .layout import Layout, Port, Sentinels, ServiceRow
 from .memory import backlog_bytes, memory_limit
 from .sentinel_scripts import BOOT_SENTINEL, BOOT_SERVER, READY_SENTINEL, READY_SERVER, STOP_SERVER
@@ -46,6 +47,13 @@ def _settings(spec: RedisSpec, version: Version) -> list[Directive]:
     ]
 
 
+def _files(redis: Redis, facts: Facts) -> dict[str, str]:
+    """Tell servers where sentinels are: by an address where nothing resolves names."""
+    name, namespace = redis.metadata.name, redis.metadata.namespace
+    host = facts.sentinel_address or f"{names.sentinel_service(name)}.{namespace}.svc"
+    return {"sentinel-host": host}
+
+
 FAILOVER: Final = Layout(
     workload=lambda database, group: database if group == 0 else names.sentinel_service(database),
     group_of=_group_of,
@@ -59,9 +67,16 @@ FAILOVER: Final = Layout(
         "ready-sentinel.sh": READY_SENTINEL,
     },
     settings=_settings,
-    files=lambda _redis, _facts: {},
-    waits=lambda _spec: {"HANDOVER_SECONDS": str(_HANDOVER_SECONDS)},
-    announces=lambda _redis, _version: {},
+    files=_files,
+    waits=lambda _spec: {
+        "HANDOVER_SECONDS": str(_HANDOVER_SECONDS),
+        "FAILOVER_SECONDS": str(DOWN_AFTER_MS // 1000 + 7),
+        "NOTICE_SECONDS": str(DOWN_AFTER_MS // 1000 + 3),
+        "SENTINEL_PORT": str(names.SENTINEL_PORT),
+    },
+    announces=lambda redis, _: {
+        "PRIMARY_NAME": names.primary_name(redis.metadata.namespace, redis.metadata.name)
+    },
     ports=(Port("redis", names.CLIENT_PORT),),
     services=(
         ServiceRow(names.client_service, role="primary", optioned=True),

@@ -115,20 +115,21 @@ def _connection(redis: Redis, facts: Facts) -> Object:
         "password": password,
         "uri": f"redis://default:{quote(password, safe='')}@{host}:{names.CLIENT_PORT}",
         **layout_of(redis).binding,
-        **_sentinels(redis),
+        **_sentinels(redis, facts),
     }
     body = {"type": "servicebinding.io/redis", "data": encode_data(values)}
     return make(redis, "Secret", names.connection_secret(name), body)
 
 
-def _sentinels(redis: Redis) -> dict[str, str]:
+def _sentinels(redis: Redis, facts: Facts) -> dict[str, str]:
     """How to ask sentinels for the primary; nothing where there are none."""
     sentinels = layout_of(redis).sentinels
     if sentinels is None:
         return {}
     name, namespace = redis.metadata.name, redis.metadata.namespace
     return {
-        "sentinel-host": f"{names.sentinel_service(name)}.{namespace}.svc",
+        "sentinel-host": facts.sentinel_address
+        or f"{names.sentinel_service(name)}.{namespace}.svc",
         "sentinel-port": str(sentinels.port.number),
         "sentinel-primary": names.primary_name(namespace, name),
     }

@@ -32,8 +32,60 @@ BOOT_SERVER = (
 # the operator has seen what it holds and named the primary.
 set -eu"""
     + LIFE
+    + TALK
     + FIND_DATA
     + r"""
+# What a sentinel answers.
+ask_sentinel() { (PORT=$SENTINEL_PORT; ask_at "$(cat "$CONFIG/sentinel-host")" "$1"); }
+
+cr=$(printf '\r')
+
+# Whether the sentinels still name this server as the primary.
+is_named() {
+    for word in $(ask_sentinel "SENTINEL GET-MASTER-ADDR-BY-NAME $PRIMARY_NAME"); do
+        case $word in "$POD_IP"|"$POD_IP$cr") return 0 ;; esac
+    done
+    return 1
+}
+
+# Whether there is a replica that they would promote.
+is_replaceable() {
+    before=
+    for word in $(ask_sentinel "SENTINEL REPLICAS $PRIMARY_NAME"); do
+        case $before,$word in
+            slave-priority*,0|slave-priority*,"0$cr"|slave-priority*,'$'*) ;;
+            slave-priority*) return 0 ;;
+        esac
+        case $word in '$'*) ;; *) before=$word ;; esac
+    done
+    return 1
+}
+
+# Ends the waiting process when nothing is left to wait for. What sentinels say of replicas may be
+# old until they have noticed that the primary is down.
+watch_sentinels() {
+    left=$NOTICE_SECONDS
+    while is_named; do
+        [ "$left" -gt 0 ] || is_replaceable || break
+        left=$((left - 1))
+        sleep 1
+    done
+    kill "$1"
+}
+
+# A primary that was killed and listens again at once would be a silent one to the sentinels for
+# half a minute: they replace one that is down within seconds.
+if [ -e server.pid ] && [ -s "$CONFIG/sentinel-host" ]; then
+    sleep "$FAILOVER_SECONDS" &
+    waiting=$!
+    watch_sentinels "$waiting" 2>/dev/null &
+    watching=$!
+    trap 'kill "$waiting" "$watching" 2>/dev/null || :; exit 0' TERM INT
+    ! wait "$waiting" 2>/dev/null || say "no replica has taken over; starting"
+    kill "$watching" 2>/dev/null || :
+    trap 'exit 0' TERM INT
+fi
+
 identity="$IDENTITY $POD_NAME"
 found=$(cat identity 2>/dev/null || :)
 """

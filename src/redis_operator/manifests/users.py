@@ -100,7 +100,10 @@ _OPERATOR_ON_SENTINEL = "&* -@all +ping +info +role +sentinel +acl +client +comm
 _PEER_ON_SENTINEL = (
     "&* -@all +ping +info +publish +subscribe +client|setname +sentinel|is-master-down-by-addr"
 )
-_EXPORTER_ON_SENTINEL = "&* -@all +ping +info +role +client|setname +sentinel|masters"
+_EXPORTER_ON_SENTINEL = (
+    "&* -@all +ping +info +role +client|setname +sentinel|masters +sentinel|replicas "
+    "+sentinel|get-master-addr-by-name"
+)
 
 
 def _is_old(version: Version) -> bool:

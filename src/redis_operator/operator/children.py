@@ -103,6 +103,7 @@ class Children:
             deprecated=entry.deprecated,
             running=self._running(redis),
             client_address=self._address((key[0], names.client_service(key[1]))),
+            sentinel_address=self._address((key[0], names.sentinel_service(key[1]))),
             operator_namespace=self._namespace,
             operator_labels=self._labels,
             pods=pods,

@@ -16,7 +16,15 @@ from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.servers import PORT, Servers
-from redis_operator.planning.actions import At, Follow, Promote, ResetSentinel, SwitchOver, Watch
+from redis_operator.planning.actions import (
+    At,
+    Follow,
+    Promote,
+    ResetSentinel,
+    SwitchOver,
+    Unwatch,
+    Watch,
+)
 from redis_operator.planning.failover.preconditions import not_a_primary
 from redis_operator.planning.preconditions import Facts, ServerFacts, identity_limitation
 from redis_operator.planning.sentinels import SentinelView
@@ -51,6 +59,7 @@ class _Replication:
             Promote: Effect(self._promote, read=self._read_promotion, verify=self._promoted),
             Follow: Effect(self._follow, read=self._read),
             Watch: Effect(self._watch, read=self._read_sentinel),
+            Unwatch: Effect(self._unwatch, read=self._read_sentinel),
             ResetSentinel: Effect(self._reset, read=self._read_sentinel),
             SwitchOver: Effect(self._switch, read=self._read_promotion, verify=self._promoted),
         }
@@ -70,7 +79,7 @@ class _Replication:
         )
         return Facts(server=server, sentinels=tuple(views))
 
-    async def _read_sentinel(self, action: Watch | ResetSentinel) -> Facts:
+    async def _read_sentinel(self, action: Watch | Unwatch | ResetSentinel) -> Facts:
         return Facts(sentinel=await self._view(action.node))
 
     async def _sentinel(self, at: At) -> Connection:
@@ -138,6 +147,14 @@ class _Replication:
         for answer in await connection.run_all(words, timeout=_TIMEOUT):
             if isinstance(answer, RedisError) and not isinstance(answer, UnknownPrimaryError):
                 raise answer
+
+    async def _unwatch(self, action: Unwatch, facts: Facts) -> None:
+        """Have a sentinel monitor nothing."""
+        assert facts.sentinel is not None
+        if facts.sentinel.named(action.name) is None:
+            return
+        connection = await self._sentinel(action.node)
+        await connection.run(sentinel.remove(action.name), timeout=_TIMEOUT)
 
     async def _reset(self, action: ResetSentinel, _: Facts) -> None:
         """Have a sentinel forget whom it knows; it finds those that live again in two seconds."""

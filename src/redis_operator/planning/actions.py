@@ -48,6 +48,7 @@ __all__ = [
     "StopMoving",
     "SwitchOver",
     "TuneForBootstrap",
+    "Unwatch",
     "Watch",
     "at",
 ]
@@ -210,6 +211,17 @@ class Watch(Struct, frozen=True):
     primary: At
     quorum: int
     settings: tuple[tuple[str, str], ...] = ()
+
+
+class Unwatch(Struct, frozen=True):
+    """`SENTINEL REMOVE`: a sentinel stops to monitor a primary that it cannot replace.
+
+    Every server has restarted, and the one that the sentinels name waits for them to promote
+    another: they never will, since none of the others is eligible.
+    """
+
+    node: At
+    name: str
 
 
 class ResetSentinel(Struct, frozen=True):
@@ -408,6 +420,7 @@ Action: TypeAlias = (
     | Promote
     | Follow
     | Watch
+    | Unwatch
     | ResetSentinel
     | SwitchOver
     | Forget

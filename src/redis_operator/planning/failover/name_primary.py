@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS
-from ..actions import Fence, Promote, at
+from ..actions import Fence, Promote, Unwatch, at
 from ..advice import Loss, Phase, Plan
 from ..observed import Evidence, NodeId, Seen, Unreachable
 from .election import FRESH, Undecided, best, holds
@@ -37,6 +37,8 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     if synced:
         return _assist(topology, before, synced)
     absent = _absent(topology)
+    if _waits_in_vain(topology):
+        return _release(topology)
     if loading is not None or absent:
         reason = f"{loading.pod.name} is loading" if loading is not None else absent
         return _wait(topology, f"no primary is named before all servers are seen: {reason}")
@@ -84,6 +86,29 @@ def _assist(
     if fence is None:
         return _wait(topology, f"{before.pod.name} does not respond and may be alive")
     return _named(topology, chosen, fence, before)
+
+
+def _waits_in_vain(topology: FailoverTopology) -> bool:
+    """Whether the server that the sentinels name waits for them to replace it, and they cannot.
+
+    It does so at its start (`boot.sh`); all others have restarted, and are never promoted by them.
+    """
+    named = [n for n in topology.unreachable if address(n) == topology.named and n.dead]
+    restarted = all(n.replication.priority == 0 and n.replication.unlinked for n in topology.seen)
+    return bool(named) and len(topology.unreachable) == 1 and restarted
+
+
+def _release(topology: FailoverTopology) -> Plan:
+    name = topology.wanted.primary_name
+    steps = tuple(Unwatch(at(node), name) for node in topology.watchers)
+    return Plan(
+        rule="name_primary",
+        why="every server has restarted, and no sentinel can promote any of them",
+        stages=(steps,),
+        phase=Phase.HEALING,
+        urgent=True,
+        again_after=_SOON_SECONDS,
+    )
 
 
 def _absent(topology: FailoverTopology) -> str:

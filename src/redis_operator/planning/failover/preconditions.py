@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..actions import At, Follow, Promote, ResetSentinel, SwitchOver, Watch
+from ..actions import At, Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 from ..preconditions import Facts, ServerFacts, precondition_of
 from ..sentinels import SentinelView
 
@@ -67,6 +67,14 @@ def _watch(action: Watch, facts: Facts) -> str | None:
     found = facts.sentinel.named(action.name)
     if found is not None and found.failing_over:
         return f"{action.node.pod} is failing over"
+    return None
+
+
+@precondition_of(Unwatch)
+def _unwatch(action: Unwatch, facts: Facts) -> str | None:
+    """Only a sentinel that answers can be known to have given up."""
+    if facts.sentinel is None:
+        return f"{action.node.pod} does not respond: what it monitors is not known"
     return None
 
 

@@ -13,6 +13,7 @@ from ..actions import (
     ResizePod,
     ScaleWorkload,
     SwitchOver,
+    Unwatch,
     Watch,
 )
 from ..common.configure import configure
@@ -68,7 +69,7 @@ RULES: tuple[Row, ...] = (
         Kind.SAFETY,
         "NamingPrimary",
         "without a primary nothing is served, and what else to repair depends on it",
-        actions=(Promote, LabelRole, Watch, Follow),
+        actions=(Promote, LabelRole, Watch, Unwatch, Follow),
         keeps=("I1", "I7", "I9"),
         cases=("SE-02", "SE-05", "SE-13", "SE-18"),
     ),
