@@ -363,6 +363,25 @@ def test_of_two_primaries_the_one_that_the_sentinels_name_stays() -> None:
     assert labels == {"db-0": Role.REPLICA}
 
 
+def test_a_server_promoted_by_hand_over_less_data_does_not_lead() -> None:
+    """db-0 led, db-1 was promoted by hand at offset 50, and db-0 was made to follow nobody."""
+    first = server(0, "127.0.0.1:1", link={"link_up": False})
+    second = server(1, link={"id": "new", "id2": "history", "id2_offset": 50, "offset": 60})
+    recorded = ((0, "run-0"),)
+    found = made(first, second, server(2, of(0), link={"link_up": False}), recorded=recorded)
+    promote, *rest = steps(found)
+    assert (type(promote), promote.node.pod) == (Promote, "db-0")
+    assert {s.node.pod for s in rest if isinstance(s, Follow)} == {"db-1", "db-2"}
+    restarted = replace(found, recorded=((0, "another run"),))
+    assert not [s for s in steps(restarted) if isinstance(s, Promote)]
+    followed = server(0, of(1))
+    assert not [
+        s
+        for s in steps(made(followed, second, server(2, of(1)), recorded=recorded))
+        if isinstance(s, Promote)
+    ]
+
+
 def test_a_primary_beside_one_that_may_be_alive_is_not_trusted() -> None:
     silent = dead(0, Evidence.SILENT)
     found = made(silent, server(1, pod={"role_label": "replica"}), server(2, of(0)))

@@ -36,7 +36,7 @@ def _promotion(topology: FailoverTopology, step: Promote) -> list[str]:
     node = topology.by_id.get(step.node.id)
     if node is None:
         return [f"I2: {step.node.pod} was not seen"]
-    if topology.primaries:
+    if topology.primaries and topology.usurped is not node:
         return [f"I7: {topology.primaries[0].pod.name} is a primary"]
     ahead = [
         other

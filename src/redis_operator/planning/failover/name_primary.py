@@ -25,11 +25,13 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     All servers must be seen, or the best of those that are must be known to have everything: who
     does not respond may hold more. While the sentinels elect, they decide.
     """
-    if topology.primaries or not topology.seen:
+    if topology.usurped is None and (topology.primaries or not topology.seen):
         return None
     hazard = _race(topology)
     if hazard:
         return _wait(topology, hazard)
+    if topology.usurped is not None:
+        return _named(topology, topology.usurped, Fence.NEVER_LED, None)
     candidates = [n for n in topology.seen if not n.loading and not topology.leaving(n.pod)]
     loading = next((n for n in topology.seen if n.loading), None)
     before = _before(topology)

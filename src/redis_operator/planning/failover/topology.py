@@ -101,12 +101,33 @@ class FailoverTopology(Topology):
         named = next((n for n in self.observed.nodes if address(n) == self.named), None)
         if isinstance(named, Seen) and named in self.primaries:
             return named
+        if self.usurped is not None:
+            return None
         if isinstance(named, Unreachable) and not named.dead:
             return None
         if len(self.primaries) <= 1:
             return next(iter(self.primaries), None)
         followed = [node for node in self.primaries if self.followers(node)]
         return followed[0] if len(followed) == 1 else None
+
+    @cached_property
+    def usurped(self) -> Seen | None:
+        """The server that led, made a replica of nobody while another was promoted over less data.
+
+        It is the very process that the status recorded and the sentinels name, it follows none of
+        the primaries, and it took writes after the last one that any of them has from it.
+        """
+        recorded = dict(self.observed.recorded).get(0, "")
+        node = next((n for n in self.seen if address(n) == self.named and n.id == recorded), None)
+        if node is None or node.is_primary or not self.primaries:
+            return None
+        places = {address(primary) for primary in self.primaries}
+        link = node.replication
+        ahead = all(
+            link.id == primary.replication.id2 and link.offset > primary.replication.id2_offset
+            for primary in self.primaries
+        )
+        return node if ahead and link.follows not in places and not node.loading else None
 
     def leader(self, group: int) -> Seen | None:
         """The primary, if it answers."""
