@@ -345,8 +345,16 @@ def test_what_decides_where_data_are_reaches_no_file_however_it_came_here(name: 
 @pytest.mark.parametrize("version", [V91, R62], ids=str)
 def test_names_that_the_template_uses_are_those_that_a_person_may_not(version: Version) -> None:
     facts = msgspec.structs.replace(FACTS, version=version)
-    found = template(database(config={"tcp-backlog": 600}), facts)["spec"]["containers"][0]["env"]
-    names_used = {variable["name"] for variable in found}
+    databases = (
+        database(config={"tcp-backlog": 600}),
+        database(mode="Failover", shards=1, config={"tcp-backlog": 600}),
+    )
+    names_used = {
+        variable["name"]
+        for redis in databases
+        for found in by_kind(redis, "StatefulSet", facts)
+        for variable in found["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
     assert names_used <= OUR_ENVIRONMENT
     assert version is not V91 or names_used == OUR_ENVIRONMENT
 
