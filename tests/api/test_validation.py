@@ -136,6 +136,18 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["spec.pod.sidecars[0].ports[0].hostPort"],
     ),
     (
+        "names that are there twice",
+        raw(
+            pod={
+                "sidecars": [{"name": "a", "image": "b"}],
+                "initContainers": [{"name": "c", "image": "b"}, {"name": "a", "image": "b"}],
+                "volumes": [{"name": "v", "emptyDir": {}}, {"name": "v", "emptyDir": {}}],
+                "env": [{"name": "E", "value": "1"}, {"name": "E", "value": "2"}],
+            }
+        ),
+        ["spec.pod.env[1].name", "spec.pod.initContainers[1].name", "spec.pod.volumes[1].name"],
+    ),
+    (
         "our container",
         raw(pod={"sidecars": [{"name": "server", "image": "b"}]}),
         ["spec.pod.sidecars[0].name"],

@@ -69,6 +69,7 @@ def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
     for place, containers in (("sidecars", pod.sidecars), ("initContainers", pod.init_containers)):
         for index, container in enumerate(containers):
             yield from _container(container, f"spec.pod.{place}[{index}]")
+    yield from _twice(pod)
     for index, volume in enumerate(pod.volumes):
         yield from _volume(volume, f"spec.pod.volumes[{index}]")
     named = {volume.get("name") for volume in pod.volumes}
@@ -84,6 +85,27 @@ def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
         elif name in OUR_ENVIRONMENT:
             yield Problem(f"spec.pod.env[{index}].name", f"{name} is set by the operator")
     yield from _clients(spec)
+
+
+def _twice(pod: PodOptions) -> Iterator[Problem]:
+    """Names that two containers, volumes or variables of one pod have."""
+    lists = (
+        {"sidecars": pod.sidecars, "initContainers": pod.init_containers},
+        {"volumes": pod.volumes},
+        {"env": pod.env},
+    )
+    for places in lists:
+        seen: set[str] = set()
+        for place, index, item in (
+            (place, index, item)
+            for place, items in places.items()
+            for index, item in enumerate(items)
+        ):
+            name = item.get("name")
+            if isinstance(name, str) and name in seen:
+                yield Problem(f"spec.pod.{place}[{index}].name", f"{name} is there twice")
+            elif isinstance(name, str):
+                seen.add(name)
 
 
 def _place_in_cluster(pod: PodOptions) -> Iterator[Problem]:
