@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning import moments as m
+from planning.rows import told
 from redis_operator.planning.actions import Fence
 from redis_operator.planning.advice import Phase
 from redis_operator.planning.cluster.assist import _uncertain, fence_of
@@ -51,6 +52,8 @@ def test_it_is_told_why_an_owner_may_be_alive() -> None:
     assert "is linked with it, so it is not failed over" in _uncertain(linked, P0.id)
     unseen = m.situation(unlinked(m.silent(W, "0-0", known=False)))
     assert "may be db-0-0, which does not respond" in _uncertain(unseen, P0.id)
+    both = m.dead(unlinked(m.silent(W, "0-0", known=False)), "2-1", known=False)
+    assert "may be db-0-0, which does not respond" in _uncertain(m.situation(both), P0.id)
 
 
 def test_an_owner_is_gone_only_when_every_pod_says_who_it_is() -> None:
@@ -64,6 +67,13 @@ def test_a_loss_that_is_accepted_is_looked_at_again_soon() -> None:
     advice = lost(m.situation(LOST, accepted_loss=FIVE))
     assert advice is not None
     assert advice.again_after == 0.05
+
+
+def test_an_owner_that_is_given_up_is_forgotten_by_those_who_know_it() -> None:
+    known = tuple(p for p in m.server(LOST, "2-1").peers if p.id != m.STRANGER)
+    advice = lost(m.situation(m.but(LOST, "2-1", peers=known), accepted_loss=FIVE))
+    assert advice is not None
+    assert told(advice) == ", ".join(f"Forget {pod}" for pod in ("0-0", "0-1", "1-0", "1-1", "2-0"))
 
 
 @pytest.mark.parametrize(("formed", "phase"), [(True, Phase.HEALING), (False, Phase.CREATING)])
@@ -102,14 +112,14 @@ def test_leaving_servers_are_introduced_while_they_hold_something(name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("least", "replicas", "told"), [(0, 1, False), (1, 1, True), (1, 2, False), (2, 1, True)]
+    ("least", "replicas", "is_told"), [(0, 1, False), (1, 1, True), (1, 2, False), (2, 1, True)]
 )
 def test_a_roll_tells_that_it_interrupts_writes_where_it_does(
-    least: int, replicas: int, told: bool
+    least: int, replicas: int, is_told: bool
 ) -> None:
     found = _refused_writes(m.situation(W, min_replicas_to_write=least, replicas=replicas))
-    assert bool(found) is told
-    assert not told or f"minReplicasToWrite is {least}" in found
+    assert bool(found) is is_told
+    assert not is_told or f"minReplicasToWrite is {least}" in found
 
 
 def test_slots_are_weighed_although_a_server_without_keys_cannot() -> None:
