@@ -47,9 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not hasattr(config, "workerinput"):
         os.environ.setdefault("SEED", str(random.SystemRandom().randrange(2**32)))
-        shared = tempfile.TemporaryDirectory(prefix="redis-testing-", ignore_cleanup_errors=True)
-        config.add_cleanup(shared.cleanup)
-        os.environ[SNAPSHOTS] = shared.name
+        if SNAPSHOTS not in os.environ:
+            shared = tempfile.TemporaryDirectory(prefix="redis-", ignore_cleanup_errors=True)
+            config.add_cleanup(shared.cleanup)
+            os.environ[SNAPSHOTS] = shared.name
     core.global_force_seed = int(os.environ["SEED"])
 
 

@@ -120,6 +120,7 @@ def make_copy(root: Path, base: Path, number: int) -> Copy:
         "PYTHONPATH": os.pathsep.join(str(folder / name) for name in ("src", "dev", ".")),
         "PYTHONDONTWRITEBYTECODE": "1",
         "SEED": "1",  # the same trials for every change
+        "REDIS_TESTING_SNAPSHOTS": "",  # what a changed program formed is for nobody else
     }
     if os.getuid() == 0:
         subprocess.run(["chown", "-R", f"{copy.user}:{copy.user}", str(folder)], check=True)
