@@ -75,3 +75,11 @@ def test_random_trouble_ends_well(*, storage: bool) -> None:
         snapshot=base,
     )
     assert history
+
+
+def test_a_switchover_that_is_torn_between_promotion_and_demotion_is_done_in_the_end() -> None:
+    """Two lead for a moment, and one of them paused: no write is lost, and the request stands."""
+    known = reference(named("switchover"))
+    torn = [e.number for e in known.effects if e.kind == "redis REPLICAOF"]
+    assert torn
+    assert problems(known, [(number, strike) for number in torn for strike in Strike]) == []

@@ -17,7 +17,7 @@ from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.advice import ACCEPT_LOSS, Wanted
 from redis_operator.planning.modes import situation
-from redis_operator.planning.observed import Observed
+from redis_operator.planning.observed import Observed, Role
 
 __all__ = ["close", "met"]
 
@@ -40,10 +40,10 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
 
 
 def _is_primary(wanted: Wanted, pod: str, observed: Observed) -> bool:
-    """Tell whether the pod that shall be primary is one, and owns what a primary owns."""
+    """Tell whether the pod that shall be primary is one, for all and not by its own word alone."""
     topology = situation(wanted, observed, 0.0)
     return any(
-        node.pod.name == pod and node.is_primary and topology.claims_data(node)
+        node.pod.name == pod and node.is_primary and topology.role_of(node) is Role.PRIMARY
         for node in observed.seen
     )
 
