@@ -122,3 +122,38 @@ async def test_what_cannot_be_is_refused_with_its_path(watched: Any) -> None:
         with pytest.raises(Invalid) as refusal:
             await cache.patch(**spec)
         assert path in str(refusal.value)
+
+
+async def test_a_setting_that_needs_a_restart_rolls_every_server_and_loses_nothing(
+    watched: Any,
+) -> None:
+    cache = await watched()
+    await cache.wait_ready()
+    before = {p: u for p, u in (await cache.uids()).items() if "sentinel" not in p}
+    async with cache.writing() as writer:
+        await cache.patch(config={"databases": 4})
+
+        async def rolled() -> bool:
+            found = {p: u for p, u in (await cache.uids()).items() if "sentinel" not in p}
+            return len(found) == 3 and not set(found.values()) & set(before.values())
+
+        await until(rolled, seconds=120, what="every server to be recreated")
+        await cache.wait_ready(seconds=90)
+    assert await cache.lost(writer) == []
+
+
+async def test_while_paused_the_sentinels_act_and_the_operator_only_tells(watched: Any) -> None:
+    cache = await watched()
+    old = (await cache.wait_ready())["primary"]
+    await cache.patch(paused=True)
+    await cache.wait_condition("Paused", "True")
+    await cache.crash(old)
+
+    async def elsewhere() -> bool:
+        found = await cache.named("cache-sentinel-0")
+        return bool(found) and found != (await cache.pods())[old].status.pod_ip
+
+    await until(elsewhere, seconds=60, what="the sentinels to fail over")
+    await cache.patch(paused=False)
+    await cache.wait_other_primary(old)
+    await cache.wait_ready(seconds=90)
