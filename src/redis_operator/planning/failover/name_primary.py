@@ -6,7 +6,7 @@ from ...redis.slots import ALL_SLOTS
 from ..actions import Fence, Promote, Unwatch, at
 from ..advice import Loss, Phase, Plan
 from ..observed import Evidence, NodeId, Seen, Unreachable
-from .election import FRESH, Undecided, best, holds
+from .election import FRESH, Undecided, best, holds, same_history
 from .topology import FailoverTopology, address
 
 __all__ = ["name_primary"]
@@ -79,15 +79,26 @@ def _assist(
 ) -> Plan | None:
     """Replace a primary whose process is known to have ended. I7"""
     assert before is not None
-    chosen = best(synced, topology.led)
+    chosen = best([*synced, *_ahead(topology, before, synced)], topology.led)
     if isinstance(chosen, Undecided):
         return _wait(topology, chosen)
+    if isinstance(before, Seen) and chosen.id == before.id:
+        return _named(topology, chosen, Fence.NEVER_LED, None)
     if isinstance(before, Seen):
         return _named(topology, chosen, Fence.IS_REPLICA, before)
     fence = _FENCES.get(before.evidence)
     if fence is None:
         return _wait(topology, f"{before.pod.name} does not respond and may be alive")
     return _named(topology, chosen, fence, before)
+
+
+def _ahead(
+    topology: FailoverTopology, before: Unreachable | Seen | None, synced: list[Seen]
+) -> list[Seen]:
+    """The server that led before, where it goes on in the history of its replicas. I1"""
+    if not isinstance(before, Seen) or before.loading or topology.leaving(before.pod):
+        return []
+    return [before] if all(same_history(before, node) for node in synced) else []
 
 
 def _waits_in_vain(topology: FailoverTopology) -> bool:
