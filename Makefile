@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e explore campaign campaign-tests soak bench mutants demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e seeds explore campaign campaign-tests soak bench mutants demo generate pins clean
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
@@ -55,6 +55,9 @@ contract: $(STAMP) ## the contract suite: on the embedded API server, or on KUBE
 
 e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E)
+
+seeds: $(STAMP) ## histories no run had before: 400 trials, a crash in each scenario, ten minutes of trouble (SEED=...)
+	HISTORIES=all $(PYTHON) -m pytest -q -n 2 --dist load --timeout 900 tests/sim/test_seeds.py tests/sim/test_operator_failover.py
 
 explore: $(STAMP) ## properties with examples that no run had before
 	$(PYTHON) -m pytest -q -m "$(QUICK)" --timeout 1800 $$(grep -rl "^@given" tests)

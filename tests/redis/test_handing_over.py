@@ -36,22 +36,33 @@ class _Doomed:
         return answers
 
 
-async def test_slots_are_given_up_only_when_a_replica_of_their_new_owner_would_claim_them(
+class _Told:
+    """A link that remembers whether its server was told to give slots away."""
+
+    def __init__(self, link: Connection) -> None:
+        self._link = link
+        self.gave = False
+
+    async def run(self, command: Command[object], *, timeout: float) -> object:
+        return await self._link.run(command, timeout=timeout)
+
+    async def run_all(self, asked: list[Command[object]], *, timeout: float) -> list[object]:
+        self.gave = self.gave or any("NODE" in command.arguments for command in asked)
+        return await self._link.run_all(asked, timeout=timeout)
+
+
+async def test_the_source_is_not_told_before_a_replica_of_the_new_owner_would_claim_the_slots(
     binary: EngineBinary,
 ) -> None:
-    """CL-06: where the engine itself tells nobody at once, the source is not told before."""
-    if binary.version.engine != "redis" or binary.version.major >= 7:
-        pytest.skip(f"{binary.name} tells everybody itself, and may die between two of them")
+    """CL-06: a target that dies before has not been given anything by us."""
     async with pair(binary) as found:
         await fill(found, 2000)
+        source = found.links["source"] = _Told(found.links["source"])  # type: ignore[assignment]
         found.links["target"] = _Doomed(found.links["target"], found.target)  # type: ignore[assignment]
         with contextlib.suppress(RedisError):
             await run(found, found.move(HALF), Method.SCRIPT, pace=Pace(slots=len(HALF)))
-        kept = await found.owned("source", "source")
-        nodes = await found.links["replica"].run(commands.cluster_nodes(), timeout=5)
-        heirs = (found.ids["target"], found.ids["replica"])
-        claimed = [node.slots for node in nodes if node.id in heirs]
-        assert claimed[0] | claimed[1] | kept >= HALF
+        heard = await found.owned("replica", "target") | await found.owned("replica", "replica")
+        assert heard >= HALF or not source.gave  # type: ignore[attr-defined]
 
 
 async def test_slots_that_a_third_server_imports_are_not_moved(binary: EngineBinary) -> None:

@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from kubecontroller.testing.seeds import derive
 from redis_testing.simulation.crashes import Blow, Reference, reference, spread, strike_at_each
 from redis_testing.simulation.failover import (
     FAILOVER_SCENARIOS,
@@ -23,6 +24,15 @@ from redis_testing.simulation.system import simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
+ALL = os.environ.get("HISTORIES") == "all"  # else a run draws some
+BROKEN = 16 if ALL else 5
+
+
+def drawn() -> list[Scenario]:
+    """All scenarios, or a third of them."""
+    found = sorted(FAILOVER_SCENARIOS, key=lambda s: derive(f"chosen {s}"))
+    return found if ALL else found[: len(found) // 3]
+
 
 def named(name: str) -> Scenario:
     return next(s for s in FAILOVER_SCENARIOS if s.name == f"failover: {name}")
@@ -35,7 +45,7 @@ def problems(known: Reference, blows: list[Blow]) -> list[str]:
     return [problem for problem in told.values() if problem]
 
 
-@pytest.mark.parametrize("scenario", FAILOVER_SCENARIOS, ids=str)
+@pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_the_end_is_as_it_must_be(scenario: Scenario) -> None:
     assert reference(scenario, seed=int(os.environ["SEED"]) % 1000).end
 
@@ -59,7 +69,7 @@ def test_a_primary_that_was_named_late_is_not_replaced_by_sentinels_that_took_it
     assert problems(known, [(number, Strike.LOST_REPLY) for number in early]) == []
 
 
-@pytest.mark.parametrize("number", range(16))
+@pytest.mark.parametrize("number", range(BROKEN))
 def test_broken_states_are_repaired(number: int) -> None:
     seed = int(os.environ["SEED"]) % 100_000 + number
     simulate(heal_broken, seed=seed, snapshot=formed(failover()))
