@@ -249,6 +249,11 @@ SETTLE: dict[str, Row] = {
         {},
         "blocked: closed when its keys are on their owner",
     ),
+    "the source knows nothing, and keys are left there": (
+        replace(m.but(IN, "1-0", stranded=STRAYS), shadows=((P1.id, FIVE),)),
+        {},
+        "CloseSlots 1-0",
+    ),
     "the source is silent": (m.silent(IN, "0-0"), {}, "blocked: waits for db-0-0"),
     "it moves just now": (replace(BOTH, moving=(Moving(P0.id, P1.id, FIVE),)), {}, ""),
     "another slot moves just now": (

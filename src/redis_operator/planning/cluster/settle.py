@@ -136,7 +136,8 @@ def _judge_target(
         return f"slot {open_slot.slot} waits for {situation.name_of(open_slot.peer)}"
     if node.keys and not isinstance(node.stranded, Counted):
         return f"keys of slot {open_slot.slot} on {node.pod.name} are not counted yet"
-    if _holds(node, open_slot.slot):
+    left = open_slot.slot in situation.observed.shadowed(node.id)  # its owner has them as well
+    if _holds(node, open_slot.slot) and not left:
         return (
             f"slot {open_slot.slot} of {node.pod.name} is closed when its keys are on their owner"
         )
