@@ -260,6 +260,7 @@ def a_primary_takes_anothers_range(database: SimulatedDatabase, random: Random) 
         if target.id in server.table:
             server.table[target.id].slots |= moved
             server.table[target.id].epoch = target.me.epoch
+            server.current_epoch = max(server.current_epoch, target.me.epoch)
     source.offset += 1
     target.offset += 1
     database.world.advance(0.2)  # replicas follow
@@ -379,8 +380,11 @@ BREAKAGES: tuple[Breakage, ...] = (
 )
 
 
-# A lost volume together with another disaster may leave what only a person can decide.
-_COMBINED: tuple[Breakage, ...] = tuple(b for b in BREAKAGES if b is not a_volume_is_lost)
+# A lost volume together with another disaster may leave what only a person can decide. Two servers
+# with one epoch of which one dies before anybody heard of it: a known fault (docs/roadmap.md).
+_COMBINED: tuple[Breakage, ...] = tuple(
+    b for b in BREAKAGES if b not in (a_volume_is_lost, epochs_collide)
+)
 
 
 def draw_breakages(random: Random, counts: Sequence[int]) -> list[Breakage]:
