@@ -42,11 +42,12 @@ def test_trials_of_the_planner_keep_every_promise(number: int) -> None:
         assert not trial.verdict, f"{again()}\ntrial {trial.explain()}"
 
 
+# Seen to end otherwise with SEED=599379016, and not explained yet: docs/roadmap.md, known faults.
 NOT_STRUCK = {
-    "failover: primary cut off with a sentinel": "who is cut off takes writes until it is fenced",
-    "failover: primary cut off from all": "who is cut off takes writes until it is fenced",
-    "failover: pods deleted in turn": "somebody deletes all memory while the operator is away",
-    "failover: restart": "the status is written 16 times within a second: a known fault",
+    "failover: primary cut off with a sentinel": "acknowledged writes were gone",
+    "failover: primary cut off from all": "acknowledged writes were gone",
+    "failover: pods deleted in turn": "acknowledged writes were gone",
+    "failover: restart": "the status was written 16 times within a second",
 }
 
 

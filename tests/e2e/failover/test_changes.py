@@ -153,7 +153,10 @@ async def test_while_paused_the_sentinels_act_and_the_operator_only_tells(watche
         found = await cache.named("cache-sentinel-0")
         return bool(found) and found != (await cache.pods())[old].status.pod_ip
 
+    labelled = {pod for pod, role in (await cache.roles()).items() if role == "primary"}
     await until(elsewhere, seconds=60, what="the sentinels to fail over")
+    assert labelled == {old}
+    assert {p for p, role in (await cache.roles()).items() if role == "primary"} == labelled
     await cache.patch(paused=False)
     await cache.wait_other_primary(old)
     await cache.wait_ready(seconds=90)
