@@ -517,6 +517,19 @@ def test_the_primary_hands_over_before_its_place_goes() -> None:
     assert (type(step), step.to_pods, step.discard) == (ScaleWorkload, 2, True)
 
 
+def test_the_last_copy_in_sync_is_not_removed() -> None:
+    behind = server(1, of(0), link={"offset": 0, "syncing": True})
+    found = made(server(0), behind, server(2, of(0)))
+    assert steps(found, replace(WANTED, replicas=1)) == ()
+    assert "db-1 is not in sync with db-0 yet" in blocked(found, replace(WANTED, replicas=1))
+
+
+def test_a_dead_server_that_is_not_wanted_is_removed() -> None:
+    found = made(server(0), server(1, of(0)), dead(2))
+    (step,) = steps(found, replace(WANTED, replicas=1))
+    assert (type(step), step.to_pods) == (ScaleWorkload, 2)
+
+
 def test_sentinels_go_one_by_one() -> None:
     five = replace(
         WHOLE,

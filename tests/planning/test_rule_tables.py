@@ -16,10 +16,10 @@ from redis_operator.planning.advice import Phase, Switchover
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.settled import shard_unrest, unrest
-from redis_operator.planning.cluster.shrink import shrink
-from redis_operator.planning.cluster.switch import drain, spread, switch
 from redis_operator.planning.common.pods import pods
 from redis_operator.planning.common.saving import unsaved
+from redis_operator.planning.common.shrink import shrink
+from redis_operator.planning.common.switch import drain, spread, switch
 from redis_operator.planning.observed import (
     Counted,
     Election,
@@ -152,7 +152,7 @@ SHRINK: dict[str, Row] = {
     "while a slot moves": (
         m.but(THREE, "2-0", open_slots=(OPEN,)),
         {"replicas": 1},
-        "blocked: wait to leave",
+        "blocked: open slots",
     ),
     "the one that stays is not in sync": (
         m.replicating(THREE, "0-1", link_up=False),

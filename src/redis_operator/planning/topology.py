@@ -1,8 +1,8 @@
 """What every mode can say of a database: its servers in groups, each with a leader and followers.
 
-Rules that all modes share (roll, configure, resize, hibernate, labels, status) ask these questions
-and never how a mode answers them. A group is what has one primary: a shard of a Cluster, the one
-server of a Standalone.
+Rules that modes share (roll, scale-in, drain, switchover, configure, resize, hibernate, labels,
+status) ask these questions and never how a mode answers them. A group is what has one primary: a
+shard of a Cluster, all servers of a Failover, the one server of a Standalone.
 """
 
 from __future__ import annotations
@@ -90,6 +90,19 @@ class Topology(ABC):
     @abstractmethod
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
         """Its replicas that answered."""
+
+    @property
+    def serving(self) -> tuple[Seen, ...]:
+        """The primaries that clients are served by."""
+        return tuple(node for group in self.groups() if (node := self.leader(group)) is not None)
+
+    def primary_of(self, node: Seen) -> Seen | None:
+        """The primary of a server's data, itself where it is one; None: none that responds."""
+        return self.leader(node.pod.shard)
+
+    @abstractmethod
+    def unsynced(self, replica: Seen, primary: Seen) -> str | None:
+        """Why a replica could not replace its primary without a loss, or None."""
 
     @abstractmethod
     def hand_over(

@@ -37,6 +37,8 @@ from ..common.label import label
 from ..common.pods import pods
 from ..common.resize import resize
 from ..common.roll import roll
+from ..common.shrink import shrink
+from ..common.switch import drain, spread, switch
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .assist import assist
@@ -58,8 +60,6 @@ from .relocate_primary import relocate_primary
 from .replace_data import replace_data
 from .rescue import rescue
 from .settle import settle
-from .shrink import shrink
-from .switch import drain, spread, switch
 
 __all__ = ["COMPANIONS", "RULES"]
 

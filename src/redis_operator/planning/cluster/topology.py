@@ -7,6 +7,7 @@ from functools import cached_property
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from ..advice import Phase, Plan
 from ..observed import NodeId, Role, Seen, Unreachable
+from .election import unsynced
 from .hand_over import hand_over
 from .settled import shard_unrest, unrest
 from .situation import Situation
@@ -24,6 +25,21 @@ class ClusterTopology(Situation):
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
         """Seen replicas that say they follow it."""
         return self.replicas_of(leader.id)
+
+    @property
+    def serving(self) -> tuple[Seen, ...]:
+        """Primaries that own slots."""
+        return self.voters
+
+    def primary_of(self, node: Seen) -> Seen | None:
+        """Itself, or whom it says it follows, whatever shard that is in."""
+        if node.is_primary:
+            return node
+        return self.by_id.get(node.replica_of) if node.replica_of is not None else None
+
+    def unsynced(self, replica: Seen, primary: Seen) -> str | None:
+        """Why a replica could not replace its live primary, or None. ST-05"""
+        return unsynced(replica, primary)
 
     def hand_over(
         self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]

@@ -23,13 +23,14 @@ from ..common.label import label
 from ..common.pods import pods
 from ..common.resize import resize
 from ..common.roll import roll
+from ..common.shrink import shrink
+from ..common.switch import drain, switch
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .follow import follow
 from .ghosts import forget_replicas, forget_sentinels
 from .name_primary import name_primary
 from .sentinel_pods import roll_sentinels, sentinel_pods, shrink_sentinels
-from .switch import drain, shrink, switch
 from .vouch import vouch
 from .watch import watch
 

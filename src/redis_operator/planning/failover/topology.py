@@ -172,6 +172,18 @@ class FailoverTopology(Topology):
             return True
         return self.out_of_sync(node) is None
 
+    def unsynced(self, replica: Seen, primary: Seen) -> str | None:
+        """Why a replica could not replace the primary without a loss, or None."""
+        reason = self.out_of_sync(replica)
+        if reason:
+            return reason
+        if replica.loading or replica.pod.deleting:
+            return f"{replica.pod.name} is loading or being deleted"
+        lag = primary.replication.offset - replica.replication.offset
+        if lag > _LAG_BYTES:
+            return f"{replica.pod.name} is {lag} bytes behind {primary.pod.name}"
+        return None
+
     def out_of_sync(self, node: Seen) -> str | None:
         """Why a replica does not have what the primary has, or None."""
         primary, name = self.primary, node.pod.name
@@ -202,6 +214,8 @@ class FailoverTopology(Topology):
 
     def _node_unsettled(self, node: Node) -> str | None:
         name = node.pod.name
+        if self.leaving(node.pod) and node is not self.primary:
+            return None  # no change counts on it: it may go whatever state it is in
         if isinstance(node, Unreachable):
             return f"{name} does not respond: {node.pod.waiting or node.error}"
         if node.pod.deleting:
@@ -298,9 +312,9 @@ class FailoverTopology(Topology):
         reason = self.sentinels_unsettled() or self.election
         if reason:
             return _blocked(rule, why, reason, phase)
-        able = [node for node in among if self.may_take_over(node, leader) is None]
+        able = [node for node in among if self.unsynced(node, leader) is None]
         if not able:
-            reasons = [r for node in among if (r := self.may_take_over(node, leader))]
+            reasons = [r for node in among if (r := self.unsynced(node, leader))]
             return _blocked(rule, why, next(iter(reasons), "no replica can take over"), phase)
         chosen = max(able, key=lambda n: (not n.pod.draining, n.replication.offset, -n.pod.ordinal))
         step = SwitchOver(
@@ -333,18 +347,6 @@ class FailoverTopology(Topology):
             quorum=wanted.quorum,
             settings=wanted.sentinel_settings,
         )
-
-    def may_take_over(self, node: Seen, leader: Seen) -> str | None:
-        """Why a replica cannot take the primary's place without a loss, or None."""
-        reason = self.out_of_sync(node)
-        if reason:
-            return reason
-        if node.loading or node.pod.deleting:
-            return f"{node.pod.name} is loading or being deleted"
-        lag = leader.replication.offset - node.replication.offset
-        if lag > _LAG_BYTES:
-            return f"{node.pod.name} is {lag} bytes behind {leader.pod.name}"
-        return None
 
     def _trouble(self) -> str:
         return next((f": {w.trouble}" for w in self.observed.workloads if w.trouble), "")

@@ -26,6 +26,10 @@ class StandaloneTopology(Topology):
         del leader
         return ()
 
+    def unsynced(self, replica: Seen, primary: Seen) -> str | None:
+        """Why no other server has its data."""
+        return f"{replica.pod.name} is not a replica of {primary.pod.name}"
+
     def hand_over(
         self, leader: Seen, *, rule: str, why: str, phase: Phase, among: list[Seen]
     ) -> Plan:

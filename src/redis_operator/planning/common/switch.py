@@ -6,16 +6,14 @@ from collections import Counter
 
 from ..advice import Phase, Plan
 from ..observed import Seen
-from .hand_over import hand_over
-from .settled import unrest
-from .situation import Situation
+from ..topology import Topology
 
 __all__ = ["SPREAD_SECONDS", "drain", "spread", "switch"]
 
 SPREAD_SECONDS = 60.0
 
 
-def switch(situation: Situation) -> Plan | None:
+def switch(situation: Topology) -> Plan | None:
     """Make the pod a person named the primary of its shard; done once it is."""
     request = situation.wanted.switchover
     if request is None:
@@ -25,15 +23,14 @@ def switch(situation: Situation) -> Plan | None:
         return Plan(
             rule="switch", blocked=(f"{request.pod} shall be primary and does not respond",)
         )
-    if node.is_primary:
-        return None
-    primary = situation.by_id.get(node.replica_of) if node.replica_of is not None else None
+    primary = situation.primary_of(node)
     if primary is None:
         return Plan(
             rule="switch", blocked=(f"{request.pod} does not follow a primary that responds",)
         )
-    return hand_over(
-        situation,
+    if primary.id == node.id:
+        return None
+    return situation.hand_over(
         primary,
         rule="switch",
         why=f"{request.pod} was asked to be primary",
@@ -42,61 +39,56 @@ def switch(situation: Situation) -> Plan | None:
     )
 
 
-def drain(situation: Situation) -> Plan | None:
-    """Hand over from primaries that are told to go, and from those whose machine is emptied. CL-19
+def drain(situation: Topology) -> Plan | None:
+    """Hand over from primaries that are being deleted or whose node is drained. CL-19, SE-01
 
     A primary whose pod is being deleted serves on until its replica leads: a replica that will
     have to go as well is better than none.
     """
-    going = [n for n in situation.voters if n.pod.deleting]
-    going += [n for n in situation.voters if n.pod.draining and not n.pod.deleting]
+    going = [n for n in situation.serving if n.pod.deleting]
+    going += [n for n in situation.serving if n.pod.draining and not n.pod.deleting]
     waiting: Plan | None = None
     for node in going:
         gone = node.pod.deleting
         among = [
             replica
-            for replica in situation.replicas_of(node.id)
+            for replica in situation.followers(node)
             if not replica.pod.deleting and (gone or not replica.pod.draining)
         ]
-        if not situation.replicas_of(node.id) or not (gone or among):
+        if not situation.followers(node) or not (gone or among):
             continue  # no replica is better off: it serves on where it is
         why = f"{node.pod.name} is being deleted" if gone else f"{node.pod.node} is being drained"
-        advice = hand_over(
-            situation, node, rule="drain", why=why, phase=Phase.UPDATING, among=among
-        )
+        advice = situation.hand_over(node, rule="drain", why=why, phase=Phase.UPDATING, among=among)
         if advice.stages:
             return advice
         waiting = waiting or advice
     return waiting
 
 
-def spread(situation: Situation) -> Plan | None:
+def spread(situation: Topology) -> Plan | None:
     """Even out primaries over zones once all is calm, one a minute at most.
 
     Calm is a minute without an election and without a server that has only just come up.
     """
-    if not situation.wanted.spread_primaries or unrest(situation):
+    if not situation.wanted.spread_primaries or situation.unsettled():
         return None
     moments = [election.at for election in situation.observed.elections]
     last = max((*moments, *(node.started_at for node in situation.seen)), default=0.0)
     if situation.now - last < SPREAD_SECONDS:
         return None
     zones = Counter({node.pod.zone: 0 for node in situation.seen if _may_lead(node)})
-    zones.update(node.pod.zone for node in situation.voters if node.pod.zone)
-    for node in situation.voters:
+    zones.update(node.pod.zone for node in situation.serving if node.pod.zone)
+    for node in situation.serving:
         target = _emptier_zone(situation, node, zones)
         if target is None:
             continue
-        advice = hand_over(
-            situation,
+        advice = situation.hand_over(
             node,
             rule="spread",
             why=f"zone {node.pod.zone} has {zones[node.pod.zone]} primaries, "
             f"{target} has {zones[target]}",
             phase=Phase.UPDATING,
-            among=[
-                r for r in situation.replicas_of(node.id) if r.pod.zone == target and _may_lead(r)
-            ],
+            among=[r for r in situation.followers(node) if r.pod.zone == target and _may_lead(r)],
         )
         return advice if advice.stages else None
     return None
@@ -107,10 +99,10 @@ def _may_lead(node: Seen) -> bool:
     return bool(node.pod.zone) and not node.pod.draining and not node.pod.deleting
 
 
-def _emptier_zone(situation: Situation, node: Seen, zones: Counter[str]) -> str | None:
+def _emptier_zone(situation: Topology, node: Seen, zones: Counter[str]) -> str | None:
     near = {
         r.pod.zone
-        for r in situation.replicas_of(node.id)
+        for r in situation.followers(node)
         if r.pod.shard == node.pod.shard and _may_lead(r)
     }
     better = [zone for zone in near if zones[node.pod.zone] - zones[zone] >= 2]
