@@ -258,6 +258,24 @@ BAD: list[tuple[str, dict[str, Any], list[str]]] = [
         ["spec.monitoring.exporterResources.requests.cpu"],
     ),
     (
+        "exporter of another server",
+        raw(monitoring={"exporterArgs": ["--check-keys=a*", "-redis.addr=redis://elsewhere:1"]}),
+        ["spec.monitoring.exporterArgs[1]"],
+    ),
+    (
+        "password of the exporter in its arguments",
+        raw(monitoring={"exporterArgs": ["--redis.password", "secret"]}),
+        ["spec.monitoring.exporterArgs[0]"],
+    ),
+    *(
+        (f"exporter variable {env}", raw(monitoring={"exporterEnv": env}), [path])
+        for path, env in (
+            ("spec.monitoring.exporterEnv[0].name", [{"name": "REDIS_USER", "value": "default"}]),
+            ("spec.monitoring.exporterEnv[0].name", [{"value": "nameless"}]),
+            ("spec.monitoring.exporterEnv[1].name", [{"name": "A", "value": "1"}] * 2),
+        )
+    ),
+    (
         "persistence without disk",
         raw(durability={"persistence": "aof"}),
         ["spec.durability.persistence"],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from redis_operator.api.metadata import Metadata
 from redis_operator.api.pod_rules import OUR_ENVIRONMENT
-from redis_operator.api.redis import Durability, Persistence, Redis
+from redis_operator.api.redis import Durability, Mode, Persistence, Redis
 from redis_operator.api.validation import load
 from redis_operator.manifests import names
 from redis_operator.manifests.build import MANAGED_KINDS, build
@@ -148,6 +148,27 @@ def test_pods_do_not_see_the_operators_password() -> None:
     [users] = [volume for volume in volumes if volume["name"] == "users"]
     keys = {item["key"] for item in users["secret"]["items"]}
     assert keys == {"valkey-9.1.acl", "replication.conf", "exporter"}
+
+
+def test_the_exporter_has_its_own_password_and_no_file_of_the_servers() -> None:
+    exporter = template(database(monitoring={"exporter": True}))["spec"]["containers"][1]
+    assert "volumeMounts" not in exporter
+    [password] = [v for v in exporter["env"] if v["name"] == "REDIS_PASSWORD"]
+    assert password["valueFrom"] == {"secretKeyRef": {"name": "cache-users", "key": "exporter"}}
+
+
+@pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
+def test_every_exporter_is_behind_the_stats_service_and_no_sentinel_is(mode: Mode) -> None:
+    shape = {Mode.STANDALONE: {"shards": 1, "replicas": 0}, Mode.FAILOVER: {"shards": 1}}
+    asked = database(mode=mode.value, monitoring={"exporter": True}, **shape.get(mode, {}))
+    [stats] = [o for o in by_kind(asked, "Service") if o["metadata"]["name"] == "cache-stats"]
+    assert stats["spec"]["publishNotReadyAddresses"], "a server in trouble is looked at as well"
+    [port] = stats["spec"]["ports"]
+    picked = stats["spec"]["selector"].items()
+    for workload in by_kind(asked, "StatefulSet"):
+        pod = workload["spec"]["template"]
+        named = [p["name"] for c in pod["spec"]["containers"] for p in c["ports"]]
+        assert (port["targetPort"] in named) == (picked <= pod["metadata"]["labels"].items())
 
 
 def test_a_given_password_needs_no_secret_to_be_written_in() -> None:

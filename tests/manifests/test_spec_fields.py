@@ -102,10 +102,14 @@ def test_an_exporter_is_the_one_that_was_asked_for() -> None:
         "exporter": True,
         "exporterImage": "mine:2",
         "exporterResources": {"limits": {"memory": "64Mi"}},
+        "exporterArgs": ["--check-keys=a*"],
+        "exporterEnv": [{"name": "REDIS_EXPORTER_DEBUG", "value": "true"}],
     }
     exporter = template(database(monitoring=monitoring))["spec"]["containers"][1]
     assert exporter["image"] == "mine:2"
     assert exporter["resources"] == {"limits": {"memory": "64Mi"}}
+    assert exporter["args"] == ["--check-keys=a*"]
+    assert exporter["env"][-1] == {"name": "REDIS_EXPORTER_DEBUG", "value": "true"}
     usual = template(database(monitoring={"exporter": True}))["spec"]["containers"][1]
     assert usual["image"] == FACTS.exporter_image
 

@@ -208,6 +208,12 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Image of the exporter instead of the version's own.", pattern=_IMAGE, maxLength=500
     ),
     "Monitoring.exporter_resources": _f("Resources of the exporter, instead of the default."),
+    "Monitoring.exporter_args": _f(
+        "Arguments of the exporter; those that say how it reaches the server are set.",
+        maxItems=64,
+        values={"maxLength": 1024, "pattern": PLAIN_TEXT},
+    ),
+    "Monitoring.exporter_env": _f("Environment of the exporter's container.", maxItems=64),
     "Monitoring.service_monitor": _f("Make a ServiceMonitor."),
     "Monitoring.prometheus_rule": _f("Make alerting rules."),
     "Monitoring.dashboard": _f("Make a Grafana dashboard."),

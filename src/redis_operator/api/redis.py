@@ -268,6 +268,8 @@ class Monitoring(Part, frozen=True):
     exporter: bool = False
     exporter_image: str = ""
     exporter_resources: Resources = field(default_factory=Resources)
+    exporter_args: tuple[str, ...] = ()
+    exporter_env: tuple[Json, ...] = ()
     service_monitor: bool = False
     prometheus_rule: bool = False
     dashboard: bool = False

@@ -94,7 +94,7 @@ _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": T
 
 
 def _list(member: Any, facts: dict[str, Any]) -> Schema:
-    items = _typed(member, {})
+    items = _typed(member, {}) | facts.get("values", {})
     schema: Schema = {"type": "array", "items": items}
     if "listKey" in facts:
         schema["x-kubernetes-list-type"] = "map"

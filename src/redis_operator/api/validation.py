@@ -19,6 +19,7 @@ from redis_operator.redis.values import ALIASES, value_problem
 from redis_operator.redis.versions import Version, parse_version, support_limitation
 
 from .describe import RESERVED_ENDING
+from .exporter_rules import exporter_field_problems
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
 from .redis import Mode, Persistence, Redis, RedisSpec, Resources
@@ -282,6 +283,7 @@ _CHECKS: tuple[Callable[[RedisSpec], Iterator[Problem]], ...] = (
     _version,
     _config,
     _resources,
+    exporter_field_problems,
 )
 
 

@@ -83,7 +83,7 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     picked = layout_of(redis).selector(name, number)
     containers = [_server(redis, facts), *map(_beside, pod.sidecars)]
     if _exporter_image(redis.spec, facts):
-        containers.insert(1, _exporter(redis.spec, facts))
+        containers.insert(1, _exporter(redis, facts))
     found = placement(redis, picked) | {
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
         "containers": containers,
@@ -249,31 +249,35 @@ def _exporter_image(spec: RedisSpec, facts: Facts) -> str:
     return spec.monitoring.exporter_image or facts.exporter_image
 
 
-def _exporter(spec: RedisSpec, facts: Facts) -> Object:
-    return {
+def _exporter(redis: Redis, facts: Facts) -> Object:
+    """The exporter: it has no probes, and none of the files that servers read."""
+    spec, monitoring = redis.spec, redis.spec.monitoring
+    password = {"name": users_secret(redis.metadata.name), "key": EXPORTER}
+    found: Object = {
         "name": "exporter",
         "image": _exporter_image(spec, facts),
         "imagePullPolicy": spec.pod.image_pull_policy.value,
         "env": [
             {"name": "REDIS_ADDR", "value": f"redis://localhost:{CLIENT_PORT}"},
             {"name": "REDIS_USER", "value": EXPORTER},
-            {"name": "REDIS_PASSWORD_FILE", "value": f"{USERS}/exporter.json"},
+            {"name": "REDIS_PASSWORD", "valueFrom": {"secretKeyRef": password}},
             {"name": "REDIS_EXPORTER_WEB_LISTEN_ADDRESS", "value": f":{EXPORTER_PORT}"},
+            *map(dict, monitoring.exporter_env),
         ],
-        "ports": [{"name": "stats", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
-        "resources": resources(spec.monitoring.exporter_resources)
+        "ports": [{"name": "metrics", "containerPort": EXPORTER_PORT, "protocol": "TCP"}],
+        "resources": resources(monitoring.exporter_resources)
         or {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-        "volumeMounts": [{"name": "users", "mountPath": USERS, "readOnly": True}],
         "securityContext": locked_down(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+    if monitoring.exporter_args:
+        found["args"] = list(monitoring.exporter_args)
+    return found
 
 
 def _volumes(redis: Redis, facts: Facts) -> list[Object]:
     name, spec = redis.metadata.name, redis.spec
-    keys = [acl_file_name(facts.version), "replication.conf", "exporter"]
-    if _exporter_image(spec, facts):
-        keys.append("exporter.json")
-    found = volumes(name, keys)
+    found = volumes(name, [acl_file_name(facts.version), "replication.conf", EXPORTER])
     if spec.storage is None:
         found.append({"name": "data", "emptyDir": {}})
     return [*found, *map(dict, spec.pod.volumes)]

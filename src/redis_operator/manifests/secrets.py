@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import msgspec
-
 from redis_operator.api.redis import Engine, Redis
 
 from . import names
@@ -81,12 +79,10 @@ def _secret(redis: Redis, name: str, values: dict[str, str]) -> Object:
 
 def _users(redis: Redis, facts: Facts) -> Object:
     passwords = facts.passwords
-    address = f"redis://localhost:{names.CLIENT_PORT}"
     values = {
         OPERATOR: passwords.operator,
         REPLICATION: passwords.replication,
         EXPORTER: passwords.exporter,
-        "exporter.json": msgspec.json.encode({address: passwords.exporter}).decode(),
         "replication.conf": replication_file(passwords),
         RECORD_KEY: record(passwords),
     }

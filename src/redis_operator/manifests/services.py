@@ -62,12 +62,18 @@ def _of_row(redis: Redis, row: ServiceRow) -> Object:
 
 
 def _stats(redis: Redis) -> Object:
+    """Leads to the exporter of every server, also of one that is not ready: then it is needed."""
     name = redis.metadata.name
     port = {
-        "name": "stats",
+        "name": "metrics",
         "port": names.EXPORTER_PORT,
-        "targetPort": "stats",
+        "targetPort": "metrics",
         "protocol": "TCP",
     }
-    spec = {"clusterIP": "None", "selector": names.selector(name), "ports": [port]}
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": names.selector(name) | dict(layout_of(redis).labels),
+        "ports": [port],
+    }
     return make(redis, "Service", names.stats_service(name), {"spec": spec})
