@@ -18,13 +18,14 @@ TOLD_BY = (
     "redis_operator/planning/status.py",
     "redis_operator/planning/degradations.py",
     "redis_operator/operator/passwords.py",
+    "redis_operator/operator/passes.py",
     "redis_operator/operator/reconcile.py",
     "redis_operator/operator/rotation.py",
     "redis_operator/operator/report.py",
     "kubecontroller/runtime/manager.py",
 )
 # Calls that carry a reason, and which of their arguments it is.
-CARRIERS = {"Degradation": 0, "_refuse": 2, "warning": 1}
+CARRIERS = {"Degradation": 0, "NotFollowed": 0, "warning": 1}
 
 
 def words_in(node: ast.expr) -> Iterator[str]:

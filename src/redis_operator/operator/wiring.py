@@ -31,7 +31,9 @@ from kubecontroller.runtime.triggers import (
 )
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
 from redis_operator.operator.absent import Absences
+from redis_operator.operator.act import Actor
 from redis_operator.operator.children import Children
+from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.links import Links
@@ -40,12 +42,14 @@ from redis_operator.operator.measures import DatabaseCollector, actions_counter,
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer
+from redis_operator.operator.passes import PassReader
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.settings import Settings
+from redis_operator.operator.settle import Settler
 from redis_operator.operator.world import World
 from redis_operator.planning.actions import Action
 
@@ -123,27 +127,21 @@ def add_databases(
         binding_addresses=settings.binding_addresses,
     )
     passwords = PasswordStore(manager.client, world, clock=clock)
+    rotations = Rotations(
+        children, passwords, Logins(links, may_act=leads), refresh_seconds=settings.secret_refresh
+    )
+    observer = _observer(manager.client, settings, world, links, clock)
+    reporter = _reporter(manager, applier)
     reconciler = Reconciler(
         world=world,
-        client=manager.client,
-        links=links,
-        observer=_observer(manager.client, settings, world, links, clock),
-        children=children,
-        passwords=passwords,
-        rotations=Rotations(
-            children,
-            passwords,
-            Logins(links, may_act=leads),
-            refresh_seconds=settings.secret_refresh,
-        ),
-        reporter=_reporter(manager, applier),
+        reader=PassReader(world, observer, children, passwords, Memories(clock), movers),
+        actor=Actor(manager.client, world, links, observer, movers, reporter, before),
+        settler=Settler(manager.client, children, observer, rotations, movers),
+        contexts=Contexts(children, rotations, movers, clock, consistency.limitation),
+        reporter=reporter,
         ending=Ending(manager.client),
-        memories=Memories(clock),
-        movers=movers,
         interval=settings.probe_interval,
         clock=clock,
-        before=before,
-        behind=consistency.limitation,
     )
     controller = Controller(
         "redis",

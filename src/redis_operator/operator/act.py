@@ -1,0 +1,73 @@
+"""Carries out the plan of a pass with everything that it may touch, and tells what was done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from kubecontroller.client.api import Client
+from kubecontroller.runtime.logs import fields
+from redis_operator.operator.dialects import DIALECTS
+from redis_operator.operator.execute import Executor, Outcome
+from redis_operator.operator.links import Links
+from redis_operator.operator.live import ApiPods
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.objects import ClusterObjects
+from redis_operator.operator.observe import Observer, Request
+from redis_operator.operator.passes import Pass
+from redis_operator.operator.report import Reporter
+from redis_operator.operator.servers import Servers
+from redis_operator.operator.world import World
+from redis_operator.planning.actions import Action
+from redis_operator.planning.advice import Plan
+
+__all__ = ["Actor"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Actor(Struct, frozen=True):
+    """Everything that a plan may touch, of all databases."""
+
+    client: Client
+    world: World
+    links: Links
+    observer: Observer
+    movers: SlotMovers
+    reporter: Reporter
+    before: Callable[[Action], None] = lambda _: None
+
+    async def carry_out(self, one: Pass, request: Request, plan: Plan) -> tuple[Outcome, ...]:
+        """Take the steps of a plan; what was not done says why."""
+        if not plan.stages:
+            return ()
+        _LOG.info("acting", extra=fields(rule=plan.rule, why=plan.why, steps=len(plan.steps)))
+        outcomes = await self._executor(one, request).carry_out(plan)
+        for outcome in outcomes:
+            if not outcome.done:
+                _LOG.info("not done", extra=fields(action=outcome.action, why=outcome.error))
+        if plan.event and any(outcome.done for outcome in outcomes):
+            self.reporter.tell(one.raw, plan.rule, plan.event, plan.why)
+        return outcomes
+
+    def _executor(self, one: Pass, request: Request) -> Executor:
+        dialect, storage = DIALECTS[request.mode], one.redis.spec.storage
+        pods = ApiPods(self.client, request.key[0])
+        servers = Servers(self.links, self.observer.targets(request), pods, dialect)
+        objects = ClusterObjects(
+            self.client,
+            *request.key,
+            servers,
+            layout=request.layout,
+            keep_claims=storage is not None and storage.retain,
+            on_written=self.world.wrote,
+        )
+        return Executor(
+            servers.effects(),
+            objects.effects(),
+            self.movers.of(request.key, one.replication).effects(servers),
+            dialect.effects(servers, one.facts.passwords),
+            before=self.before,
+        )

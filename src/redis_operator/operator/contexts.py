@@ -1,0 +1,57 @@
+"""What a status tells besides what was observed: what stood before, what failed, what is moving."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from kubecontroller.client.meta import Key
+from redis_operator.api.status import RedisStatus
+from redis_operator.manifests import names
+from redis_operator.operator.children import Children
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.passes import Pass
+from redis_operator.operator.rotation import Rotations
+from redis_operator.planning.context import Context
+
+__all__ = ["Contexts"]
+
+
+class Contexts(Struct, frozen=True):
+    """Puts together what the shell knows of databases."""
+
+    children: Children
+    rotations: Rotations
+    movers: SlotMovers
+    clock: Callable[[], float] = time.time
+    behind: Callable[[Key], str | None] = lambda _: None
+
+    def of(self, one: Pass, failures: Iterable[str] = (), *, image: str = "") -> Context:
+        """Return what is known of a database in the middle of a pass."""
+        meta = one.redis.metadata
+        stopped = self.movers.failure(one.key)
+        return Context(
+            previous=one.told,
+            generation=meta.generation,
+            now=self._now(),
+            failures=(*failures, stopped) if stopped else tuple(failures),
+            hindrance=one.hindrance,
+            auth=self.rotations.problem(one.redis),
+            progress=self.movers.progress(one.key),
+            unseen=self.behind(one.key) or "",
+            image=image,
+            endpoints=self.children.endpoints(one.redis),
+            protected=meta.is_being_deleted,
+            binding=names.connection_secret(meta.name),
+            selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
+        )
+
+    def unread(self, previous: RedisStatus, generation: int) -> Context:
+        """Return what is known of a database whose spec cannot be followed at all."""
+        return Context(previous=previous, generation=generation, now=self._now())
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

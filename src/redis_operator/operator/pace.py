@@ -1,0 +1,47 @@
+"""When a database is looked at again: at once, soon, or when nothing happens. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubecontroller.runtime.outcomes import Again
+from redis_operator.operator.execute import Outcome
+from redis_operator.planning.advice import Plan
+from redis_operator.planning.cluster.connect import PATIENT_TIMES
+from redis_operator.planning.observed import Observed
+
+__all__ = ["BUSY_SECONDS", "SOON_SECONDS", "USUAL_PRIORITY", "after", "goes_on"]
+
+SOON_SECONDS: Final = 0.02
+BUSY_SECONDS: Final = 1.0
+USUAL_PRIORITY: Final = 0  # of a database that clients do not wait for more than for others
+
+
+def goes_on(plan: Plan, outcomes: tuple[Outcome, ...]) -> bool:
+    """Tell whether looking again at once may show something new to do.
+
+    What was refused now is refused again at once: counting keys over and over for it would only
+    burden the servers.
+    """
+    refused = any(not outcome.done for outcome in outcomes)
+    if plan.count_on and not refused:
+        return True
+    if plan.again_after is not None and plan.again_after < 0.5:
+        return True
+    return bool(outcomes) and not refused
+
+
+def after(
+    plan: Plan, observed: Observed, outcomes: tuple[Outcome, ...], *, interval: float
+) -> Again:
+    """Say when to look again although nothing happens; `interval` is the longest."""
+    spans = [interval]
+    if plan.again_after is not None:
+        spans.append(plan.again_after)
+    if plan.stages or plan.blocked or observed.unreachable or outcomes:
+        spans.append(BUSY_SECONDS)
+    hears = all(tried.times < PATIENT_TIMES for tried in observed.introductions)
+    if hears and any(not node.state_ok for node in observed.seen):
+        spans.append(0.1)
+    # What was urgent is not when it is at rest: others need the workers for what is.
+    return Again(min(spans), None if len(spans) > 1 else USUAL_PRIORITY)

@@ -1,0 +1,201 @@
+"""What one pass over a database is about, read once and carried together.
+
+Spec, facts, credentials and generation of a pass come from one moment: nothing in it is read again
+while the pass lasts, apart from what the pass itself brings about.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kubecontroller.client.meta import Key, Manifest
+from redis_operator.api.redis import Redis
+from redis_operator.api.status import RedisStatus
+from redis_operator.api.validation import config_problems, load, load_status
+from redis_operator.api.version import RedisVersionSpec, exporter_problems, find_version
+from redis_operator.manifests.facts import Facts
+from redis_operator.manifests.users import OPERATOR, REPLICATION
+from redis_operator.operator.children import ChildError, Children
+from redis_operator.operator.look import memory_limit
+from redis_operator.operator.memory import Memories
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.observe import Observer, Request
+from redis_operator.operator.password_store import PasswordStore
+from redis_operator.operator.passwords import PasswordError
+from redis_operator.operator.wanted import directives, wanted_of
+from redis_operator.operator.world import World
+from redis_operator.planning import gates
+from redis_operator.planning.advice import Wanted
+from redis_operator.planning.degradations import Degradation
+from redis_operator.planning.observed import Observed
+from redis_operator.planning.sizes import lowered_too_far
+from redis_operator.redis.connection import Credentials
+from redis_operator.redis.versions import parse_version
+
+__all__ = ["NotFollowed", "Pass", "PassReader"]
+
+
+class Pass(Struct, frozen=True):
+    """One pass over one database."""
+
+    key: Key
+    raw: Manifest  # the object as it was read
+    redis: Redis  # the spec that is followed
+    facts: Facts
+    wanted: Wanted
+    told: RedisStatus  # the status as it was last written
+    refusal: str | None = None  # why what runs cannot become the wanted version or size
+    hindrance: Degradation | None = None  # why the spec is not followed, or its objects differ
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the operator logs in with."""
+        return Credentials(OPERATOR, self.facts.passwords.operator)
+
+    @property
+    def replication(self) -> Credentials:
+        """What servers log in to each other with."""
+        return Credentials(REPLICATION, self.facts.passwords.replication)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether objects and passwords may be brought to what the spec says."""
+        return not self.redis.spec.paused and self.refusal is None and self.hindrance is None
+
+
+class NotFollowed(Struct, frozen=True):
+    """Why a spec cannot be followed: the reason of a condition, and what to tell."""
+
+    reason: str
+    messages: tuple[str, ...]
+
+
+class PassReader(Struct, frozen=True):
+    """Begins passes, and looks at databases for them."""
+
+    world: World
+    observer: Observer
+    children: Children
+    passwords: PasswordStore
+    memories: Memories
+    movers: SlotMovers
+
+    async def begin(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
+        """Read what is wanted of a database and bring its objects in order.
+
+        A database that was whole once is healed whatever becomes of its objects. K-13, K-14
+
+        Errors: `ChildError` where it never was.
+        """
+        one = await self._read(key, raw)
+        if isinstance(one, NotFollowed) or one.redis.spec.paused:
+            return one
+        if one.refusal is not None:
+            await self.children.ensure_surroundings(one.redis, one.facts)
+            return one
+        try:
+            await self.children.ensure(one.redis, one.facts)
+        except ChildError as error:
+            if one.told.binding is None:
+                raise
+            return replace(one, hindrance=Degradation("ChildRefused", str(error)))
+        self.memories.follow(key, one.redis, one.facts)
+        return one
+
+    async def look(self, one: Pass, count_on: tuple[str, ...]) -> tuple[Request, Observed]:
+        """Observe a database with what is remembered of it; keys are counted on some pods."""
+        key, movers = one.key, self.movers
+        request = Request(
+            key=key,
+            credentials=one.credentials,
+            mode=one.wanted.mode,
+            directives=directives(one.wanted),
+            count_on=count_on,
+            memory=self.memories.of(key, one.told, movers.moving(key), movers.shadows(key)),
+        )
+        observed = await self.observer.observe(request)
+        return request, self.memories.spellings.heard(key, observed)
+
+    async def _read(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
+        loaded = self.memories.loaded(key, raw)
+        if not isinstance(loaded, Redis):
+            return NotFollowed("InvalidSpec", tuple(f"{p.path}: {p.message}" for p in loaded))
+        entry = self._version(loaded)
+        if isinstance(entry, str):
+            return NotFollowed("UnknownVersion", (entry,))
+        version = parse_version(loaded.spec.engine.value, entry.version)
+        found = [str(problem) for problem in config_problems(loaded.spec, version)]
+        found += exporter_problems(loaded.spec, entry)
+        if found:
+            return NotFollowed("InvalidSpec", tuple(found))
+        try:
+            passwords = await self.passwords.read(loaded)
+        except PasswordError as error:
+            return NotFollowed(error.reason, (str(error),))
+        one = _pass(key, raw, loaded, self.children.facts(loaded, entry, passwords))
+        return replace(one, refusal=await self._refusal(one))
+
+    async def last_followed(self, key: Key, raw: Manifest, why: NotFollowed) -> Pass | None:
+        """Return a pass by the last spec that could be followed; None: nothing runs by any."""
+        meta, before = raw["metadata"], load_status(raw)
+        if before.binding is None:
+            return None
+        known = self.memories.last_followed(key, meta.get("uid", ""))
+        known = known or await self._recorded(raw)
+        if known is None:
+            return None
+        redis, facts = known
+        now = replace(redis.metadata, generation=meta.get("generation", 0))
+        one = _pass(key, raw, replace(redis, status=before, metadata=now), facts)
+        return replace(one, hindrance=Degradation(why.reason, "; ".join(why.messages)))
+
+    def forget(self, key: Key) -> str:
+        """Let go of a database that is gone; return its uid, if it was known."""
+        uid = self.children.forget(key)
+        self.passwords.forget(uid)
+        self.observer.forget(key)
+        self.memories.forget(key)
+        self.movers.forget(key)
+        return uid
+
+    async def _recorded(self, raw: Manifest) -> tuple[Redis, Facts] | None:
+        """Return the last spec that was followed by whoever was operator before, if one was."""
+        loaded = load(self.children.recorded(raw))
+        if not isinstance(loaded, Redis):
+            return None
+        entry = self._version(loaded)
+        if isinstance(entry, str):
+            return None
+        try:
+            passwords = await self.passwords.read(loaded, known_will_do=True)
+        except PasswordError:
+            return None
+        return loaded, self.children.facts(loaded, entry, passwords)
+
+    def _version(self, redis: Redis) -> RedisVersionSpec | str:
+        catalog = self.memories.catalog(self.world.versions.cache)
+        return find_version(redis.spec, catalog, chosen=self.children.chosen(redis))
+
+    async def _refusal(self, one: Pass) -> str | None:
+        """Say why what runs cannot become the wanted version or size: then no template may say so.
+
+        A pod that ends meanwhile would come back as the refused version, or too small. I12
+        """
+        wanted, running = one.wanted, one.told.version
+        engine = one.told.engine or wanted.engine
+        same = not running or (engine == wanted.engine and running.startswith(f"{wanted.version}."))
+        limits = (memory_limit(pod) for pod in self.world.pods_of(one.key))
+        shrinks = bool(wanted.memory_limit) and any(
+            not limit or limit > wanted.memory_limit for limit in limits
+        )
+        if same and not shrinks:
+            return None
+        request = Request(key=one.key, credentials=one.credentials, mode=wanted.mode)
+        observed = await self.observer.observe(request)
+        return gates.limitation(wanted, observed) or lowered_too_far(wanted, observed)
+
+
+def _pass(key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Pass:
+    wanted = wanted_of(redis, facts)
+    return Pass(key=key, raw=raw, redis=redis, facts=facts, wanted=wanted, told=redis.status)

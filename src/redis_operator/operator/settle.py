@@ -1,0 +1,41 @@
+"""The end of a look: keep what servers have taken, carry passwords on, take met requests off."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kubecontroller.client.api import Client
+from redis_operator.operator.children import Children
+from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.observe import Observer, Request
+from redis_operator.operator.passes import Pass
+from redis_operator.operator.requests import close, met
+from redis_operator.operator.rotation import Rotations
+from redis_operator.planning.common.configure import accepted, unpersisted
+from redis_operator.planning.observed import Observed
+
+__all__ = ["Settler"]
+
+
+class Settler(Struct, frozen=True):
+    """Brings objects and passwords to what was observed."""
+
+    client: Client
+    children: Children
+    observer: Observer
+    rotations: Rotations
+    movers: SlotMovers
+
+    async def settle(self, one: Pass, request: Request, observed: Observed) -> Pass:
+        """Write what follows from a look; return the pass with the facts that hold then."""
+        redis, facts = one.redis, one.facts
+        if one.may_change:
+            persisted = unpersisted(one.wanted, observed) is None
+            taken = accepted(one.wanted, observed)
+            facts = await self.children.accept(redis, facts, taken, persisted=persisted)
+            targets, moving = self.observer.targets(request), bool(self.movers.moving(one.key))
+            facts = await self.rotations.settle(redis, facts, observed, targets, moving=moving)
+        for request_met in met(redis.metadata.annotations, one.wanted, observed):
+            await close(self.client, one.raw, request_met)
+        return replace(one, facts=facts)
