@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from redis_operator.api.redis import Mode
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.probe import Question, probe
 from redis_operator.planning.observed import NotCounted, NotWeighed, Pod, Seen
@@ -62,3 +63,25 @@ async def test_who_asks_at_once_gets_the_same_connection(engine: EngineBinary) -
         opened = await asyncio.gather(*(links.open(target, timeout=5.0) for _ in range(5)))
         assert len({id(connection) for connection in opened}) == 1
         links.close()
+
+
+@pytest.mark.parametrize("engine", NEWEST, ids=lambda engine: engine.name)
+async def test_what_a_server_does_for_its_clients_is_told_as_it_counts_it(
+    engine: EngineBinary,
+) -> None:
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1, options={"cluster-enabled": "no"})
+        await _say(server, "SET k v")
+        reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+        writer.write(b"GET k\r\nGET k\r\nGET missing\r\n")
+        assert await reader.readexactly(19) == b"$1\r\nv\r\n$1\r\nv\r\n$-1\r\n"
+        links = Links(on_lost=lambda _: None)
+        pod = Pod("db-0", "uid", 0, 0, server.address.host)
+        question = Question(pod, Target("uid", server.address), mode=Mode.STANDALONE)
+        found = await probe(links, question, timeout=5.0)
+        writer.close()
+        links.close()
+        assert isinstance(found, Seen), found
+        assert (found.traffic.keyspace_hits, found.traffic.keyspace_misses) == (2, 1)
+        assert found.traffic.connected_clients >= 2
+        assert found.traffic.commands_processed >= 4

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import AlreadyExists, NotFound
 from kubecontroller.client.meta import Manifest
@@ -125,6 +127,7 @@ class Simulation:
         self.writer.doors = lambda: self.kubelet.labelled(DATABASE, "primary")
         self.writer._number = max(self.ledger.promised.values(), default=0)  # noqa: SLF001
         self.processes: list[Process] = []
+        self.metrics = CollectorRegistry()  # of the operator that started last
         self.failures: list[BaseException] = []
         self.restarts = True
         self.quiet_seconds = _QUIET_SECONDS
@@ -211,6 +214,7 @@ class Simulation:
         below = wrap(InProcessTransport(self.server))
         client = Client(ProcessTransport(below, process, self.journal), field_manager=MANAGER)
         manager = Manager(client, name=MANAGER)
+        self.metrics = manager.metrics.registry
         suffixes = iter(range(self._loop_number(), 1 << 62))
         manager.recorder = Recorder(
             manager.client,

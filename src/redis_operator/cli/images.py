@@ -8,6 +8,7 @@ from kubelocal.node.images import Catalog, ProgramImage, plain_start
 
 __all__ = ["CATALOG", "start"]
 
+_EXPORTER_PROGRAM: Final = "redis_exporter"
 _SERVER: Final = """\
 #!/bin/sh
 # Binds {name} to the pod's own address, unless the command line chooses one itself.
@@ -41,6 +42,21 @@ done
 exec {program} -h {address} "$@"
 """
 
+_EXPORTER: Final = """\
+#!/bin/sh
+# Asks and listens at the pod's own address, where a private network would have had localhost.
+REDIS_ADDR=${{REDIS_ADDR:-redis://localhost:6379}}
+case "$REDIS_ADDR" in
+redis://localhost:*) REDIS_ADDR=redis://{address}:${{REDIS_ADDR##*:}} ;;
+esac
+REDIS_EXPORTER_WEB_LISTEN_ADDRESS=${{REDIS_EXPORTER_WEB_LISTEN_ADDRESS:-:9121}}
+case "$REDIS_EXPORTER_WEB_LISTEN_ADDRESS" in
+:*) REDIS_EXPORTER_WEB_LISTEN_ADDRESS={address}$REDIS_EXPORTER_WEB_LISTEN_ADDRESS ;;
+esac
+export REDIS_ADDR REDIS_EXPORTER_WEB_LISTEN_ADDRESS
+exec {program} "$@"
+"""
+
 
 def start(name: str, program: str, address: str, version: str) -> str:
     """Return the script that stands for a program in a pod with this address."""
@@ -58,6 +74,8 @@ def start(name: str, program: str, address: str, version: str) -> str:
         )
     if name.endswith("-cli"):
         return _CLI.format(program=program, address=address)
+    if name == _EXPORTER_PROGRAM:
+        return _EXPORTER.format(program=program, address=address)
     return plain_start(name, program, address, version)
 
 
@@ -82,7 +100,7 @@ _VALKEY: Final = ProgramImage(
     volumes=("/data",),
 )
 CATALOG: Final = Catalog(
-    images=(_VALKEY, _REDIS),
+    images=(_VALKEY, _REDIS, ProgramImage(name=_EXPORTER_PROGRAM, programs=(_EXPORTER_PROGRAM,))),
     commands=("redis-operator",),
     variable="REDIS_OPERATOR_IMAGES",
     start=start,

@@ -15,6 +15,7 @@ from redis_operator.api.redis import Mode
 from redis_operator.operator.links import Target
 from redis_operator.planning.observed import Node, Pod, Replication, Seen, SentinelSeen
 from redis_operator.planning.preconditions import ServerFacts
+from redis_operator.planning.traffic import Traffic
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
@@ -88,6 +89,7 @@ def common_fields(question: Question, answers: list[Any], now: float) -> dict[st
         "used_memory": info.memory.used_bytes,
         "max_memory": info.memory.maxmemory_bytes,
         "started_at": now - info.server.uptime_seconds,
+        "traffic": _traffic(info),
     }
 
 
@@ -96,6 +98,17 @@ def must(answer: T | ReplyError | MalformedReplyError) -> T:
     if isinstance(answer, RedisError):
         raise answer
     return answer
+
+
+def _traffic(info: Info) -> Traffic:
+    return Traffic(
+        connected_clients=info.connected_clients,
+        commands_per_second=info.stats.commands_per_second,
+        commands_processed=info.stats.commands_processed,
+        keyspace_hits=info.stats.keyspace_hits,
+        keyspace_misses=info.stats.keyspace_misses,
+        evicted_keys=info.stats.evicted_keys,
+    )
 
 
 def _replication(info: Info) -> Replication:

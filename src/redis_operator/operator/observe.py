@@ -29,6 +29,7 @@ from redis_operator.operator.look import (
 )
 from redis_operator.operator.probe import Question, probe, probe_sentinel
 from redis_operator.operator.resizing import Resizing
+from redis_operator.operator.server_measures import LastLooks
 from redis_operator.operator.world import World
 from redis_operator.planning.observed import (
     Attempt,
@@ -107,12 +108,14 @@ class Observer:
         *,
         absences: Absences,
         resizing: Resizing,
+        looks: LastLooks,
         timeout: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
         self._absences = absences
         self._resizing = resizing
+        self._looks = looks
         self._world = world
         self._links = links
         self._timeout = timeout
@@ -152,7 +155,7 @@ class Observer:
         ]
         servers, sentinels = _apart(layout, answers)
         servers = DIALECTS[request.mode].related(servers)
-        return Observed(
+        observed = Observed(
             nodes=servers,
             workloads=tuple(w for w in explained if not layout.is_sentinel(w.shard)),
             sentinels=sentinels,
@@ -173,12 +176,15 @@ class Observer:
             led=request.memory.led,
             formed=request.memory.formed,
         )
+        self._looks.keep(request.key, observed, at=self._clock())
+        return observed
 
     def forget(self, key: Key) -> None:
         """Let go of a database that is gone."""
         self._drop_old_links(key, frozenset())
         self._pods.pop(key, None)
         self._absences.forget(key)
+        self._looks.forget(key)
 
     def _drop_old_links(self, key: Key, uids: frozenset[str]) -> None:
         self._links.keep_only(uids, of=self._pods.get(key, frozenset()))

@@ -48,6 +48,7 @@ from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.rotation import Rotations
+from redis_operator.operator.server_measures import LastLooks, ServerCollector
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.world import World
@@ -130,7 +131,8 @@ def add_databases(
     rotations = Rotations(
         children, passwords, Logins(links, may_act=leads), refresh_seconds=settings.secret_refresh
     )
-    observer = _observer(manager.client, settings, world, links, clock)
+    looks = LastLooks()
+    observer = _observer(manager.client, settings, world, links, looks=looks, clock=clock)
     reporter = _reporter(manager, applier)
     reconciler = Reconciler(
         world=world,
@@ -154,18 +156,26 @@ def add_databases(
     )
     consistency.on_ready = lambda key: controller.enqueue(key, reason="the caches caught up")
     manager.metrics.registry.register(DatabaseCollector(world.all_redises))
+    manager.metrics.registry.register(ServerCollector(looks))
     manager.add(controller)
     return controller
 
 
 def _observer(
-    client: Client, settings: Settings, world: World, links: Links, clock: Callable[[], float]
+    client: Client,
+    settings: Settings,
+    world: World,
+    links: Links,
+    *,
+    looks: LastLooks,
+    clock: Callable[[], float],
 ) -> Observer:
     return Observer(
         world,
         links,
         absences=Absences(client, clock),
         resizing=Resizing(client),
+        looks=looks,
         timeout=settings.probe_timeout,
         clock=clock,
     )

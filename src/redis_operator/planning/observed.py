@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..redis.slots import NO_SLOTS, SlotSet
 from .sentinels import SentinelView
+from .traffic import Traffic
 
 __all__ = [
     "Attempt",
@@ -236,6 +237,7 @@ class Seen(Struct, frozen=True):
     used_memory: int = 0
     max_memory: int = 0
     started_at: float = 0.0
+    traffic: Traffic = Traffic()
     view: ClusterView | None = None
 
     def peer(self, node: NodeId) -> Peer | None:

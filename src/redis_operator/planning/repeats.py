@@ -21,6 +21,7 @@ from .observed import (
     SentinelNode,
     SentinelSeen,
 )
+from .traffic import Traffic
 
 __all__ = ["Attempt", "after_attempt", "essence", "held_back"]
 
@@ -105,6 +106,7 @@ def _essence(node: Node) -> Node:
         ),
         keys=0,
         used_memory=0,
+        traffic=Traffic(),
         view=_essential_view(node.view),
     )
 

@@ -138,6 +138,8 @@ def _stats(fields: Mapping[str, str]) -> InfoStats:
         full_syncs=number(fields, "sync_full"),
         partial_syncs=number(fields, "sync_partial_ok"),
         partial_sync_errors=number(fields, "sync_partial_err"),
+        keyspace_hits=number(fields, "keyspace_hits"),
+        keyspace_misses=number(fields, "keyspace_misses"),
         evicted_keys=number(fields, "evicted_keys"),
         rejected_connections=number(fields, "rejected_connections"),
         latest_fork_microseconds=number(fields, "latest_fork_usec"),

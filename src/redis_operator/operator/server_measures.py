@@ -1,0 +1,160 @@
+"""Metrics of every server, from what the operator saw when it last looked: nobody is asked again.
+
+Labels are the namespace and name of the database and the pod, so there are as many series as pods
+of databases that exist. A server that did not respond has only `up` and when that was seen; the
+series of a pod go with the pod, and those of a database with the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kubecontroller.client.meta import Key
+from redis_operator.planning.observed import NodeId, Observed, Seen, SentinelSeen
+
+__all__ = ["COUNTERS", "GAUGES", "LastLooks", "Look", "ServerCollector"]
+
+_LABELS = ("namespace", "name", "pod")
+_PREFIX = "redis_operator_server"
+
+
+Offsets = Mapping[NodeId, int]
+Figure = Callable[[Seen, Offsets], float | None]
+
+
+def _lag(seen: Seen, offsets: Offsets) -> float | None:
+    """Bytes that a replica is behind its primary, both as of the same look."""
+    ahead = offsets.get(seen.replica_of) if seen.replica_of is not None else None
+    if seen.is_primary or ahead is None:
+        return None
+    return float(max(0, ahead - seen.replication.offset))
+
+
+GAUGES: tuple[tuple[str, str, Figure], ...] = (
+    ("primary", "Whether it is a primary, as it says itself.", lambda s, _: s.is_primary),
+    ("connected_clients", "Connections of clients.", lambda s, _: s.traffic.connected_clients),
+    ("memory_used_bytes", "Memory that it uses.", lambda s, _: s.used_memory),
+    ("memory_max_bytes", "Its maxmemory; 0: no limit.", lambda s, _: s.max_memory),
+    ("keys", "Keys that it holds.", lambda s, _: s.keys),
+    (
+        "commands_per_second",
+        "Commands a second, as it says itself.",
+        lambda s, _: s.traffic.commands_per_second,
+    ),
+    ("replication_offset_bytes", "Its offset.", lambda s, _: s.replication.offset),
+    ("replication_lag_bytes", "Bytes that a replica is behind its primary.", _lag),
+    (
+        "replication_link_up",
+        "Whether the link of a replica to its primary is up.",
+        lambda s, _: None if s.is_primary else s.replication.link_up,
+    ),
+    ("loading", "Whether it reads its files.", lambda s, _: s.loading),
+    (
+        "append_only_file_ok",
+        "Whether its last write to the append-only file went well, or there is none.",
+        lambda s, _: not s.aof_failed,
+    ),
+    ("snapshot_ok", "Whether its last snapshot went well.", lambda s, _: not s.snapshot_failed),
+    (
+        "cluster_state_ok",
+        "Whether it says that every slot is served; mode Cluster only.",
+        lambda s, _: s.view.state_ok if s.view is not None else None,
+    ),
+    ("start_timestamp_seconds", "When it started.", lambda s, _: s.started_at),
+)
+COUNTERS: tuple[tuple[str, str, Figure], ...] = (
+    ("commands", "Commands since it started.", lambda s, _: s.traffic.commands_processed),
+    ("keyspace_hits", "Keys that were found.", lambda s, _: s.traffic.keyspace_hits),
+    ("keyspace_misses", "Keys that were not found.", lambda s, _: s.traffic.keyspace_misses),
+    ("evicted_keys", "Keys evicted for want of memory.", lambda s, _: s.traffic.evicted_keys),
+)
+
+
+class _Server(Struct, frozen=True):
+    """One server at the last look; without figures when it did not respond."""
+
+    pod: str
+    figures: tuple[float | None, ...] = ()
+
+
+class Look(Struct, frozen=True):
+    """What a database looked like, as far as it is measured."""
+
+    at: float
+    servers: tuple[_Server, ...] = ()
+    sentinels: tuple[tuple[str, bool], ...] = ()  # pod, and whether it responded
+
+
+class LastLooks:
+    """The last look at each database. Of what was seen only the figures are kept."""
+
+    def __init__(self) -> None:
+        self._looks: dict[Key, Look] = {}
+
+    def keep(self, key: Key, observed: Observed, *, at: float) -> None:
+        """Replace the last look at a database."""
+        offsets = {seen.id: seen.replication.offset for seen in observed.seen}
+        servers = [
+            _Server(node.pod.name, _figures(node, offsets))
+            if isinstance(node, Seen)
+            else _Server(node.pod.name)
+            for node in observed.nodes
+        ]
+        sentinels = [(node.pod.name, isinstance(node, SentinelSeen)) for node in observed.sentinels]
+        self._looks[key] = Look(at, tuple(servers), tuple(sentinels))
+
+    def forget(self, key: Key) -> None:
+        """Let go of a database that is gone."""
+        self._looks.pop(key, None)
+
+    def __iter__(self) -> Iterator[tuple[Key, Look]]:
+        return iter(sorted(self._looks.items(), key=lambda item: item[0]))
+
+
+def _figures(seen: Seen, offsets: Offsets) -> tuple[float | None, ...]:
+    return tuple(figure(seen, offsets) for _, _, figure in (*GAUGES, *COUNTERS))
+
+
+class ServerCollector(Collector):
+    """The figures of all servers, for those who run no exporter."""
+
+    def __init__(self, looks: Iterable[tuple[Key, Look]]) -> None:
+        self._looks = looks
+
+    def collect(self) -> Iterator[Metric]:
+        """Read what was last seen of every database."""
+        looks = list(self._looks)
+        families: list[GaugeMetricFamily | CounterMetricFamily] = [
+            *(GaugeMetricFamily(f"{_PREFIX}_{n}", text, labels=_LABELS) for n, text, _ in GAUGES),
+            *(CounterMetricFamily(f"{_PREFIX}_{n}", t, labels=_LABELS) for n, t, _ in COUNTERS),
+        ]
+        for key, look in looks:
+            for server in look.servers:
+                for family, value in zip(families, server.figures, strict=False):
+                    if value is not None:
+                        family.add_metric([*key, server.pod], float(value))
+        yield from _presence(looks)
+        yield from families
+
+
+def _presence(looks: list[tuple[Key, Look]]) -> Iterator[Metric]:
+    up = GaugeMetricFamily(f"{_PREFIX}_up", "Whether it responded.", labels=_LABELS)
+    at = GaugeMetricFamily(
+        f"{_PREFIX}_observed_timestamp_seconds",
+        "When the operator last looked: all other figures of the server are as old.",
+        labels=_LABELS,
+    )
+    sentinel = GaugeMetricFamily(
+        "redis_operator_sentinel_up", "Whether a sentinel responded.", labels=_LABELS
+    )
+    for key, look in looks:
+        for server in look.servers:
+            up.add_metric([*key, server.pod], float(bool(server.figures)))
+            at.add_metric([*key, server.pod], look.at)
+        for pod, responded in look.sentinels:
+            sentinel.add_metric([*key, pod], float(responded))
+    yield from (up, at, sentinel)
