@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from redis_operator.planning.actions import (
 )
 from redis_operator.planning.observed import NodeId
 from redis_operator.redis import commands, sentinel
+from redis_operator.redis.connection import Address
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -44,8 +46,14 @@ class Database:
         self.links = Links(on_lost=lambda _: None)
         named = {f"db-{n}": s for n, s in enumerate(servers)}
         named |= {f"sentinel-{n}": s for n, s in enumerate(sentinels)}
-        targets = {pod: Target(f"uid-{pod}", server.address) for pod, server in named.items()}
-        self.effects = replication_effects(Reached(self.links, targets, self, FAILOVER), PASSWORDS)
+        self._targets = {pod: Target(f"uid-{pod}", server.address) for pod, server in named.items()}
+        reached = Reached(self.links, self._targets, self, FAILOVER)
+        self.effects = replication_effects(reached, PASSWORDS)
+
+    def reach(self, pod: str, address: Address) -> None:
+        """Speak to a pod's server at another address from now on."""
+        self.links.close()
+        self._targets[pod] = Target(f"uid-{pod}", address)
 
     async def read(self, pod: str) -> LivePod | None:
         return LivePod(f"uid-{pod}", self.servers[int(pod[-1])].address.host)
@@ -113,14 +121,14 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 async def _write(server: Server, acknowledged: list[int], begun: asyncio.Event) -> None:
     """Write until the server takes no more; a write counts once its answer came."""
     reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
-    for number in range(1_000_000):
-        writer.write(f"SET key {number}\r\n".encode())
-        if await reader.readline() != b"+OK\r\n":
-            break
-        acknowledged.append(number)
-        if number == 100:
-            begun.set()
-    writer.close()
+    with closing(writer):
+        for number in range(1_000_000):
+            writer.write(f"SET key {number}\r\n".encode())
+            if await reader.readline() != b"+OK\r\n":
+                break
+            acknowledged.append(number)
+            if number == 100:
+                begun.set()
 
 
 async def _get(server: Server) -> int:
@@ -149,6 +157,59 @@ async def test_a_switchover_loses_no_acknowledged_write_and_the_sentinels_know(
     assert await database.named() == [(database.servers[1].address.host, 6379)] * 3
     assert not await database.do(action)  # once more, it changes nothing
     assert (await database.is_primary(1), await database.is_primary(0)) == (True, False)
+
+
+class Stall:
+    """What lies between the operator and a server: holds back the command that promotes it."""
+
+    def __init__(self, server: Server, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._server, self._meanwhile = server, meanwhile
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        address = self._server.address
+        answers, questions = await asyncio.open_connection(address.host, address.port)
+        with closing(writer), closing(questions):
+            self._tasks.append(asyncio.create_task(self._carry(answers, writer)))
+            while data := await reader.read(65536):
+                if b"NO\r\n$3\r\nONE" in data:
+                    await self._meanwhile()
+                questions.write(data)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+
+
+async def test_a_switchover_that_takes_longer_than_the_pause_of_writes_is_taken_back(
+    database: Database,
+) -> None:
+    acknowledged: list[int] = []
+    begun = asyncio.Event()
+    writing = asyncio.create_task(_write(database.servers[0], acknowledged, begun))
+    await asyncio.wait_for(begun.wait(), 10)
+
+    async def pause_ends() -> None:
+        await database.servers[0].ask(commands.client_unpause())
+        enough = len(acknowledged) + 100
+        async with asyncio.timeout(10):
+            while True:
+                if len(acknowledged) >= enough:
+                    return
+                await asyncio.sleep(0.001)
+
+    stall = Stall(database.servers[1], pause_ends)
+    host = database.servers[1].address.host
+    async with await asyncio.start_server(stall.serve, host, 0) as front:
+        _, port = front.sockets[0].getsockname()
+        database.reach("db-1", Address(host, port))
+        assert "took writes" in await database.do(await database.switch(1))
+    assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
+    assert not writing.done()
+    last = acknowledged[-1]
+    assert await _get(database.servers[0]) >= last
+    writing.cancel()
+    await asyncio.wait([writing])
 
 
 async def test_a_primary_whose_writes_cannot_be_paused_keeps_its_place(database: Database) -> None:

@@ -13,7 +13,7 @@ from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.users import SENTINEL
 from redis_operator.operator.dialect import must
 from redis_operator.operator.effects import Effect, Effects, require
-from redis_operator.operator.errors import Failed, Refused
+from redis_operator.operator.errors import ActionError, Failed, Refused
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.servers import PORT, Servers
 from redis_operator.planning.actions import (
@@ -172,19 +172,36 @@ class _Replication:
         new = await self._servers.reach(action.node)
         require(not_a_primary(action.primary, await self._servers.dialect.facts(old)))
         offset = await _pause(old)
-        promoted = False
         try:
             await _caught_up(new, offset, action.node.pod)
-            promoted = True
-            await new.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+            await self._promote_unless_written(action, old, new, offset)
             await old.run(commands.replica_of(action.node.ip, PORT), timeout=_TIMEOUT)
-        except (RedisError, Failed) as error:
-            if promoted:
-                # It may lead by now: what the old one takes after its pause would be lost.
-                await _demote(old, action.node.ip)
+        except (RedisError, ActionError) as error:
             raise Failed(f"{action.node.pod} did not take over: {error}") from error
         finally:
             await _release(old)
+
+    async def _promote_unless_written(
+        self, action: SwitchOver, old: Connection, new: Connection, offset: int
+    ) -> None:
+        """Promote a replica; take it back unless its primary is known to have taken no write since.
+
+        The pause ends by itself: a server that hangs, or an operator that gets no CPU, may outlast
+        it. Until the label and the sentinels name the replica, no client writes to it.
+        """
+        try:
+            await new.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+            await _unwritten(old, offset, action.primary.pod)
+        except (RedisError, ActionError):
+            await self._take_back(action)
+            raise
+
+    async def _take_back(self, action: SwitchOver) -> None:
+        try:
+            new = await self._servers.reach(action.node)
+            await new.run(commands.replica_of(action.primary.ip, PORT), timeout=_TIMEOUT)
+        except (RedisError, ActionError):
+            return  # several primaries are a repair of their own
 
 
 async def _pause(old: Connection) -> int:
@@ -201,6 +218,12 @@ async def _pause(old: Connection) -> int:
     return replication.offset
 
 
+async def _unwritten(old: Connection, offset: int, pod: str) -> None:
+    """See that a primary has taken no write since it had an offset; pause it again."""
+    if await _pause(old) > offset:
+        raise Failed(f"{pod} took writes after its pause")
+
+
 async def _caught_up(new: Connection, offset: int, pod: str) -> None:
     """Wait until a replica has an offset; writes wait meanwhile."""
     deadline = asyncio.get_running_loop().time() + _CATCH_UP_SECONDS
@@ -213,13 +236,6 @@ async def _caught_up(new: Connection, offset: int, pod: str) -> None:
             raise Failed(f"{pod} is at offset {found.offset} and not yet at {offset}")
         await asyncio.sleep(pause)
         pause = min(2 * pause, 0.02)
-
-
-async def _demote(old: Connection, host: str) -> None:
-    try:
-        await old.run(commands.replica_of(host, PORT), timeout=_TIMEOUT)
-    except RedisError:
-        return  # several primaries are a repair of their own
 
 
 async def _release(old: Connection) -> None:
