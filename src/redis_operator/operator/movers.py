@@ -19,14 +19,14 @@ from kubecontroller.client.meta import Key
 from kubecontroller.runtime.logs import fields
 from redis_operator.api.status import Progress as ToldProgress
 from redis_operator.operator.effects import Effect, Effects
-from redis_operator.operator.errors import ActionError, Refused
+from redis_operator.operator.errors import Refused
+from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.servers import PORT, Servers, version_of
 from redis_operator.planning.actions import At, MoveSlots, RescueKeys, StopMoving
 from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.planning.preconditions import Facts
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials
-from redis_operator.redis.errors import RedisError
 from redis_operator.redis.mover import Crowd, move_slots
 from redis_operator.redis.moving import Method, Move, Progress, Side, choose_method
 from redis_operator.redis.rescue import rescue_keys
@@ -38,27 +38,9 @@ __all__ = ["DatabaseMovers", "SlotMovers"]
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
 _MORE_LINKS = 15  # where each SETSLOT waits for replicas, one at a time on each link
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
-_MINDED_SECONDS = 10.0  # a move that is not tried again by then is not wanted any more
 _SHADOW_SECONDS = 300.0  # then it is tried again: more strays may have come to the same slots
 _Place = tuple[Key, NodeId, NodeId]
-
-
-class _Journey(Struct):
-    """One move under way."""
-
-    moving: Moving
-    begun: float
-    heard: float = 0.0  # when it last told of progress
-    task: asyncio.Task[None] | None = None
-    progress: Progress | None = None
-    may_act: Callable[[], bool] = lambda: True
-
-    def note(self, progress: Progress) -> None:
-        """Remember how far it has come, and when; end it if another operator leads by now."""
-        if not self.may_act() and self.task is not None:
-            self.task.cancel()
-        self.progress, self.heard = progress, asyncio.get_running_loop().time()
+_Move = Job[Moving, Progress]
 
 
 class _Shadow(Struct, frozen=True):
@@ -68,38 +50,32 @@ class _Shadow(Struct, frozen=True):
     until: float
 
 
-class _Failure(Struct, frozen=True):
-    """A move that ended early: why, how often in a row, and when it may be tried again."""
-
-    why: str
-    times: int
-    wait: float
-    until: float
-
-
-class SlotMovers:
+class SlotMovers(Jobs[Moving, Progress]):
     """The moves of all databases of one operator."""
 
     def __init__(
         self, *, on_end: Callable[[Key], None], may_act: Callable[[], bool] = lambda: True
     ) -> None:
-        self._on_end = on_end
-        self._may_act = may_act
-        self._journeys: dict[_Place, _Journey] = {}
-        self._failures: dict[_Place, _Failure] = {}
+        super().__init__(on_end=on_end, may_act=may_act)
         self._shadows: dict[_Place, _Shadow] = {}
 
     def of(self, key: Key, login: Credentials) -> DatabaseMovers:
         """Return the moves of one database; servers log in to each other with `login`."""
         return DatabaseMovers(self, key, login)
 
+    def start(
+        self, key: Key, moving: Moving, work: Callable[[_Move], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Begin a move unless one of this pair is under way."""
+        self.run(key, (moving.source, moving.target), moving, work)
+
     def moving(self, key: Key) -> tuple[Moving, ...]:
         """Return the moves of a database that are under way."""
-        return tuple(j.moving for place, j in self._journeys.items() if place[0] == key)
+        return tuple(job.what for job in self.under_way(key))
 
     def shadows(self, key: Key) -> tuple[tuple[NodeId, SlotSet], ...]:
         """Return where stray keys were left lately because their owners have them as well."""
-        now = asyncio.get_running_loop().time()
+        now = loop_time()
         found: dict[NodeId, SlotSet] = {}
         for place, shadow in self._shadows.items():
             if place[0] == key and now < shadow.until:
@@ -108,41 +84,24 @@ class SlotMovers:
 
     def leave(self, key: Key, action: RescueKeys) -> None:
         """Note that all stray keys of these slots are with their owner too; look again later."""
-        until = asyncio.get_running_loop().time() + _SHADOW_SECONDS
+        until = loop_time() + _SHADOW_SECONDS
         self._shadows[key, action.holder.id, action.owner.id] = _Shadow(action.slots, until)
 
-    def failure(self, key: Key) -> str:
-        """Return why the last move of a database ended early; empty when nobody minds any more."""
-        now = asyncio.get_running_loop().time()
-        for place, failed in self._failures.items():
-            if place[0] == key and now < failed.until + _MINDED_SECONDS:
-                return failed.why
-        return ""
-
-    def limitation(self, key: Key, source: NodeId, target: NodeId) -> str | None:
-        """Return why a move may not begin yet: one that fails again and again is held back."""
-        failed = self._failures.get((key, source, target))
-        if failed is None or failed.until <= asyncio.get_running_loop().time():
-            return None
-        # Not the seconds that are left: the status would be written anew each second.
-        return f"the last try ended early, the next is {failed.wait:g} s after it: {failed.why}"
-
     def forget(self, key: Key) -> None:
-        """Forget the failures of a database that is gone."""
-        for known in (self._failures, self._shadows):
-            for place in [place for place in known if place[0] == key]:
-                del known[place]
+        """Forget a database that is gone."""
+        super().forget(key)
+        self._shadows = {at: shadow for at, shadow in self._shadows.items() if at[0] != key}
 
     def progress(self, key: Key) -> ToldProgress | None:
         """Return how far the moves of a database have come, all together."""
-        found = [j for place, j in self._journeys.items() if place[0] == key]
+        found = list(self.under_way(key))
         if not found:
             return None
-        told = [j.progress for j in found if j.progress is not None]
-        total = sum(len(j.moving.slots) for j in found)
+        told = [job.progress for job in found if job.progress is not None]
+        total = sum(len(job.what.slots) for job in found)
         moved = sum(len(p.slots_moved) for p in told)
         # Until something was heard: by the clock a move that stands would be news all the time.
-        spent = max(j.heard for j in found) - min(j.begun for j in found)
+        spent = max(job.heard for job in found) - min(job.begun for job in found)
         return ToldProgress(
             slots_moved=moved,
             slots_total=total,
@@ -150,52 +109,6 @@ class SlotMovers:
             bytes_moved=sum(p.bytes_moved for p in told),
             seconds_left=round(spent * (total - moved) / moved) if moved else 0,
         )
-
-    def start(
-        self, key: Key, moving: Moving, work: Callable[[_Journey], Coroutine[Any, Any, None]]
-    ) -> None:
-        """Begin a move unless one of this pair is under way."""
-        place = (key, moving.source, moving.target)
-        if place in self._journeys:
-            return
-        journey = _Journey(
-            moving=moving, begun=asyncio.get_running_loop().time(), may_act=self._may_act
-        )
-        self._journeys[place] = journey
-        journey.task = asyncio.create_task(self._run(place, work(journey)))
-
-    async def _run(self, place: _Place, work: Coroutine[Any, Any, None]) -> None:
-        key = place[0]
-        try:
-            await work
-            self._failures.pop(place, None)
-        except (ActionError, RedisError) as error:
-            self._fail(place, str(error))
-            _LOG.warning("a slot migration stopped early", extra=fields(database=key, why=error))
-        finally:
-            self._journeys.pop(place, None)
-            self._on_end(key)
-
-    def _fail(self, place: _Place, why: str) -> None:
-        before = self._failures.get(place)
-        times = before.times + 1 if before is not None else 1
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(times - 1, 10))
-        now = asyncio.get_running_loop().time()
-        self._failures[place] = _Failure(why=why, times=times, wait=wait, until=now + wait)
-
-    async def stop(self, key: Key, source: NodeId, target: NodeId) -> None:
-        """End a move and wait until it has ended."""
-        found = self._journeys.get((key, source, target))
-        if found is not None and found.task is not None:
-            found.task.cancel()
-            await asyncio.wait([found.task])
-
-    async def close(self) -> None:
-        """Stop every move; what is half done is finished by whoever looks next."""
-        tasks = [j.task for j in self._journeys.values() if j.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class DatabaseMovers:
@@ -227,11 +140,9 @@ class DatabaseMovers:
             raise Refused(why)
         await asyncio.gather(servers.reach(action.source), servers.reach(action.target))
         moving = Moving(action.source.id, action.target.id, action.slots)
-        self._movers.start(
-            self._key, moving, lambda journey: self._travel(servers, action, journey)
-        )
+        self._movers.start(self._key, moving, lambda job: self._travel(servers, action, job))
 
-    async def _travel(self, servers: Servers, action: MoveSlots, journey: _Journey) -> None:
+    async def _travel(self, servers: Servers, action: MoveSlots, job: _Move) -> None:
         """Carry one move out, over connections of its own: a long command must not hide probes."""
 
         async with AsyncExitStack() as stack:
@@ -253,7 +164,7 @@ class DatabaseMovers:
                 bystanders=await servers.at_addresses((*others, *bystanders), all_of_them=True),
                 replicas=await servers.at_addresses(replicas),
                 crowd=await _crowd(stack, servers, action, move),
-                on_progress=journey.note,
+                on_progress=job.note,
             )
 
     async def rescue(self, servers: Servers, action: RescueKeys) -> None:

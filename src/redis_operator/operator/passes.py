@@ -150,14 +150,12 @@ class PassReader(Struct, frozen=True):
         one = _pass(key, raw, replace(redis, status=before, metadata=now), facts)
         return replace(one, hindrance=Degradation(why.reason, "; ".join(why.messages)))
 
-    def forget(self, key: Key) -> str:
-        """Let go of a database that is gone; return its uid, if it was known."""
-        uid = self.children.forget(key)
-        self.passwords.forget(uid)
+    def forget(self, key: Key) -> None:
+        """Let go of a database that is gone."""
+        self.passwords.forget(self.children.forget(key))
         self.observer.forget(key)
         self.memories.forget(key)
         self.movers.forget(key)
-        return uid
 
     async def _recorded(self, raw: Manifest) -> tuple[Redis, Facts] | None:
         """Return the last spec that was followed by whoever was operator before, if one was."""

@@ -79,8 +79,8 @@ class Reconciler(Struct, frozen=True):
     def forget(self, key: Key) -> None:
         """Let go of a database that is gone."""
         self.world.forget(key)
-        uid = self.reader.forget(key)
-        self.settler.rotations.forget(uid)
+        self.reader.forget(key)
+        self.settler.rotations.forget(key)
 
     async def _follow(self, key: Key, raw: Manifest) -> Outcome:
         """Follow the spec; or the last one that could be followed, and tell why."""

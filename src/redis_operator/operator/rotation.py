@@ -9,14 +9,15 @@ the Secret and waits once more.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from kubecontroller.client.meta import Key
 from redis_operator.api.redis import Redis
 from redis_operator.manifests.facts import Facts, Passwords, Stage
 from redis_operator.operator.children import Children
+from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.links import Target
 from redis_operator.operator.logins import Logins
 from redis_operator.operator.password_store import PasswordStore
@@ -26,19 +27,20 @@ from redis_operator.planning.observed import Evidence, Observed, Unreachable
 
 __all__ = ["Rotations"]
 
+_Stage = tuple[str, int]  # the uid of a database, and the serial of its passwords
 
-class Rotations:
+
+class Rotations(Jobs[_Stage, None]):
     """The changes of passwords of all databases of one operator."""
 
     def __init__(
         self, children: Children, store: PasswordStore, logins: Logins, *, refresh_seconds: float
     ) -> None:
+        super().__init__()
         self._children = children
         self._store = store
         self._logins = logins
         self._refresh_seconds = refresh_seconds
-        self._since: dict[str, tuple[int, float]] = {}  # serial of a stage, and when it was seen
-        self._problems: dict[str, Degradation] = {}
 
     async def settle(
         self,
@@ -61,12 +63,7 @@ class Rotations:
 
     def problem(self, redis: Redis) -> Degradation | None:
         """Return why the passwords of a database are not yet what they should be."""
-        return self._problems.get(redis.metadata.uid)
-
-    def forget(self, uid: str) -> None:
-        """Forget a database that is gone."""
-        self._since.pop(uid, None)
-        self._problems.pop(uid, None)
+        return next((stage.problem for stage in self.under_way(_key(redis))), None)
 
     async def _advance(self, redis: Redis, facts: Facts) -> Facts:
         passwords = advanced(facts.passwords)
@@ -92,28 +89,32 @@ class Rotations:
                 found.append("the binding does not have the new password yet")
             if moving:
                 found.append("slots are moving")
-        if self._left(redis, passwords) > 0:
+        if loop_time() < self._stage(redis, passwords).begun + self._refresh_seconds:
             # Not how many seconds are left: the status would be written every second.
             accepts = "servers accept the old and the new password"
             within = f"{self._refresh_seconds:.0f} s"
             found.append(f"{accepts}; mounted Secrets are refreshed within {within}")
         return found
 
-    def _left(self, redis: Redis, passwords: Passwords) -> float:
-        """Return for how many seconds mounted files may still be those of the stage before."""
-        now, uid = asyncio.get_running_loop().time(), redis.metadata.uid
-        serial, since = self._since.get(uid, (0, now))
-        if serial != passwords.serial:
-            since = now
-            self._since[uid] = (passwords.serial, now)
-        return since + self._refresh_seconds - now
+    def _stage(self, redis: Redis, passwords: Passwords) -> Job[_Stage, None]:
+        """Return the stage that the passwords are in, since it was first seen."""
+        key, now = _key(redis), (redis.metadata.uid, passwords.serial)
+        found = self.begin(key, (), now)
+        if found.what == now:
+            return found
+        self.forget(key)
+        return self.begin(key, (), now)
 
     def _note(self, redis: Redis, passwords: Passwords, reasons: list[str]) -> None:
-        uid, text = redis.metadata.uid, "; ".join(reasons)
-        self._problems.pop(uid, None)
+        stage, text = self._stage(redis, passwords), "; ".join(reasons)
+        stage.problem = None
         if passwords.rotation is not None:
             users = ", ".join(sorted(passwords.rotation.others))
             message = f"the passwords of {users} are being changed: {text}"
-            self._problems[uid] = Degradation("Rotating", message)
+            stage.problem = Degradation("Rotating", message)
         elif reasons:
-            self._problems[uid] = Degradation("ServersNotUpdated", text)
+            stage.problem = Degradation("ServersNotUpdated", text)
+
+
+def _key(redis: Redis) -> Key:
+    return redis.metadata.namespace, redis.metadata.name
