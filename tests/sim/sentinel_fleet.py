@@ -50,7 +50,10 @@ class SimulatedGroup(f.SimulatedFleet):
         for name in self.names:
             self.world.servers[name].config |= {"cluster-enabled": "no", "save": ""}
             self.world.servers[name].config |= {"replica-priority": "100"}
-            self.world.servers[name].config |= {"min-replicas-to-write": "0"}
+            self.world.servers[name].config |= {
+                "min-replicas-to-write": "0",
+                "min-replicas-max-lag": "10",
+            }
         self.servers_count = servers
         self.watchers = list(range(servers, servers + sentinels))
         self._text = ""

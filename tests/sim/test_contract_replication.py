@@ -154,3 +154,24 @@ async def test_a_primary_without_enough_replicas_refuses_writes(group_of: Any) -
         return "NOREPLICAS" not in await s.say(group, 0, "SET", "k", "v")
 
     await f.until(group, taken)
+
+
+async def test_a_primary_counts_a_silent_replica_until_its_lag_is_too_long(group_of: Any) -> None:
+    """What a primary takes in these seconds after it was cut off is lost if another one leads."""
+    group = await group_of(2, 0)
+    await group.call(0, "CONFIG", "SET", "min-replicas-to-write", 1)
+    await group.call(0, "CONFIG", "SET", "min-replicas-max-lag", 2)
+    await s.follow(group, 1, 0)
+
+    async def taken() -> bool:
+        return "NOREPLICAS" not in await s.say(group, 0, "SET", "k", "v")
+
+    async def refused() -> bool:
+        return not await taken()
+
+    await f.until(group, taken)
+    await group.freeze(1)
+    assert await taken()
+    await f.until(group, refused)
+    await group.thaw(1)
+    await f.until(group, taken)

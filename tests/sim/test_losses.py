@@ -10,7 +10,8 @@ from kubecontroller.client.patches import MergePatch
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_operator.manifests.names import DATABASE_LABEL, SHARD_LABEL
 from redis_operator.planning.advice import ACCEPT_LOSS
-from redis_testing.simulation.scenarios import formed, primary
+from redis_testing.simulation.failover import DURABLE, FAILOVER_SCENARIOS, failover
+from redis_testing.simulation.scenarios import formed, primary, until_over
 from redis_testing.simulation.system import (
     DATABASE,
     NAMESPACE,
@@ -21,6 +22,8 @@ from redis_testing.simulation.system import (
 )
 
 PODS = BUILT_IN_KINDS["pods"]
+CUT_OFF = "failover: primary cut off from all"
+MAX_LAG_SECONDS = 10  # of a replica that is counted by minReplicasToWrite, if nothing else is said
 
 
 def _reason(found: Manifest, kind: str) -> str:
@@ -139,3 +142,31 @@ def test_primary_whose_label_is_removed_is_not_failed_over_and_gets_it_back(
         assert simulation.ledger.excused == 0
 
     simulate(scenario, snapshot=formed(database()))
+
+
+def _last_lost(manifest: Manifest) -> float:
+    """Let the sentinels replace a primary that is cut off while the operator is away.
+
+    Returns how long after the cut a write was last acknowledged that is gone in the end.
+    """
+
+    async def run(simulation: Simulation) -> float:
+        simulation.is_hindered = True
+        writing = simulation.write_on()
+        began = simulation.world.now
+        scenario = next(s for s in FAILOVER_SCENARIOS if s.name == CUT_OFF)
+        await scenario.act(simulation)
+        await asyncio.sleep(5.0)
+        simulation.start_operator()
+        await until_over(simulation, scenario)
+        writing.cancel()
+        simulation.check_end()
+        return simulation.ledger.excused_at - began
+
+    return simulate(run, seed=1, snapshot=formed(manifest))
+
+
+def test_what_a_primary_takes_that_was_cut_off_is_lost_unless_replicas_must_have_it() -> None:
+    """SE-11. It is cut off for 22 seconds, and sentinels demote it up to ten seconds later."""
+    assert _last_lost(failover()) > 25
+    assert _last_lost(DURABLE) <= MAX_LAG_SECONDS

@@ -15,6 +15,7 @@ __all__ = [
     "consider_election",
     "elect",
     "follow",
+    "good_replicas",
     "hand_over",
     "lead",
     "proceed_failover",
@@ -49,8 +50,28 @@ def pull(world: SimulatedCluster, server: Server) -> None:
             return
         server.pull_at = world.now + world.random.uniform(0.0, world.weather.lag)
         _copy(server, source)
+        source.heard[server.name] = world.now
     else:
         _full_sync(world, server, source)
+
+
+def good_replicas(world: SimulatedCluster, server: Server) -> int:
+    """How many replicas `min-replicas-to-write` counts: heard of within `min-replicas-max-lag`.
+
+    The connection of one that is cut off or frozen stays open; any other that is not linked any
+    more has closed it.
+    """
+    lag = float(server.config.get("min-replicas-max-lag") or 0) or float("inf")
+    linked = {copy.name for copy in world.copies(server) if copy.link_up}
+    return sum(
+        world.now - heard <= lag and (name in linked or _is_silent(world, server, name))
+        for name, heard in server.heard.items()
+    )
+
+
+def _is_silent(world: SimulatedCluster, server: Server, name: str) -> bool:
+    other = world.servers.get(name)
+    return other is not None and (other.stopped or world.is_cut(server, other))
 
 
 def _can_go_on(server: Server, source: Server) -> bool:
@@ -244,7 +265,8 @@ def follow(world: SimulatedCluster, server: Server, address: tuple[str, int]) ->
     if server.follows == address:
         return False
     server.follows = address
-    server.link_up = server.synced = False
+    server.link_up = server.synced = server.was_away = False
+    server.heard.clear()
     server.link_down_since, server.sync_done_at = world.now, None
     server.handing_to = ""
     for copy in world.copies(server):  # they have to sync with it again, and it has no link yet

@@ -86,6 +86,8 @@ class Server:
     alive: bool = True
     stopped: bool = False  # alive but frozen: neither answers nor refuses
     woken_at: float = -1e9  # when that was last over
+    was_away: bool = False  # frozen or cut off, and has not been told since whom to follow
+    heard: dict[str, float] = field(default_factory=dict)  # when each replica last acknowledged
     table: dict[str, Record] = field(default_factory=dict)
     current_epoch: int = 0
     last_vote_epoch: int = 0

@@ -294,7 +294,7 @@ def _check_writable(world: SimulatedCluster, server: Server) -> None:
     if not server.is_primary:
         raise RefusalError("READONLY You can't write against a read only replica.")
     wanted = int(server.config.get("min-replicas-to-write", "0") or 0)
-    if wanted > sum(copy.link_up for copy in world.copies(server)):
+    if wanted > replication.good_replicas(world, server):
         raise RefusalError("NOREPLICAS Not enough good replicas to write.")
 
 

@@ -125,7 +125,8 @@ class SimulatedCluster:
         server = self.servers[name]
         if address is not None:
             server.ip = address
-        server.alive, server.stopped = True, False
+        server.alive, server.stopped, server.was_away = True, False, False
+        server.heard.clear()
         server.started_at = server.fail_since = self.now
         server.serves = False
         server.handshakes.clear()

@@ -15,6 +15,7 @@ from .process import Journal, Process, Strike
 __all__ = ["ProcessTransport"]
 
 _LATENCY = 0.002
+_REFUSED = 400
 
 
 class ProcessTransport:
@@ -33,11 +34,13 @@ class ProcessTransport:
         if request.method == "GET" or "/events" in request.path:
             return await self._transport.request(request, timeout=timeout)
         kind = f"api {request.method} {_resource(request.path)}"
+        number = len(self._journal.effects)
         strike = self._journal.begin(self._process, kind, request.path)
         if strike is Strike.CRASH_BEFORE:
             await self._die()
         answer = await self._transport.request(request, timeout=timeout)
-        self._journal.done()
+        if answer.status < _REFUSED:
+            self._journal.done(number)
         if strike is Strike.CRASH_AFTER:
             await self._die()
         if strike is Strike.LOST_REPLY:

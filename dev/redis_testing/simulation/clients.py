@@ -1,8 +1,9 @@
 """Clients of a simulated database: they write as cluster clients do, and remember every answer.
 
 The ledger is the promise: what was acknowledged must be found again, unless its only copies died
-with a server that was killed before a replica had it, or was told to a server that had slept while
-another took its place: real ones acknowledge a few writes too before they hear of it.
+with a server that was killed before a replica had it, or was told to a server that had slept, or
+was cut off, while another took its place: real ones acknowledge writes too before they hear of it.
+Where `min-replicas-to-write` is set they do not: nobody follows them any more.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from redis_operator.redis.slots import key_slot
 
 from ..cluster.disk import refuses_writes
 from ..cluster.memory import is_out_of_memory
+from ..cluster.replication import good_replicas
 from ..cluster.state import Server
 from ..cluster.world import SimulatedCluster
 
@@ -34,6 +36,7 @@ class Ledger:
     promised: dict[str, int] = field(default_factory=dict)
     refused: int = 0
     excused: int = 0
+    excused_at: float = -1.0  # when a write was last taken that nobody else will have
     is_void: bool = False
 
     def acknowledged(self, key: str, number: int) -> None:
@@ -211,13 +214,14 @@ class Writer:
         server.offset += len(key) + len(value)
         if self._was_replaced(server, slot):
             self._ledger.excused += 1
+            self._ledger.excused_at = self._world.now
             return False
         return True
 
     def _may_be_written(self, server: Server) -> bool:
         """Tell whether clients, who follow a Service or sentinels, write to this server."""
         wanted = int(server.config.get("min-replicas-to-write") or 0)
-        if sum(copy.link_up for copy in self._world.copies(server)) < wanted:
+        if good_replicas(self._world, server) < wanted:
             return False
         return server.is_primary and server.name in self.doors()
 
@@ -227,7 +231,7 @@ class Writer:
             others = living_servers(self._world, server.database)
             led = any(other.is_primary for other in others if other is not server)
             apart = any(server.name in pair for pair in self._world.cut)
-            return apart or (led and server.woken_at > server.started_at)
+            return apart or (led and server.was_away)
         if self._world.now - server.woken_at > _WAKING_SECONDS:
             return False
         return any(

@@ -24,6 +24,7 @@ from .system import DATABASE, Simulation, database
 
 __all__ = [
     "BREAKAGES",
+    "DURABLE",
     "FAILOVER_EVENTS",
     "FAILOVER_SCENARIOS",
     "Breakage",
@@ -173,6 +174,12 @@ async def _delete_all(simulation: Simulation) -> None:
         await simulation.delete_pod(pod["metadata"]["name"])
 
 
+async def _delete_servers(simulation: Simulation) -> None:
+    """The sentinels stay, and name the one that has the data: it waits for the others."""
+    for server in servers(simulation):
+        await simulation.delete_pod(server.name)
+
+
 async def _freeze_primary(simulation: Simulation) -> None:
     """ST-10: the sentinels replace it, and it goes on as if nothing had been."""
     first = leader(simulation)
@@ -239,8 +246,7 @@ async def _cut_primary_off(simulation: Simulation, *, operator: bool) -> None:
 
     await simulation.until_all(taken_over, within=120.0, what="taken over")
     await asyncio.sleep(15.0)
-    simulation.world.cut.clear()
-    simulation.reach_again()
+    simulation.rejoin()
 
 
 async def _cut_off(simulation: Simulation) -> None:
@@ -259,10 +265,31 @@ async def _hide_primary(simulation: Simulation) -> None:
 
 
 async def _replace_replicas_in_turn(simulation: Simulation) -> None:
-    """Every place but the first goes with its data and comes back, and then the first as well."""
+    """Every place but the first goes with its data and comes back, and then the first as well.
+
+    Nobody looks whether they have the data again: the last one that has them waits.
+    """
     for pod in (f"{DATABASE}-2", f"{DATABASE}-1", f"{DATABASE}-0"):
         await simulation.delete_pod(pod)
         await asyncio.sleep(4.0)
+
+
+async def _replace_pods_in_turn(simulation: Simulation) -> None:
+    """Every pod goes with its data, each when the one before is in sync: nothing may be lost."""
+
+    async def whole() -> bool:
+        ready = all(kept.server.ready for kept in simulation.kubelet.kept.values())
+        return ready and len(servers(simulation)) == len(names) and is_whole(simulation)
+
+    names = [server.name for server in servers(simulation)]
+    for name in names:
+        before = simulation.world.servers[name].started_at
+        await simulation.delete_pod(name)
+
+        async def back(name: str = name, before: float = before) -> bool:
+            return simulation.world.servers[name].started_at > before and await whole()
+
+        await simulation.until_all(back, within=240.0, what=f"{name} in sync again")
 
 
 async def _sleep_and_wake(simulation: Simulation) -> None:
@@ -298,12 +325,16 @@ def _scenario(name: str, act: Act, **more: Any) -> Scenario:
     return Scenario(f"failover: {name}", act, **given)
 
 
+_IN_MEMORY = failover(storage=False)
+DURABLE = failover(durability={"minReplicasToWrite": 1})
+"""No primary takes writes for long that nobody else gets."""
+
 FAILOVER_SCENARIOS = (
     _scenario("create", _apply(), base=None),
     _scenario("create in memory", _apply(storage=False), base=None),
     _scenario("primary killed", _kill_primary),
     _scenario("replica killed", _kill_replica),
-    _scenario("primary killed, in memory", _kill_primary, base=failover(storage=False)),
+    _scenario("primary killed, in memory", _kill_primary, base=_IN_MEMORY),
     _scenario("all servers killed", _kill_all),
     _scenario("all sentinels killed", _kill_sentinels),
     _scenario("primary killed, sentinels made anew", _kill_primary_and_sentinels),
@@ -315,7 +346,10 @@ FAILOVER_SCENARIOS = (
     _scenario("primary cut off with a sentinel", _cut_off),
     _scenario("primary cut off from all", _cut_off_from_all),
     _scenario("primary not reached by the operator", _hide_primary),
-    _scenario("pods deleted in turn", _replace_replicas_in_turn, base=failover(storage=False)),
+    _scenario("pods deleted in turn", _replace_replicas_in_turn, base=_IN_MEMORY),
+    _scenario("server pods deleted at once, in memory", _delete_servers, base=_IN_MEMORY),
+    _scenario("pods deleted in turn when in sync", _replace_pods_in_turn, base=_IN_MEMORY),
+    _scenario("primary cut off, writes need a replica", _cut_off_from_all, base=DURABLE),
     _scenario("switchover", _switch),
     _scenario("switchover after a failover", _switch_after_failover),
     _scenario("restart", _restart, over=lambda s: _restarted(s) and is_whole(s), within=600.0),

@@ -8,7 +8,7 @@ keeps its file while its pod lives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..cluster.state import Server
 from ..cluster.world import SimulatedCluster
@@ -63,10 +63,32 @@ def boot_sentinel(
 
 
 async def hand_over(world: SimulatedCluster, server: Server, seconds: float) -> None:
-    """Serve on while somebody follows, until another one leads: what runs before SIGTERM."""
+    """Serve on while somebody follows, until another one leads: what runs before SIGTERM.
+
+    The only copy of a database in memory waits longer, for somebody to follow.
+    """
+    await _wait_while(lambda: _is_followed(world, server), seconds)
+    await _wait_while(lambda: _is_only_copy(world, server), 3 * seconds)
+    await _wait_while(lambda: _is_followed(world, server), seconds)
+
+
+async def _wait_while(holds: Callable[[], bool], seconds: float) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    while server.alive and server.is_primary and loop.time() < end:
-        if not any(copy.link_up for copy in world.copies(server)):
-            return
+    while holds() and loop.time() < end:  # noqa: ASYNC110 - as the script does
         await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _is_followed(world: SimulatedCluster, server: Server) -> bool:
+    leads = server.alive and server.is_primary
+    return leads and any(copy.link_up for copy in world.copies(server))
+
+
+def _is_only_copy(world: SimulatedCluster, server: Server) -> bool:
+    if server.persistent or not (server.alive and server.is_primary and server.key_count):
+        return False
+    if _is_followed(world, server):
+        return False
+    found = [s for s in world.servers.values() if s.database == server.database and s.alive]
+    named = [p.ip for s in found if s.sentinel is not None for p in s.sentinel.primaries.values()]
+    return server.ip in named

@@ -50,18 +50,22 @@ class Journal:
         self.effects: list[Effect] = []
         self.decide: Decide = lambda _: None
         self.told: list[Callable[[Effect], None]] = []
+        self.on_strike: Callable[[], None] = lambda: None
 
     def begin(self, process: Process, kind: str, detail: str) -> Strike | None:
         """Note an effect about to happen; return what shall befall it."""
         now = asyncio.get_running_loop().time()
         effect = Effect(len(self.effects), now, process.name, kind, detail)
         self.effects.append(effect)
-        return self.decide(effect)
+        strike = self.decide(effect)
+        if strike is not None:
+            self.on_strike()
+        return strike
 
-    def done(self) -> None:
-        """Tell those who check the world after each effect."""
+    def done(self, number: int = -1) -> None:
+        """Tell those who check the world after each effect; the last one, if none is named."""
         for told in self.told:
-            told(self.effects[-1])
+            told(self.effects[number])
 
 
 class Process:

@@ -130,6 +130,7 @@ class Simulation:
         self.metrics = CollectorRegistry()  # of the operator that started last
         self.failures: list[BaseException] = []
         self.restarts = True
+        self.is_hindered = False  # calls of the operator fail, or it was struck
         self.quiet_seconds = _QUIET_SECONDS
         self.skew = 0.0  # how far the clock of the operator's host is ahead
         self.patience = 1.0  # how much longer than usual things may take
@@ -139,6 +140,7 @@ class Simulation:
         self.wrap: Wrap = lambda transport: transport
         self._tasks: list[asyncio.Task[Any]] = []
         self.journal.told.append(self._check_effect)
+        self.journal.on_strike = self._note_strike
 
     # Time
 
@@ -284,6 +286,19 @@ class Simulation:
         """Let operators reach all servers."""
         self.network.unreachable.clear()
 
+    def rejoin(self) -> None:
+        """Let everybody reach everybody again.
+
+        An operator that nothing hinders has led clients to the new primary long before. One that
+        waits for the API, or died, has not: the old primary, whose replicas were taken from it, has
+        its label, and takes writes until the sentinels have seen for eight seconds that it leads.
+        Those are lost, as they are with real servers: nobody in its pod knows of the other one.
+        """
+        for name in {name for pair in self.world.cut for name in pair}:
+            self.world.servers[name].was_away = self.is_hindered
+        self.world.cut.clear()
+        self.reach_again()
+
     def freeze(self, name: str) -> None:
         """Stop a server process without ending it."""
         self.ledger.excuse(self.world.servers[name])
@@ -292,7 +307,7 @@ class Simulation:
     def thaw(self, name: str) -> None:
         """Let a stopped process go on."""
         server = self.world.servers[name]
-        server.stopped, server.woken_at = False, self.world.now
+        server.stopped, server.woken_at, server.was_away = False, self.world.now, True
 
     async def delete_pod(self, name: str) -> None:
         """Delete a pod as a person does."""
@@ -376,7 +391,10 @@ class Simulation:
             self.failures.append(Broken(self.explain(f"gone after {effect}: {gone[:5]}", {})))
 
     def _check_pace(self, effect: Effect) -> None:
-        """No process writes to one object over and over, whatever its caches show."""
+        """No process writes to one object over and over, whatever its caches show.
+
+        What was refused or did not arrive is sent again, and not counted: it is bounded by itself.
+        """
         who_where = (effect.process, effect.detail)
         second, times = self._paces.get(who_where, (0, 0))
         times = times + 1 if second == int(effect.at) else 1
@@ -384,6 +402,9 @@ class Simulation:
         if times > _WRITES_A_SECOND and not self.failures:
             problem = f"written more than {_WRITES_A_SECOND} times within a second: {effect}"
             self.failures.append(Broken(self.explain(problem, {})))
+
+    def _note_strike(self) -> None:
+        self.is_hindered = True
 
     def check_end(self) -> None:
         """Raise unless clients find everything they were promised."""

@@ -25,16 +25,7 @@ NOBODY = "127.0.0.1"
 """The primary of a server that has none. Nothing listens there, so writes are refused; the port
 tells whether the server found files (1) or none (2)."""
 
-BOOT_SERVER = (
-    r"""#!/bin/sh
-# Starts a server of a replicated database. It never starts as a primary: an empty one would be
-# copied by all the others. It follows nobody, refuses writes, and no sentinel may promote it, until
-# the operator has seen what it holds and named the primary.
-set -eu"""
-    + LIFE
-    + TALK
-    + FIND_DATA
-    + r"""
+_NAMED = r"""
 # What a sentinel answers.
 ask_sentinel() { (PORT=$SENTINEL_PORT; ask_at "$(cat "$CONFIG/sentinel-host")" "$1"); }
 
@@ -47,7 +38,19 @@ is_named() {
     done
     return 1
 }
+"""
 
+BOOT_SERVER = (
+    r"""#!/bin/sh
+# Starts a server of a replicated database. It never starts as a primary: an empty one would be
+# copied by all the others. It follows nobody, refuses writes, and no sentinel may promote it, until
+# the operator has seen what it holds and named the primary.
+set -eu"""
+    + LIFE
+    + TALK
+    + FIND_DATA
+    + _NAMED
+    + r"""
 # Whether there is a replica that they would promote.
 is_replaceable() {
     before=
@@ -139,21 +142,55 @@ STOP_SERVER = (
     r"""#!/bin/sh
 # Runs before the server is told to stop. A primary that somebody follows serves on until the
 # operator has handed its place over: nothing that it acknowledged is lost. SE-01
+# A primary in memory that nobody has copied yet is the last one that has the data: it waits longer,
+# until a replica has them too.
 set -u
 """
     + TALK
+    + _NAMED
     + r"""
-leads() {
+is_followed() {
     case $(ask "INFO replication") in *role:master*state=online*) return 0 ;; esac
     return 1
 }
 
-hand_over() {
-    left=$((HANDOVER_SECONDS * 5))
-    while leads && [ "$left" -gt 0 ]; do
+# Asks for at most three seconds: an address that is gone may not answer at all.
+is_named_in_time() {
+    is_named >/dev/null 2>&1 &
+    asking=$!
+    { sleep 3; kill "$asking"; } >/dev/null 2>&1 &
+    timer=$!
+    named=0
+    wait "$asking" 2>/dev/null || named=1
+    kill "$timer" 2>/dev/null || :
+    return "$named"
+}
+
+# Whether the data are in the memory of this primary and nowhere else. The sentinels of a database
+# that is deleted or hibernates end with it: where none names this server, nobody will copy it.
+is_only_copy() {
+    [ "$PERSISTENCE" = none ] || return 1
+    answer=$(ask "INFO replication" "INFO keyspace")
+    case $answer in *role:master*) ;; *) return 1 ;; esac
+    case $answer in *state=online*) return 1 ;; esac
+    case $answer in *:keys=*) is_named_in_time ;; *) return 1 ;; esac
+}
+
+# Waits while something holds, for at most so many seconds.
+wait_while() {
+    left=$(($2 * 5))
+    while "$1" && [ "$left" -gt 0 ]; do
         left=$((left - 1))
         sleep 0.2 2>/dev/null || { sleep 1; left=$((left - 4)); }
     done
+}
+
+hand_over() {
+    wait_while is_followed "$HANDOVER_SECONDS"
+    is_only_copy || return 0
+    printf 'stop: no replica has the data of this primary yet; waiting for one\n'
+    wait_while is_only_copy "$((HANDOVER_SECONDS * 3))"
+    wait_while is_followed "$HANDOVER_SECONDS"
 }
 """
     + WAIT_SAVED
