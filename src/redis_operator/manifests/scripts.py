@@ -14,6 +14,7 @@ __all__ = [
     "DATA_MISSING",
     "DROP_SYNCED",
     "FIND_DATA",
+    "IN_TIME",
     "LIFE",
     "READY",
     "READY_ALONE",
@@ -57,6 +58,20 @@ login() {
 """
 
 # Pieces that the scripts of several modes share.
+
+IN_TIME = r"""
+# Whether something holds, found out within three seconds: an address that is gone may not answer.
+in_time() {
+    "$@" >/dev/null 2>&1 &
+    asking=$!
+    { sleep 3; kill "$asking"; } >/dev/null 2>&1 &
+    timer=$!
+    held=0
+    wait "$asking" 2>/dev/null || held=1
+    kill "$timer" 2>/dev/null || :
+    return "$held"
+}
+"""
 
 LIFE = r"""
 # The first process of a container is deaf to signals that it does not ask for: whoever told it to
@@ -157,15 +172,17 @@ BOOT = (
 # replicas drop theirs, and somebody else's identity would confuse the whole cluster.
 set -eu"""
     + LIFE
-    + r""""""
     + TALK
+    + IN_TIME
     + r"""
-# What nodes.conf says of this server: sets me, owns (a primary with slots) and its replicas.
+# What nodes.conf says of this server: sets me, here (its address), owns (a primary with slots) and
+# its replicas.
 read_identity() {
-    me= owns= replicas=
-    while read -r id _ flags _ _ _ _ _ slots; do
+    me= here= owns= replicas=
+    while read -r id address flags _ _ _ _ _ slots; do
         case ",$flags," in *,myself,*)
             me=$id
+            here=${address%:*}
             case ",$flags," in *,master,*) [ -z "$slots" ] || owns=yes ;; esac ;;
         esac
     done <nodes.conf
@@ -234,6 +251,23 @@ let_lead() {
     { login; printf 'CLUSTER FAILOVER FORCE\r\nQUIT\r\n'; } | talk "$best" >/dev/null || :
 }
 
+# Whether a replica at an address follows this server and has data.
+has_copy() {
+    case $(ask_at "$1" "INFO replication" "INFO keyspace" "CLUSTER NODES") in
+        *role:slave*:keys=*"myself,slave $me "*) return 0 ;;
+    esac
+    return 1
+}
+
+# Whether any replica has the data. They follow this address, whoever listens here: they would copy
+# an empty server.
+is_copied() {
+    for address in $replicas; do
+        ! in_time has_copy "$address" || return 0
+    done
+    return 1
+}
+
 # Ends the waiting process once a replica says that it leads, or all say that they cannot. Its end
 # is not waited for: an address that does not answer must not hold up the start.
 # A replica that has restarted and had no link since is never elected by itself. What it has on disk
@@ -293,6 +327,11 @@ if [ -e nodes.conf ]; then
             say "no replica has taken over within ${FAILOVER_SECONDS} s; starting"
         kill "$watching" 2>/dev/null || :
         trap 'exit 0' TERM INT
+    fi
+    if [ -n "$gone" ] && [ "$here" = "$POD_IP" ] && is_copied; then
+        # Where no majority elects it, the operator makes it lead, or asks a person who may.
+        say "a replica has the data of this primary and does not lead; not starting before it does"
+        while is_copied; do sleep 1; done
     fi
     if [ -n "$gone" ]; then
         say "the data of this primary are gone; starting as a new node, for replicas to keep theirs"

@@ -6,6 +6,7 @@ from .scripts import (
     APPEND,
     DROP_SYNCED,
     FIND_DATA,
+    IN_TIME,
     LIFE,
     SETTINGS,
     TALK,
@@ -147,23 +148,12 @@ STOP_SERVER = (
 set -u
 """
     + TALK
+    + IN_TIME
     + _NAMED
     + r"""
 is_followed() {
     case $(ask "INFO replication") in *role:master*state=online*) return 0 ;; esac
     return 1
-}
-
-# Asks for at most three seconds: an address that is gone may not answer at all.
-is_named_in_time() {
-    is_named >/dev/null 2>&1 &
-    asking=$!
-    { sleep 3; kill "$asking"; } >/dev/null 2>&1 &
-    timer=$!
-    named=0
-    wait "$asking" 2>/dev/null || named=1
-    kill "$timer" 2>/dev/null || :
-    return "$named"
 }
 
 # Whether the data are in the memory of this primary and nowhere else. The sentinels of a database
@@ -173,7 +163,7 @@ is_only_copy() {
     answer=$(ask "INFO replication" "INFO keyspace")
     case $answer in *role:master*) ;; *) return 1 ;; esac
     case $answer in *state=online*) return 1 ;; esac
-    case $answer in *:keys=*) is_named_in_time ;; *) return 1 ;; esac
+    case $answer in *:keys=*) in_time is_named ;; *) return 1 ;; esac
 }
 
 # Waits while something holds, for at most so many seconds.
