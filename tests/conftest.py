@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
@@ -36,6 +37,7 @@ _WAITS = ("redis/test_mover.py", "manifests/test_scripts.py", "manifests/test_us
 # may take many times as long.
 _SIMULATES = ("sim", "planning", "operator")
 _PATIENCE_SECONDS = 900
+_GARBAGE = (10_000, 20, 20)  # a simulation makes many short-lived objects and few cycles
 _ROOT = Path(__file__).parent
 _begun = time.monotonic()
 
@@ -91,6 +93,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_PATIENCE_SECONDS))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items[:] = _long_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and modules live until the end: nobody looks through them for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE)
 
 
 def _long_first(items: list[pytest.Item]) -> list[pytest.Item]:
