@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -12,9 +11,13 @@ from redis_operator.api.crd import crds
 from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.api.version import find_version
+from redis_operator.install.admission import deletion_protection
+from redis_operator.install.objects import objects
+from redis_operator.install.options import Options
+from redis_operator.install.rendering import to_stream, to_yaml
+from redis_operator.install.rights import cluster_role, election_role, namespaced_role
 from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
-from redis_operator.manifests.rights import cluster_role, election_role, namespaced_role
 from redis_operator.manifests.users import USERS
 from redis_operator.redis.versions import parse_version
 
@@ -34,27 +37,15 @@ RIGHTS = {
         election_role(),
     ),
 }
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes equal parts out each time: anchors would be legal, and unreadable."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Lines as lines: files inside a document stay readable."""
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def to_yaml(document: Any) -> str:
-    """A document as people like to read it: keys in our order, no anchors."""
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+POLICY = """\
+# Refuses to delete a database whose spec.deletion.protected is true, in whatever way it is asked.
+# Not the deletion of its namespace, which takes pods, claims and Secrets away around it.
+# Needs Kubernetes 1.30 or later.
+"""
+INSTALL = """\
+# The whole operator for kubectl apply --server-side -f, as `redis-operator install --print` says.
+# Set the image of the Deployment to where yours is: docs/install.md.
+"""
 
 
 def example(path: Path) -> Redis:
@@ -96,6 +87,9 @@ def generated() -> dict[Path, str]:
     found = {ROOT / "config" / "crd" / name: HEADER + to_yaml(crd) for name, crd in crds().items()}
     for name, (about, role) in RIGHTS.items():
         found[ROOT / "config" / "rbac" / name] = f"{HEADER}# {about}\n{to_yaml(role)}"
+    policy = to_stream(deletion_protection())
+    found[ROOT / "config" / "admission" / "deletion-protection.yaml"] = f"{HEADER}{POLICY}{policy}"
+    found[ROOT / "config" / "install.yaml"] = f"{HEADER}{INSTALL}{to_stream(objects(Options()))}"
     examples = (p for p in (ROOT / "examples").glob("*.yaml") if p.stem != "version")
     for path in sorted(examples):
         found[ROOT / "tests" / "golden" / path.name] = golden(path)

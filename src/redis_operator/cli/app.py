@@ -52,7 +52,24 @@ def _existing(name: str) -> tuple[Instance, Settings]:
     return instance, settings
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Also has the commands for a Kubernetes cluster, which are loaded when they are asked for."""
+
+    _CLUSTER = ("install", "upgrade", "uninstall")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self._CLUSTER])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._CLUSTER:
+            return super().get_command(ctx, cmd_name)
+        from redis_operator.cli import install  # noqa: PLC0415
+
+        found: click.Command = getattr(install, cmd_name)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="redis-operator")
 def app() -> None:
     """Run Redis and Valkey on Kubernetes, or here and now on this machine."""

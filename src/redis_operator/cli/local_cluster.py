@@ -24,7 +24,7 @@ def _objects() -> Sequence[dict[str, Any]]:
     """Return our definitions, and the operator's account with the rights it has on Kubernetes."""
     # loaded here: only the control plane applies them
     from redis_operator.api.crd import crds  # noqa: PLC0415
-    from redis_operator.manifests.rights import account  # noqa: PLC0415
+    from redis_operator.install.rights import account  # noqa: PLC0415
 
     return [*crds().values(), *account()]
 

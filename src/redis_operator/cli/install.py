@@ -1,0 +1,212 @@
+"""`redis-operator install`, `upgrade` and `uninstall`: the operator of a Kubernetes cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+from msgspec.structs import replace
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.config import load
+from kubecontroller.client.errors import KubeError
+from kubecontroller.client.http import HttpTransport
+from redis_operator import __version__
+from redis_operator.install.installer import FIELD_MANAGER, Installer, InstallError
+from redis_operator.install.objects import objects
+from redis_operator.install.options import DEFAULT_NAMESPACE, Options, problems
+from redis_operator.install.remover import Remover
+from redis_operator.install.rendering import to_stream
+from redis_operator.install.waiting import NotInForce, Patience
+
+__all__ = ["install", "uninstall", "upgrade"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _with(function: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _cluster(function: F) -> F:
+    """Add the options that choose the cluster and the namespace."""
+    return _with(
+        function,
+        click.option("--kubeconfig", default="", help="Else KUBECONFIG, else ~/.kube/config."),
+        click.option("--context", default="", help="The kubeconfig's context, if not current."),
+        click.option(
+            "--namespace",
+            default=DEFAULT_NAMESPACE,
+            show_default=True,
+            help="Where the operator lives.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(1),
+            default=300.0,
+            show_default=True,
+            help="Seconds that each part may take to be ready.",
+        ),
+    )
+
+
+def _choices(function: F) -> F:
+    """Add what an installation may choose."""
+    return _with(
+        function,
+        click.option("--image", default=None, help="The operator's image."),
+        click.option("--pull-policy", default=None, help="Always, IfNotPresent or Never."),
+        click.option("--pull-secret", multiple=True, help="A Secret to pull the image with."),
+        click.option(
+            "--watch-namespaces",
+            default=None,
+            help="Namespaces whose databases are looked after, separated by commas, or `all`.",
+        ),
+        click.option("--replicas", type=int, default=None, help="Pods, of which one leads."),
+        click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
+    )
+
+
+def _chosen(before: Options, given: dict[str, Any]) -> Options:
+    """Return the options of before with those that were given now."""
+    watched = given.pop("watch_namespaces")
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if "pull_secret" in changes:
+        changes["pull_secrets"] = changes.pop("pull_secret")
+    if watched is not None:
+        names = [name.strip() for name in watched.split(",") if name.strip()]
+        changes["watch_namespaces"] = () if names == ["all"] else tuple(names)
+    options = replace(before, **changes)
+    found = problems(options)
+    if found:
+        raise click.UsageError("\n".join(found))
+    return options
+
+
+def _run(kubeconfig: str, context: str, work: Callable[[Client], Awaitable[None]]) -> None:
+    """Do something with a cluster; what goes wrong is said in one sentence."""
+
+    async def connected() -> None:
+        access = load(file=kubeconfig, context=context)
+        client = Client(
+            HttpTransport(access, user_agent=FIELD_MANAGER), field_manager=FIELD_MANAGER
+        )
+        try:
+            await work(client)
+        finally:
+            await client.close()
+
+    try:
+        asyncio.run(connected())
+    except (KubeError, InstallError, NotInForce) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.command()
+@_cluster
+@_choices
+@click.option("--print", "print_", is_flag=True, help="Print all objects as YAML; no cluster.")
+def install(
+    *,
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    timeout: float,
+    dry_run: bool,
+    print_: bool,
+    **given: Any,
+) -> None:
+    """Install the operator in a Kubernetes cluster, or change how it is installed."""
+    options = _chosen(Options(namespace=namespace), given)
+    if print_:
+        click.echo(to_stream(objects(options)), nl=False)
+        return
+
+    async def work(client: Client) -> None:
+        installer = Installer(client, tell=click.echo, patience=Patience(timeout))
+        if dry_run:
+            await installer.preview(options)
+            return
+        await installer.install(options)
+        click.echo(f"redis-operator {__version__} is installed in namespace {namespace}")
+
+    _run(kubeconfig, context, work)
+
+
+@click.command()
+@_cluster
+@_choices
+def upgrade(
+    *,
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    timeout: float,
+    dry_run: bool,
+    **given: Any,
+) -> None:
+    """Bring an installed operator to this version; what was chosen before stays.
+
+    The image is this version's own unless --image names another.
+    """
+
+    async def work(client: Client) -> None:
+        installer = Installer(client, tell=click.echo, patience=Patience(timeout))
+        found = await installer.find(namespace)
+        if found is None:
+            raise InstallError(
+                f"no operator was installed in namespace {namespace} by `redis-operator install`; "
+                "run that, or name the namespace"
+            )
+        given["image"] = given["image"] or Options().image
+        options = _chosen(found.options, given)
+        if dry_run:
+            await installer.preview(options)
+            return
+        await installer.install(options)
+        click.echo(
+            f"redis-operator {found.version} in namespace {namespace} is upgraded to {__version__}"
+        )
+
+    _run(kubeconfig, context, work)
+
+
+@click.command()
+@_cluster
+@click.option("--everything", is_flag=True, help="Delete all databases and our kinds too.")
+@click.option("--yes", is_flag=True, help="Do not ask before databases are deleted.")
+def uninstall(
+    *,
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+    timeout: float,
+    everything: bool,
+    yes: bool,
+) -> None:
+    """Remove the operator. Databases go on serving, unless --everything is to go."""
+
+    async def work(client: Client) -> None:
+        remover = Remover(client, tell=click.echo, patience=Patience(timeout))
+        found = await remover.check(everything=everything)
+        for raw in found:
+            place = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+            click.echo(f"Redis {place}: " + ("will be deleted" if everything else "stays"))
+        if everything and found and not yes:
+            click.confirm(f"Delete {len(found)} databases with their data?", abort=True)
+        await remover.uninstall(namespace, everything=everything)
+        if everything:
+            for claim in await remover.leftovers():
+                click.echo(f"PersistentVolumeClaim {claim}: stays; its data are kept until deleted")
+            click.echo("redis-operator and all databases are removed")
+            return
+        click.echo(
+            f"redis-operator is removed; {len(found)} databases go on without it. Their kinds and "
+            "the protection from deletion stay; install again at any time"
+        )
+
+    _run(kubeconfig, context, work)

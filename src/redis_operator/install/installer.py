@@ -1,0 +1,181 @@
+"""Installs and upgrades the operator: applies, waits until it is in force, prunes.
+
+Guarantees: it may be ended at any write and run again; what is not ours is neither taken over nor
+deleted; databases are not touched. Errors: `InstallError`, which says what to do; those of the
+client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import CONFIG_MAPS, NAMESPACES
+from kubecontroller.client.scheme import Kind, split_api_version
+
+from .inventory import INVENTORY, Inventory, Item, Phase, item_of, read, surplus, written
+from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage, objects, stages
+from .options import Options
+from .waiting import Patience, wait_for_stage
+
+__all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Tell", "kind_of"]
+
+FIELD_MANAGER: Final = "redis-operator-install"
+Tell = Callable[[str], None]
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+
+
+class InstallError(Exception):
+    """Why an installation cannot be made, changed or removed, and what to do."""
+
+
+def kind_of(item: Item) -> Kind[Manifest]:
+    """Return how objects of a listed kind are addressed, be it one of an unknown version."""
+    group, version = split_api_version(item.api_version)
+    return Kind(group, version, item.kind, item.plural, bool(item.namespace), dict)
+
+
+class Installer:
+    """Writes one installation through a client; tells line by line what it does."""
+
+    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+        self._client = client
+        self._tell = tell
+        self._patience = patience
+
+    async def find(self, namespace: str) -> Inventory | None:
+        """Return the installation that lives in a namespace, if there is one."""
+        try:
+            found = await self._client.get(CONFIG_MAPS, (namespace, INVENTORY))
+        except NotFound:
+            return None
+        return read(found.data)
+
+    async def install(self, options: Options) -> None:
+        """Bring the cluster to what the options say, whatever it was before."""
+        parts = stages(options)
+        documents = [made for part in parts.values() for made in part]
+        await self._check(options, documents)
+        wanted = [item_of(made) for made in documents]
+        old = await self.find(options.namespace)
+        known = tuple(old.items) if old is not None else ()
+        listed = tuple(sorted({*known, *wanted}))
+        for stage, made in parts.items():
+            for document in made:
+                await self._apply(document)
+            if stage is Stage.NAMESPACE:
+                await self._record(Inventory(options, listed))
+            await wait_for_stage(self._client, stage, made, self._patience, self._tell)
+        for item in surplus(known, wanted):
+            await self.delete(item, options.namespace)
+        await self._record(Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED))
+
+    async def preview(self, options: Options) -> None:
+        """Ask the API server what would happen, and change nothing."""
+        documents = objects(options)
+        await self._check(options, documents)
+        for document in documents:
+            self._tell(f"{item_of(document)}: {await self._would(document)}")
+        old = await self.find(options.namespace)
+        wanted = [item_of(made) for made in documents]
+        for item in surplus(old.items if old is not None else (), wanted):
+            self._tell(f"{item}: would be deleted")
+
+    async def delete(self, item: Item, namespace: str) -> None:
+        """Delete an object of this installation; one that is somebody else's stays."""
+        kind, key = kind_of(item), (item.namespace, item.name)
+        try:
+            found = await self._client.get(kind, key)
+            metadata = found["metadata"]
+            if (metadata.get("labels") or {}).get(INSTALLATION_LABEL) != namespace:
+                self._tell(f"{item}: left alone, it is not labelled as ours")
+                return
+            await self._client.delete(kind, key, uid=metadata["uid"])
+        except NotFound:
+            return
+        self._tell(f"{item}: deleted")
+
+    # How
+
+    async def _apply(self, document: Object) -> None:
+        item = item_of(document)
+        try:
+            await self._client.apply(kind_of(item), document)
+        except NotFound:
+            if item.kind not in OPTIONAL_KINDS:
+                raise
+            self._tell(f"{item}: left out, this cluster does not serve the kind (before 1.30)")
+            return
+        self._tell(f"{item}: applied")
+
+    async def _record(self, inventory: Inventory) -> None:
+        await self._client.apply(CONFIG_MAPS, written(inventory))
+
+    async def _would(self, document: Object) -> str:
+        item = item_of(document)
+        kind, key = kind_of(item), (item.namespace, item.name)
+        before = await self._live(kind, key)
+        try:
+            after = await self._client.apply(kind, document, dry_run=True)
+        except NotFound:
+            if item.kind in OPTIONAL_KINDS:
+                return "would be left out, this cluster does not serve the kind (before 1.30)"
+            return "would be created, with its namespace"
+        if before is None:
+            return "would be created"
+        return "unchanged" if _said(before) == _said(after) else "would be changed"
+
+    async def _live(self, kind: Kind[Manifest], key: tuple[str, str]) -> Manifest | None:
+        try:
+            return await self._client.get(kind, key)
+        except NotFound:
+            return None
+
+    async def _check(self, options: Options, documents: Sequence[Object]) -> None:
+        """Refuse before the first write what would end badly."""
+        for name in options.watch_namespaces:
+            try:
+                await self._client.get(NAMESPACES, ("", name))
+            except NotFound:
+                raise InstallError(
+                    f"--watch-namespaces: there is no namespace {name!r}; create it first, since "
+                    "the operator is given its rights there"
+                ) from None
+        for document in documents:
+            item = item_of(document)
+            live = await self._live(kind_of(item), (item.namespace, item.name))
+            problem = _taken(item, live, options.namespace)
+            if problem:
+                raise InstallError(problem)
+
+
+def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
+    """Return why an object that exists cannot be ours, or nothing."""
+    labels = (live or {}).get("metadata", {}).get("labels") or {}
+    if labels.get(_MANAGED_BY) == "Helm" and item.kind != "Namespace":
+        return (
+            f"{item} belongs to a Helm release; use `helm upgrade`, or uninstall the release first"
+        )
+    other = labels.get(INSTALLATION_LABEL, namespace)
+    if other != namespace and not item.namespace and not item.is_kept:
+        return (
+            f"{item} belongs to the installation in namespace {other!r}, and there is one operator "
+            f"in a cluster; use --namespace {other}, or `redis-operator uninstall --namespace "
+            f"{other}` first: databases stay"
+        )
+    return ""
+
+
+_CHANGING: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+
+
+def _said(document: Manifest) -> Any:
+    """Return what people said in an object, without what the server counts."""
+    metadata = {k: v for k, v in document["metadata"].items() if k not in _CHANGING}
+    rest = {k: v for k, v in document.items() if k != "status"}
+    return msgspec.json.encode({**rest, "metadata": metadata}, order="deterministic")

@@ -1,0 +1,134 @@
+"""What an installation consists of, kept in the cluster beside it. Pure.
+
+A ConfigMap lists every object that was applied, and the choices of whoever installed. It is written
+before anything it names is, and shortened after what it named is gone: at every moment it names at
+least what there is, so that whoever comes after an interruption knows what to finish or to remove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from redis_operator import __version__
+
+from .objects import INSTALLATION_LABEL, KEPT_KINDS, Object
+from .options import Options
+
+__all__ = ["INVENTORY", "Inventory", "Item", "Phase", "item_of", "read", "surplus", "written"]
+
+INVENTORY: Final = "redis-operator-installation"
+
+_PLURALS: Final = {
+    "ConfigMap": "configmaps",
+    "CustomResourceDefinition": "customresourcedefinitions",
+    "Namespace": "namespaces",
+    "ServiceAccount": "serviceaccounts",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "Service": "services",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+    "Deployment": "deployments",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
+
+class Phase(StrEnum):
+    """How far an installation has come."""
+
+    INSTALLING = "Installing"
+    INSTALLED = "Installed"
+    REMOVING = "Removing"
+
+
+class Item(Struct, frozen=True, order=True, rename="camel", omit_defaults=True):
+    """One object, named so that any other version of this program can find it."""
+
+    api_version: str
+    kind: str
+    plural: str
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        place = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.kind} {self.name}{place}"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether databases need it without an operator."""
+        return self.kind in KEPT_KINDS
+
+
+class Inventory(Struct, frozen=True):
+    """What is known of an installation."""
+
+    options: Options
+    items: tuple[Item, ...] = ()
+    phase: Phase = Phase.INSTALLING
+    version: str = __version__
+
+
+def item_of(made: Mapping[str, Any]) -> Item:
+    """Return how an object of ours is listed."""
+    metadata, kind = made["metadata"], made["kind"]
+    return Item(
+        api_version=made["apiVersion"],
+        kind=kind,
+        plural=_PLURALS[kind],
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+    )
+
+
+def written(inventory: Inventory) -> Object:
+    """Return the ConfigMap that keeps it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "namespace": inventory.options.namespace,
+            "name": INVENTORY,
+            "labels": {INSTALLATION_LABEL: inventory.options.namespace},
+        },
+        "data": {
+            "phase": inventory.phase.value,
+            "version": inventory.version,
+            "options": _text(inventory.options),
+            "objects": _text(inventory.items),
+        },
+    }
+
+
+def read(data: Mapping[str, str] | None) -> Inventory | None:
+    """Return what a ConfigMap keeps, or None when it was damaged."""
+    found = data or {}
+    try:
+        return Inventory(
+            options=msgspec.json.decode(found.get("options", ""), type=Options),
+            items=msgspec.json.decode(found.get("objects", ""), type=tuple[Item, ...]),
+            phase=Phase(found.get("phase", "")),
+            version=found.get("version", ""),
+        )
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def surplus(old: Iterable[Item], new: Iterable[Item]) -> list[Item]:
+    """Return what an older installation had and the new one has not, in the order to delete it.
+
+    Bindings go before the roles that they name: nothing is bound to a role that is not there.
+    """
+    gone = set(old) - set(new)
+    return sorted((i for i in gone if not i.is_kept), key=lambda i: (i.kind == "Role", i))
+
+
+def _text(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=1).decode()

@@ -1,0 +1,65 @@
+"""What whoever installs the operator may choose. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct, field
+
+from redis_operator import __version__
+
+__all__ = ["DEFAULT_NAMESPACE", "Options", "problems"]
+
+DEFAULT_NAMESPACE: Final = "redis-operator"
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_IMAGE: Final = re.compile(r"[a-z0-9][\w./:-]*(@sha256:[0-9a-f]{64})?")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+
+
+class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The choices of one installation; they are kept in the cluster for the next upgrade."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    image: str = f"redis-operator:{__version__}"
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    watch_namespaces: tuple[str, ...] = ()  # none named: all
+    replicas: int = 2
+    arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
+    resources: Mapping[str, Mapping[str, str]] = field(
+        default_factory=lambda: {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"memory": "512Mi"},
+        }
+    )
+
+
+def problems(options: Options) -> list[str]:
+    """Return what is wrong with the choices: where, what, and what to do."""
+    found = []
+    if not _LABEL.fullmatch(options.namespace):
+        found.append(
+            f"--namespace: {options.namespace!r} is no name of a namespace; use lower case "
+            "letters, digits and '-', at most 63"
+        )
+    found += [
+        f"--watch-namespaces: {name!r} is no name of a namespace"
+        for name in options.watch_namespaces
+        if not _LABEL.fullmatch(name)
+    ]
+    doubled = {n for n in options.watch_namespaces if options.watch_namespaces.count(n) > 1}
+    found += [f"--watch-namespaces: {name!r} is named twice" for name in sorted(doubled)]
+    if not _IMAGE.fullmatch(options.image):
+        found.append(f"--image: {options.image!r} is no name of an image; use [HOST/]NAME:TAG")
+    if not 1 <= options.replicas <= 10:
+        found.append(
+            f"--replicas: {options.replicas} is not between 1 and 10; one leads, others are ready "
+            "to take over"
+        )
+    if options.pull_policy not in _PULL_POLICIES:
+        found.append(
+            f"--pull-policy: {options.pull_policy!r} is none of {', '.join(_PULL_POLICIES)}"
+        )
+    return found

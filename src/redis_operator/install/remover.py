@@ -1,0 +1,176 @@
+"""Removes the operator; databases go on without it, unless everything is to go.
+
+Guarantees: it may be ended at any write and run again. The operator stops before its rights go.
+Databases that stay lose the operator's finalizer, so that they and their namespaces can be deleted
+while no operator runs; the next one adds it again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from kubecontroller.client.api import Client, Propagation
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+)
+from kubecontroller.runtime.finalizers import remove_finalizer
+from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.operator.ending import FINALIZER, is_protected
+from redis_operator.operator.world import REDISES
+
+from .installer import Installer, InstallError, Tell
+from .inventory import INVENTORY, Inventory, Item, Phase, item_of, written
+from .objects import INSTALLATION_LABEL, Stage, objects, stages
+from .options import Options
+from .rights import OPERATOR
+from .waiting import Patience, operator_pods, rollout_limitation, wait
+
+__all__ = ["Remover"]
+
+
+class Remover:
+    """Takes one installation away."""
+
+    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+        self._client = client
+        self._tell = tell
+        self._patience = patience
+        self._installer = Installer(client, tell=tell, patience=patience)
+
+    async def databases(self) -> list[Manifest]:
+        """Return every database of the cluster."""
+        try:
+            return list((await self._client.list(REDISES)).items)
+        except NotFound:
+            return []  # the kind itself is gone already
+
+    async def check(self, *, everything: bool) -> list[Manifest]:
+        """Return the databases there are. Raises `InstallError` where some forbid to go."""
+        found = await self.databases()
+        protected = [_name(raw) for raw in found if is_protected(raw)]
+        if everything and protected:
+            raise InstallError(
+                f"spec.deletion.protected is true for {', '.join(protected)}: nothing was deleted; "
+                "set it to false for each that is to go"
+            )
+        return found
+
+    async def uninstall(self, namespace: str, *, everything: bool = False) -> None:
+        """Remove the operator that lives in a namespace; with everything, databases before it."""
+        found = await self.check(everything=everything)
+        installed = await self._installer.find(namespace)
+        options = installed.options if installed is not None else Options(namespace=namespace)
+        items = {item_of(made) for made in objects(options)}
+        items |= set(installed.items) if installed is not None else set()
+        if installed is not None:
+            record = Inventory(options, tuple(sorted(items)), Phase.REMOVING)
+            await self._client.apply(CONFIG_MAPS, written(record))
+        if everything:
+            await self._delete_databases(found, namespace)
+        await self._stop_operator(namespace)
+        for raw in await self.databases():
+            await remove_finalizer(self._client, REDISES, raw, FINALIZER)
+        order = [item_of(made) for stage in reversed(stages(options).values()) for made in stage]
+        order += sorted(items - set(order))
+        for item in order:
+            if not item.is_kept:
+                await self._installer.delete(item, namespace)
+        if everything:
+            await self._delete_kept(order, namespace)
+        with suppress(NotFound):
+            await self._client.delete(CONFIG_MAPS, (namespace, INVENTORY))
+        await self._delete_namespace(namespace)
+
+    async def _delete_databases(self, found: list[Manifest], namespace: str) -> None:
+        """Delete all databases, and let an operator that runs deal with their volumes."""
+        for raw in found:
+            meta = raw["metadata"]
+            with suppress(NotFound):
+                await self._client.delete(
+                    REDISES, (meta["namespace"], meta["name"]), uid=meta["uid"]
+                )
+            self._tell(f"Redis {_name(raw)}: deleted")
+
+        async def held() -> str | None:
+            left = [_name(raw) for raw in await self.databases()]
+            if not left or not await self._runs(namespace):
+                return None
+            return f"the operator does not let go of {', '.join(left)}"
+
+        await wait(held, self._patience)
+        if await self.databases():
+            self._tell("no operator runs that could delete volumes: claims of databases stay")
+
+    async def _runs(self, namespace: str) -> bool:
+        try:
+            found = await self._client.get(DEPLOYMENTS, (namespace, OPERATOR))
+        except NotFound:
+            return False
+        return found.status.available_replicas > 0 or rollout_limitation(found) is None
+
+    async def _stop_operator(self, namespace: str) -> None:
+        """Delete the Deployment, and wait until none of its pods works any more."""
+        options = Options(namespace=namespace)
+        for made in stages(options)[Stage.CONTROLLER]:
+            await self._installer.delete(item_of(made), namespace)
+
+        async def running() -> str | None:
+            names = [pod.metadata.name for pod in await operator_pods(self._client, namespace)]
+            return f"the operator's pods do not end: {', '.join(names)}" if names else None
+
+        await wait(running, self._patience)
+
+    async def _delete_kept(self, order: list[Item], namespace: str) -> None:
+        """Delete definitions and policies too: whatever is of our kinds goes with them."""
+        for item in order:
+            if item.is_kept and item.kind != "Namespace":
+                await self._installer.delete(item, namespace)
+
+    async def _delete_namespace(self, namespace: str) -> None:
+        """Delete the operator's namespace if it is ours and nobody else keeps anything there."""
+        try:
+            found = await self._client.get(NAMESPACES, ("", namespace))
+        except NotFound:
+            return
+        if found.metadata.is_deleting:
+            return
+        if (found.metadata.labels or {}).get(INSTALLATION_LABEL) != namespace:
+            self._tell(f"Namespace {namespace}: left alone, it is not labelled as ours")
+            return
+        other = await self._inhabitant(namespace)
+        if other:
+            self._tell(f"Namespace {namespace}: left, since {other} is in it")
+            return
+        await self._client.delete(
+            NAMESPACES, ("", namespace), uid=found.metadata.uid, propagation=Propagation.BACKGROUND
+        )
+        self._tell(f"Namespace {namespace}: deleted")
+
+    async def _inhabitant(self, namespace: str) -> str:
+        """Return something of somebody else's in a namespace, or nothing."""
+        for raw in await self.databases():
+            if raw["metadata"]["namespace"] == namespace:
+                return f"Redis {raw['metadata']['name']}"
+        for kind in (PODS, PERSISTENT_VOLUME_CLAIMS, SECRETS, CONFIG_MAPS):
+            page = await self._client.list(kind.plain(), namespace=namespace)
+            for raw in page.items:
+                name = raw["metadata"]["name"]
+                if name not in {"kube-root-ca.crt", INVENTORY}:
+                    return f"{kind.kind} {name}"
+        return ""
+
+    async def leftovers(self) -> list[str]:
+        """Return the volume claims that databases have left, by namespace and name."""
+        page = await self._client.list(PERSISTENT_VOLUME_CLAIMS, labels=DATABASE_LABEL)
+        return sorted("/".join(claim.metadata.key) for claim in page.items)
+
+
+def _name(raw: Manifest) -> str:
+    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"

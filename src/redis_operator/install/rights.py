@@ -1,0 +1,141 @@
+"""What the operator itself may do: one table, for Kubernetes, the chart and local mode. Pure.
+
+No wildcard, no `escalate`, no `bind`, no `impersonate`, no `pods/exec`. A test compares the table
+with the calls that the operator really makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = [
+    "CLUSTER_RIGHTS",
+    "DATABASE_RIGHTS",
+    "ELECTION_RIGHTS",
+    "OPERATOR",
+    "Rule",
+    "account",
+    "bound",
+    "cluster_role",
+    "database_users",
+    "election_role",
+    "namespaced_role",
+]
+
+OPERATOR: Final = "redis-operator"
+"""The name of the operator's account, and of the namespace that it lives in."""
+
+RBAC: Final = "rbac.authorization.k8s.io"
+_READ: Final = ["get", "list", "watch"]
+_OWNED: Final = [*_READ, "create", "patch", "delete"]
+_WRITE: Final = ["create", "update", "patch", "delete", "deletecollection"]
+Rule = dict[str, list[str]]
+
+
+def _rule(group: str, resources: str, verbs: list[str]) -> Rule:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
+
+
+DATABASE_RIGHTS: Final = (
+    _rule("redisoperator.dev", "redis", [*_READ, "patch", "update"]),
+    _rule("redisoperator.dev", "redis/status", ["get", "patch"]),
+    _rule("redisoperator.dev", "redis/finalizers", ["update"]),
+    _rule("", "pods", [*_READ, "patch", "delete"]),
+    _rule("", "pods/resize", ["patch"]),
+    _rule("", "persistentvolumeclaims", [*_READ, "patch", "delete", "deletecollection"]),
+    _rule("", "secrets services configmaps serviceaccounts", _OWNED),
+    _rule("", "events", ["create", "patch", "list"]),
+    _rule("apps", "statefulsets", [*_READ, "create", "patch", "update", "delete"]),
+    _rule("policy", "poddisruptionbudgets", _OWNED),
+    _rule("networking.k8s.io", "networkpolicies", _OWNED),
+    # The Role of a database is empty: whoever may do nothing needs no right to hand out rights.
+    _rule(RBAC, "roles rolebindings", _OWNED),
+)
+"""Where databases are: in every namespace, or in each of those that are looked after."""
+
+CLUSTER_RIGHTS: Final = (
+    _rule("redisoperator.dev", "redisversions", _READ),
+    _rule("", "nodes", _READ),
+    _rule("storage.k8s.io", "storageclasses", _READ),
+)
+"""What belongs to no namespace; read only."""
+
+ELECTION_RIGHTS: Final = (_rule("coordination.k8s.io", "leases", ["get", "create", "update"]),)
+"""In the operator's own namespace: which of several works."""
+
+_VIEW: Final = (_rule("redisoperator.dev", "redis redisversions", _READ),)
+_EDIT: Final = (_rule("redisoperator.dev", "redis redis/scale", _WRITE),)
+
+
+def _role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "rules": [dict(rule) for rule in rules],
+    }
+
+
+def cluster_role(*, databases: bool = True) -> dict[str, Any]:
+    """Return the rights in the whole cluster; without databases only what has no namespace."""
+    rules = (*DATABASE_RIGHTS, *CLUSTER_RIGHTS) if databases else CLUSTER_RIGHTS
+    return _role("ClusterRole", OPERATOR, rules)
+
+
+def namespaced_role(namespace: str = "") -> dict[str, Any]:
+    """Return what an operator that looks after some namespaces needs in each of them."""
+    place = {"namespace": namespace} if namespace else {}
+    return _role("Role", OPERATOR, DATABASE_RIGHTS, **place)
+
+
+def election_role(namespace: str = "") -> dict[str, Any]:
+    """Return what several operators need, in their own namespace, to agree who works."""
+    place = {"namespace": namespace} if namespace else {}
+    return _role("Role", f"{OPERATOR}-election", ELECTION_RIGHTS, **place)
+
+
+def database_users() -> list[dict[str, Any]]:
+    """Return what those who may view or edit a namespace may do with its databases."""
+    names = {"view": (_VIEW, ("view",)), "edit": (_EDIT, ("edit", "admin"))}
+    return [
+        _role(
+            "ClusterRole",
+            f"{OPERATOR}-{name}",
+            rules,
+            labels={f"{RBAC}/aggregate-to-{role}": "true" for role in roles},
+        )
+        for name, (rules, roles) in names.items()
+    ]
+
+
+def bound(role: dict[str, Any], *, namespace: str) -> dict[str, Any]:
+    """Return the binding that gives a role to the operator that lives in a namespace."""
+    metadata = {k: v for k, v in role["metadata"].items() if k in {"name", "namespace"}}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{role['kind']}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": OPERATOR}],
+    }
+
+
+def account(namespace: str = OPERATOR) -> list[dict[str, Any]]:
+    """Return the operator's namespace and account with its role: all that local mode needs."""
+    role = cluster_role()
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        service_account(namespace),
+        role,
+        bound(role, namespace=namespace),
+    ]
+
+
+def service_account(namespace: str) -> dict[str, Any]:
+    """Return the account that the operator's pods run as."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"namespace": namespace, "name": OPERATOR},
+        "automountServiceAccountToken": False,
+    }

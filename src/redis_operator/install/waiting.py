@@ -1,0 +1,156 @@
+"""Waits until what was applied is really in force, or says why it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    LEASES,
+    PODS,
+    CustomResourceDefinition,
+    Deployment,
+    Pod,
+)
+
+from .objects import Object, Stage
+from .rights import OPERATOR
+from .workload import POD_LABELS
+
+__all__ = [
+    "NotInForce",
+    "Patience",
+    "definition_limitation",
+    "operator_pods",
+    "pod_limitation",
+    "rollout_limitation",
+    "wait",
+    "wait_for_stage",
+]
+
+_LOOK_SECONDS = 1.0
+
+
+class Patience(Struct, frozen=True):
+    """How long each part may take to be in force, in seconds."""
+
+    seconds: float = 300.0
+
+
+class NotInForce(Exception):  # noqa: N818 - the state of affairs
+    """Something was applied and does not work in time; the message says why."""
+
+
+async def wait_for_stage(
+    client: Client,
+    stage: Stage,
+    made: Sequence[Object],
+    patience: Patience,
+    tell: Callable[[str], None],
+) -> None:
+    """Return when everything of a stage works. Raises `NotInForce`."""
+    if stage is Stage.DEFINITIONS:
+        for document in made:
+            await wait(partial(_definition, client, document["metadata"]["name"]), patience)
+    if stage is Stage.CONTROLLER:
+        for document in made:
+            namespace = document["metadata"]["namespace"]
+            tell(f"waiting until the operator runs in namespace {namespace} ...")
+            await wait(partial(_rollout, client, namespace), patience)
+            await wait(partial(_leader, client, namespace), patience)
+
+
+async def wait(look: Callable[[], Awaitable[str | None]], patience: Patience) -> None:
+    """Look until there is no reason to wait any more. Raises `NotInForce`, which names it."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + patience.seconds
+    while (reason := await look()) is not None:
+        if clock() >= end:
+            raise NotInForce(
+                f"not ready after {patience.seconds:g} s: {reason}. What was done so far stays; "
+                "correct it and run the same command again"
+            )
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _definition(client: Client, name: str) -> str | None:
+    return definition_limitation(await client.get(CUSTOM_RESOURCE_DEFINITIONS, ("", name)))
+
+
+def definition_limitation(found: CustomResourceDefinition) -> str | None:
+    """Return why objects of a custom kind cannot be used yet."""
+    name = found.metadata.name
+    conditions = {c.type: c for c in found.status.conditions or ()}
+    accepted, established = conditions.get("NamesAccepted"), conditions.get("Established")
+    if accepted is not None and accepted.status == "False":
+        return f"definition {name} is not accepted: {accepted.message}"
+    if established is None or established.status != "True":
+        return f"definition {name} is not established yet"
+    return None
+
+
+async def _rollout(client: Client, namespace: str) -> str | None:
+    found = await client.get(DEPLOYMENTS, (namespace, OPERATOR))
+    reason = rollout_limitation(found)
+    if reason is None:
+        return None
+    pods = await operator_pods(client, namespace)
+    said = sorted({told for pod in pods if (told := pod_limitation(pod))})
+    return "; ".join([reason, *said])
+
+
+async def operator_pods(client: Client, namespace: str) -> Sequence[Pod]:
+    """Return the operator's own pods."""
+    labels = ",".join(f"{key}={value}" for key, value in POD_LABELS.items())
+    page = await client.list(PODS, namespace=namespace, labels=labels)
+    return page.items
+
+
+def rollout_limitation(found: Deployment) -> str | None:
+    """Return why a Deployment does not run what was applied last, and nothing else."""
+    name, wanted, status = found.metadata.name, found.spec.replicas or 0, found.status
+    if status.observed_generation < found.metadata.generation:
+        return f"Deployment {name} was not looked at yet"
+    if status.updated_replicas < wanted:
+        return f"Deployment {name} has {status.updated_replicas} of {wanted} new pods"
+    if status.replicas > status.updated_replicas:
+        old = status.replicas - status.updated_replicas
+        return f"Deployment {name} still has {old} old pods"
+    if status.available_replicas < wanted:
+        return f"Deployment {name} has {status.available_replicas} of {wanted} pods ready"
+    return None
+
+
+def pod_limitation(pod: Pod) -> str:
+    """Return what keeps a pod from running, or nothing."""
+    name = pod.metadata.name
+    for container in pod.status.container_statuses or ():
+        waiting, last = container.state.waiting, container.last_state.terminated
+        if waiting is not None and waiting.reason not in {"", "ContainerCreating"}:
+            ended = f" (it ended with {last.exit_code}: {last.reason})" if last else ""
+            return f"pod {name}: {waiting.reason}{ended}: {waiting.message}"
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"pod {name} is not scheduled: {condition.message}"
+    return ""
+
+
+async def _leader(client: Client, namespace: str) -> str | None:
+    """Return why no pod that runs now is known to lead."""
+    try:
+        lease = await client.get(LEASES, (namespace, OPERATOR))
+    except NotFound:
+        return "no operator has become the leader yet"
+    holder = lease.spec.holder_identity or ""
+    pods = await operator_pods(client, namespace)
+    names = {pod.metadata.name for pod in pods if not pod.metadata.is_deleting}
+    if holder.rpartition("_")[0] not in names:
+        return f"the leader is {holder or 'nobody'}, which is no pod that runs now"
+    return None

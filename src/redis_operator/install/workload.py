@@ -1,0 +1,143 @@
+"""The operator's own pods: Deployment, disruption budget, and the Service of its metrics. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .options import Options
+from .rights import OPERATOR
+
+__all__ = ["POD_LABELS", "budget", "deployment", "metrics_service"]
+
+POD_LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
+"""By these, which never change, Deployment, budget, Service and NetworkPolicies know the pods."""
+_PORT: Final = 8080
+_USER: Final = 65532
+_STOP_SECONDS: Final = 45  # longer than a graceful stop takes
+
+
+def deployment(options: Options) -> dict[str, Any]:
+    """Return the Deployment: several pods of which one leads, under `restricted` pod security."""
+    pod: dict[str, Any] = {
+        "serviceAccountName": OPERATOR,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _STOP_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            _spread("topology.kubernetes.io/zone"),
+            _spread("kubernetes.io/hostname"),
+        ],
+        "containers": [_container(options)],
+    }
+    if options.pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in options.pull_secrets]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"namespace": options.namespace, "name": OPERATOR},
+        "spec": {
+            "replicas": options.replicas,
+            "revisionHistoryLimit": 3,
+            "progressDeadlineSeconds": 300,
+            "selector": {"matchLabels": dict(POD_LABELS)},
+            # a new pod is ready, its caches filled, before an old one hands over
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            },
+            "template": {
+                "metadata": {
+                    "labels": dict(POD_LABELS),
+                    "annotations": {
+                        "prometheus.io/scrape": "true",
+                        "prometheus.io/port": str(_PORT),
+                        "kubectl.kubernetes.io/default-container": "operator",
+                    },
+                },
+                "spec": pod,
+            },
+        },
+    }
+
+
+def _container(options: Options) -> dict[str, Any]:
+    return {
+        "name": "operator",
+        "image": options.image,
+        "imagePullPolicy": options.pull_policy,
+        "command": ["redis-operator"],
+        "args": ["run", "--log", "json", *options.arguments],
+        "env": [
+            _from_pod("POD_NAME", "metadata.name"),
+            _from_pod("POD_NAMESPACE", "metadata.namespace"),
+            {"name": "WATCH_NAMESPACES", "value": ",".join(options.watch_namespaces)},
+        ],
+        "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
+        # caches of a big cluster take a while to fill; that is readiness, not life
+        "startupProbe": {**_asked("/healthz"), "periodSeconds": 1, "failureThreshold": 60},
+        "livenessProbe": {**_asked("/healthz"), "periodSeconds": 10, "timeoutSeconds": 5},
+        "readinessProbe": {**_asked("/readyz"), "periodSeconds": 2, "timeoutSeconds": 2},
+        "resources": {part: dict(amounts) for part, amounts in options.resources.items()},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _from_pod(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+
+
+def _asked(path: str) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": "metrics", "scheme": "HTTP"}}
+
+
+def _spread(key: str) -> dict[str, Any]:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": dict(POD_LABELS)},
+    }
+
+
+def budget(options: Options) -> dict[str, Any]:
+    """Return the disruption budget: a drain of nodes takes the operator's pods one by one.
+
+    A pod that is not ready may always go, so that a broken operator never holds up a drain.
+    """
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": options.namespace, "name": OPERATOR},
+        "spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": dict(POD_LABELS)},
+        },
+    }
+
+
+def metrics_service(options: Options) -> dict[str, Any]:
+    """Return the Service that metrics are scraped through; it has no address of its own."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"namespace": options.namespace, "name": f"{OPERATOR}-metrics"},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": dict(POD_LABELS),
+            "ports": [
+                {"name": "metrics", "port": _PORT, "targetPort": "metrics", "protocol": "TCP"}
+            ],
+        },
+    }

@@ -1,0 +1,1 @@
+from kubecontroller.testing.loop import pytest_asyncio_loop_factories  # noqa: F401

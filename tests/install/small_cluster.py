@@ -1,0 +1,198 @@
+"""A cluster in virtual time: the API server, its controllers, and nodes that run operator pods.
+
+Pods do what operator pods do: they are ready after a while, the oldest holds the lease, and they
+end when they are deleted. An image whose name has `missing` in it is never pulled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import AlreadyExists, ApiError, NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODES, PODS
+from kubecontroller.client.patches import MergePatch
+from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.server import ApiServer
+from kubelocal.apiserver.storage.entries import decode
+from kubelocal.apiserver.storage.store import Store
+from kubelocal.controllers.loop import ControlLoops
+from redis_operator.api.crd import crds
+from redis_operator.install.installer import Installer
+from redis_operator.install.remover import Remover
+from redis_operator.install.rights import OPERATOR
+from redis_operator.install.waiting import Patience
+from redis_operator.operator.world import REDISES
+from redis_testing.simulation.system import NoForwarding
+
+_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+_STEP_SECONDS = 0.5
+_NOT_SAID = {
+    "events",
+    "pods",
+    "replicasets.apps",
+    "leases.coordination.k8s.io",
+    "endpoints",
+    "endpointslices.discovery.k8s.io",
+}
+
+
+class SmallCluster:
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.server = ApiServer(Store(), clock=self.now)
+        self.transport = InProcessTransport(self.server)
+        self.client = Client(self.transport, field_manager="person")
+        self.told: list[str] = []
+        self.lets_go = True  # whether the operator deals with databases that are deleted
+
+    def now(self) -> datetime:
+        return _EPOCH + timedelta(seconds=self._loop.time())
+
+    def installer(self, transport: Any = None, *, seconds: float = 60.0) -> Installer:
+        client = Client(transport or self.transport, field_manager="redis-operator-install")
+        return Installer(client, tell=self.told.append, patience=Patience(seconds))
+
+    def remover(self, transport: Any = None, *, seconds: float = 60.0) -> Remover:
+        client = Client(transport or self.transport, field_manager="redis-operator-install")
+        return Remover(client, tell=self.told.append, patience=Patience(seconds))
+
+    async def state(self) -> dict[str, Any]:
+        """Return everything that people said in the cluster, by kind and name."""
+        found: dict[str, Any] = {}
+        for collection in self.server.core.store.collections():
+            if collection.name in _NOT_SAID:
+                continue
+            for entry in collection.entries.values():
+                said = _said(decode(entry.body))
+                found[f"{collection.name} {entry.namespace}/{entry.name}"] = said
+        return found
+
+    async def create_database(self, name: str, namespace: str = "default", **spec: Any) -> None:
+        for definition in crds().values():
+            await self.client.apply(CUSTOM_RESOURCE_DEFINITIONS.plain(), definition)
+        await self.client.create(
+            REDISES,
+            {
+                "metadata": {
+                    "name": name,
+                    "namespace": namespace,
+                    "finalizers": ["redisoperator.dev/database"],
+                },
+                "spec": {"mode": "Standalone", **spec},
+            },
+        )
+
+    async def databases(self) -> list[Manifest]:
+        try:
+            return list((await self.client.list(REDISES)).items)
+        except NotFound:
+            return []
+
+    # Nodes
+
+    async def run_nodes(self) -> None:
+        while True:
+            await asyncio.sleep(_STEP_SECONDS)
+            with suppress(ApiError):
+                await self._step()
+
+    async def _step(self) -> None:
+        pods = (await self.client.list(PODS.plain())).items
+        for pod in pods:
+            meta = pod["metadata"]
+            key = (meta["namespace"], meta["name"])
+            if meta.get("deletionTimestamp"):
+                await self.client.delete(PODS, key, grace_seconds=0)
+            elif not pod.get("status", {}).get("conditions") or not _is_ready(pod):
+                await self._start(key, pod)
+        living = sorted(
+            (p["metadata"]["creationTimestamp"], p["metadata"]["name"], p["metadata"]["namespace"])
+            for p in pods
+            if not p["metadata"].get("deletionTimestamp") and _is_ready(p)
+        )
+        for _, name, namespace in living[:1]:
+            await self._lead(namespace, name)
+        if living and self.lets_go:
+            await self._end_databases()
+
+    async def _start(self, key: tuple[str, str], pod: Manifest) -> None:
+        image = pod["spec"]["containers"][0]["image"]
+        status: dict[str, Any] = {"name": "operator", "image": image, "ready": True, "imageID": ""}
+        if "missing" in image:
+            waiting = {"reason": "ImagePullBackOff", "message": f"there is no {image}"}
+            status |= {"ready": False, "state": {"waiting": waiting}}
+        ready = {"type": "Ready", "status": "True" if status["ready"] else "False"}
+        change = {
+            "phase": "Running",
+            "conditions": [ready],
+            "containerStatuses": [status | {"restartCount": 0}],
+        }
+        await self.client.patch(PODS, key, MergePatch({"status": change}), subresource="status")
+
+    async def _lead(self, namespace: str, pod: str) -> None:
+        spec = {"holderIdentity": f"{pod}_1", "leaseDurationSeconds": 15}
+        lease = {"metadata": {"namespace": namespace, "name": OPERATOR}, "spec": spec}
+        await self.client.apply(LEASES, lease, manager="operator")
+
+    async def _end_databases(self) -> None:
+        for raw in await self.databases():
+            meta = raw["metadata"]
+            if meta.get("deletionTimestamp"):
+                change = MergePatch({"metadata": {"finalizers": None}})
+                await self.client.patch(REDISES, (meta["namespace"], meta["name"]), change)
+
+
+def _is_ready(pod: Manifest) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+_COUNTED = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+
+
+def _said(raw: Manifest) -> Manifest:
+    metadata = {k: v for k, v in raw["metadata"].items() if k not in _COUNTED}
+    metadata["annotations"] = {
+        k: v
+        for k, v in (metadata.get("annotations") or {}).items()
+        if not k.startswith("deployment.kubernetes.io/")
+    }
+    return {**{k: v for k, v in raw.items() if k != "status"}, "metadata": metadata}
+
+
+@asynccontextmanager
+async def small_cluster() -> AsyncIterator[SmallCluster]:
+    cluster = SmallCluster()
+    room = {"cpu": "8", "memory": "16Gi", "pods": "50", "ephemeral-storage": "1Ti"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    for name in ("node1", "node2"):
+        with suppress(AlreadyExists):
+            node = {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}
+            await cluster.client.create(NODES.plain(), node)
+            until = (cluster.now() + timedelta(days=3650)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            spec = {"holderIdentity": name, "renewTime": until, "leaseDurationSeconds": 40}
+            await cluster.client.create(
+                LEASES.plain(),
+                {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec},
+            )
+            status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+            change = MergePatch({"status": status})
+            await cluster.client.patch(NODES.plain(), ("", name), change, subresource="status")
+    loops = ControlLoops(
+        Client(InProcessTransport(cluster.server), field_manager="control-plane"),
+        clock=cluster.now,
+        forwarder=NoForwarding(),
+    )
+    tasks = [asyncio.create_task(loops.run()), asyncio.create_task(cluster.run_nodes())]
+    try:
+        yield cluster
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

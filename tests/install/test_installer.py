@@ -1,0 +1,189 @@
+"""Installing, upgrading and removing the operator, as whoever does it notices."""
+
+from __future__ import annotations
+
+import pytest
+
+from install.small_cluster import small_cluster
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+)
+from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.scheme import Kind
+from redis_operator.install.installer import InstallError
+from redis_operator.install.options import Options
+from redis_operator.install.waiting import NotInForce
+from redis_operator.operator.world import REDISES
+
+CLUSTER_ROLES: Kind[Manifest] = Kind(
+    "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, dict
+)
+
+
+async def test_installed_means_that_every_pod_runs_and_one_leads() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        found = await cluster.client.get(DEPLOYMENTS, ("redis-operator", "redis-operator"))
+        assert found.status.available_replicas == 2
+        inventory = await cluster.installer().find("redis-operator")
+        assert inventory is not None
+        assert inventory.phase == "Installed"
+
+
+async def test_a_second_installation_is_refused_and_nothing_is_written() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        before = await cluster.state()
+        with pytest.raises(InstallError, match="use --namespace redis-operator, or"):
+            await cluster.installer().install(Options(namespace="elsewhere"))
+        assert await cluster.state() == before
+
+
+async def test_a_helm_release_is_not_taken_over() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        key = ("redis-operator", "redis-operator")
+        change = MergePatch({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}})
+        await cluster.client.patch(DEPLOYMENTS, key, change)
+        with pytest.raises(InstallError, match=r"Deployment redis-operator .*`helm upgrade`"):
+            await cluster.installer().install(Options())
+
+
+async def test_rights_are_given_only_where_databases_are_looked_after() -> None:
+    async with small_cluster() as cluster:
+        for name in ("team", "other"):
+            await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": name}})
+        await cluster.installer().install(Options(watch_namespaces=("team",)))
+        await cluster.client.get(ROLES, ("team", "redis-operator"))
+        with pytest.raises(NotFound):
+            await cluster.client.get(ROLES, ("other", "redis-operator"))
+        everywhere = await cluster.client.get(CLUSTER_ROLES, ("", "redis-operator"))
+        resources = {name for rule in everywhere["rules"] for name in rule["resources"]}
+        assert resources == {"nodes", "storageclasses", "redisversions"}
+
+
+async def test_rights_in_a_namespace_that_is_no_longer_looked_after_are_taken_back() -> None:
+    async with small_cluster() as cluster:
+        for name in ("team", "other"):
+            await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": name}})
+        await cluster.installer().install(Options(watch_namespaces=("team", "other")))
+        await cluster.installer().install(Options(watch_namespaces=("other",)))
+        for kind in (ROLES, ROLE_BINDINGS):
+            await cluster.client.get(kind, ("other", "redis-operator"))
+            with pytest.raises(NotFound):
+                await cluster.client.get(kind, ("team", "redis-operator"))
+
+
+async def test_a_namespace_that_is_not_there_is_named_before_anything_is_written() -> None:
+    async with small_cluster() as cluster:
+        before = await cluster.state()
+        with pytest.raises(InstallError, match="there is no namespace 'team'; create it first"):
+            await cluster.installer().install(Options(watch_namespaces=("team",)))
+        assert await cluster.state() == before
+
+
+async def test_an_image_that_does_not_exist_is_named_and_the_old_operator_goes_on() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        with pytest.raises(NotInForce, match=r"ImagePullBackOff.*there is no missing:2"):
+            await cluster.installer(seconds=20).install(Options(image="missing:2"))
+        found = await cluster.client.get(DEPLOYMENTS, ("redis-operator", "redis-operator"))
+        assert found.status.available_replicas == 2
+        await cluster.installer().install(Options())
+
+
+async def test_what_somebody_else_put_in_place_of_ours_is_not_deleted() -> None:
+    async with small_cluster() as cluster:
+        await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
+        await cluster.installer().install(Options(watch_namespaces=("team",)))
+        await cluster.client.delete(ROLES, ("team", "redis-operator"))
+        role = {"metadata": {"namespace": "team", "name": "redis-operator"}, "rules": []}
+        await cluster.client.create(ROLES.plain(), role)
+        await cluster.installer().install(Options())
+        await cluster.client.get(ROLES, ("team", "redis-operator"))
+        assert "Role redis-operator in namespace team: left alone" in "\n".join(cluster.told)
+
+
+async def test_databases_stay_and_can_be_deleted_without_an_operator() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache")
+        await cluster.remover().uninstall("redis-operator")
+        [found] = await cluster.databases()
+        assert not found["metadata"].get("finalizers")
+        with pytest.raises(NotFound):
+            await cluster.client.get(NAMESPACES, ("", "redis-operator"))
+        await cluster.client.delete(REDISES, ("default", "cache"))
+        assert await cluster.databases() == []
+
+
+async def test_a_namespace_with_something_of_somebody_else_stays() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        secret = {"metadata": {"namespace": "redis-operator", "name": "mine"}}
+        await cluster.client.create(SECRETS.plain(), secret)
+        await cluster.remover().uninstall("redis-operator")
+        await cluster.client.get(SECRETS, ("redis-operator", "mine"))
+        assert "left, since Secret mine is in it" in "\n".join(cluster.told)
+
+
+async def test_a_protected_database_keeps_everything() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache", deletion={"protected": True})
+        before = await cluster.state()
+        with pytest.raises(InstallError, match=r"protected is true for default/cache"):
+            await cluster.remover().uninstall("redis-operator", everything=True)
+        assert await cluster.state() == before
+
+
+async def test_everything_goes_while_the_operator_can_still_deal_with_volumes() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache")
+        await cluster.remover().uninstall("redis-operator", everything=True)
+        assert await cluster.databases() == []
+        told = cluster.told.index
+        assert told("Redis default/cache: deleted") < told(
+            "Deployment redis-operator in namespace redis-operator: deleted"
+        )
+        assert not [name for name in await cluster.state() if "redis" in name]
+
+
+async def test_an_operator_that_does_not_let_go_is_named() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache")
+        cluster.lets_go = False
+        with pytest.raises(NotInForce, match="does not let go of default/cache"):
+            await cluster.remover(seconds=10).uninstall("redis-operator", everything=True)
+
+
+async def test_without_an_operator_everything_goes_all_the_same() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache")
+        cluster.lets_go = False
+        await cluster.client.delete(DEPLOYMENTS, ("redis-operator", "redis-operator"))
+        await cluster.remover().uninstall("redis-operator", everything=True)
+        assert await cluster.databases() == []
+        assert "claims of databases stay" in "\n".join(cluster.told)
+
+
+async def test_a_dry_run_writes_nothing() -> None:
+    async with small_cluster() as cluster:
+        before = await cluster.state()
+        await cluster.installer().preview(Options())
+        assert await cluster.state() == before
+        assert "ClusterRole redis-operator: would be created" in cluster.told
+        await cluster.installer().install(Options())
+        cluster.told.clear()
+        await cluster.installer().preview(Options(replicas=3))
+        changed = [line for line in cluster.told if line.endswith("would be changed")]
+        assert [line.split()[0] for line in changed] == ["Deployment"]
