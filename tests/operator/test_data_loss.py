@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.planning.actions import Failover
+from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.observed import Observed
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines

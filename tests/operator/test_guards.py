@@ -21,28 +21,30 @@ from planning.situations import WANTED, new_database, whole_database
 from redis_operator.planning import preconditions
 from redis_operator.planning.actions import (
     Action,
-    AssignSlots,
-    At,
     DeletePod,
     DeleteWorkload,
     DiscardData,
+    GrowVolume,
+    LabelRole,
+    ResizePod,
+    ScaleWorkload,
+)
+from redis_operator.planning.at import At
+from redis_operator.planning.cluster.actions import (
+    AssignSlots,
     Failover,
     FailoverMode,
-    Fence,
     Forget,
-    GrowVolume,
     InheritSlots,
-    LabelRole,
     MoveSlots,
     RaiseEpoch,
     Replicate,
     RescueKeys,
     ResetEmptyNode,
-    ResizePod,
-    ScaleWorkload,
     SetConfigEpoch,
     TuneForBootstrap,
 )
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import Moving, NodeId, Pod, Role
 from redis_operator.planning.preconditions import Facts, precondition
 from redis_operator.redis.slots import SlotSet

@@ -9,8 +9,10 @@ from redis_operator.operator.effects import Effect
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.execute import Executor
 from redis_operator.operator.movers import SlotMovers
-from redis_operator.planning.actions import Action, At, Forget
+from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.at import At
+from redis_operator.planning.cluster.actions import Forget
 from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.planning.preconditions import Facts
 from redis_operator.redis.moving import Progress

@@ -8,7 +8,9 @@ from redis_operator.api.status import RedisStatus, ShardStatus
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import elections
-from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import Failover, FailoverMode
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import (
     ClusterView,
     Election,

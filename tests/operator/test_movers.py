@@ -9,7 +9,8 @@ from kubecontroller.client.meta import Key
 from kubecontroller.testing.loop import run
 from redis_operator.operator.errors import Failed
 from redis_operator.operator.movers import SlotMovers
-from redis_operator.planning.actions import At, RescueKeys
+from redis_operator.planning.at import At
+from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.redis.moving import Progress
 from redis_operator.redis.slots import SlotSet

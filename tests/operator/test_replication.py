@@ -17,15 +17,15 @@ from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePod
 from redis_operator.operator.replication import replication_effects
 from redis_operator.operator.servers import Servers as Reached
-from redis_operator.planning.actions import (
-    At,
-    Fence,
+from redis_operator.planning.at import At
+from redis_operator.planning.failover.actions import (
     Follow,
     Promote,
     ResetSentinel,
     SwitchOver,
     Watch,
 )
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import NodeId
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.connection import Address

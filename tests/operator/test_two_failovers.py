@@ -10,7 +10,9 @@ import pytest
 from redis_operator.cli.application import Application, Seeds
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.servers import Servers as Actions
-from redis_operator.planning.actions import Failover, FailoverMode, Fence, at
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import Failover, FailoverMode
+from redis_operator.planning.fence import Fence
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection

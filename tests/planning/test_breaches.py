@@ -14,19 +14,19 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import breaches_of as found
 from planning.rows import check_words as check
-from redis_operator.planning.actions import (
-    Action,
+from redis_operator.planning.actions import Action
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import (
     AssignSlots,
     Failover,
     FailoverMode,
-    Fence,
     Forget,
     InheritSlots,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
-    at,
 )
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import (
     Counted,
     Election,

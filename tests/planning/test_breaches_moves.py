@@ -10,16 +10,9 @@ from msgspec.structs import replace
 from planning import moments as m
 from planning.rows import breaches_of as found
 from planning.rows import check_words as check
-from redis_operator.planning.actions import (
-    Action,
-    DeletePod,
-    DiscardData,
-    Meet,
-    MoveSlots,
-    RescueKeys,
-    ScaleWorkload,
-    at,
-)
+from redis_operator.planning.actions import Action, DeletePod, DiscardData, ScaleWorkload
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import Meet, MoveSlots, RescueKeys
 from redis_operator.planning.observed import (
     Evidence,
     Moving,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from planning.situations import whole_database
-from redis_operator.planning.actions import RescueKeys
+from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.counting import Census, after_look
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, key_slot

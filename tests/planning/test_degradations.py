@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
 from planning.trials import drawn, with_broken_files
 from redis_operator.api.status import Phase, RedisStatus
-from redis_operator.planning.actions import DeletePod, DiscardData, Failover, at
+from redis_operator.planning.actions import DeletePod, DiscardData
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.cluster.settled import shard_unrest
 from redis_operator.planning.cluster.topology import ClusterTopology

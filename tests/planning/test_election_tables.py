@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from planning import moments as m
-from redis_operator.planning.actions import MoveSlots, Replicate, at
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import MoveSlots, Replicate
 from redis_operator.planning.cluster.election import (
     LAG_BYTES,
     best,

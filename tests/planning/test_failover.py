@@ -9,24 +9,21 @@ from msgspec.structs import replace
 
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import Phase, RedisStatus
-from redis_operator.planning.actions import (
-    ConfigSet,
-    DeletePod,
-    Fence,
+from redis_operator.planning.actions import ConfigSet, DeletePod, LabelRole, ScaleWorkload
+from redis_operator.planning.advice import Plan, Switchover, Wanted
+from redis_operator.planning.at import at
+from redis_operator.planning.context import Context
+from redis_operator.planning.failover.actions import (
     Follow,
-    LabelRole,
     Promote,
     ResetSentinel,
-    ScaleWorkload,
     SwitchOver,
     Unwatch,
     Watch,
-    at,
 )
-from redis_operator.planning.advice import Plan, Switchover, Wanted
-from redis_operator.planning.context import Context
 from redis_operator.planning.failover.election import FRESH
 from redis_operator.planning.failover.guards import GUARDS
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.modes import situation
 from redis_operator.planning.observed import (

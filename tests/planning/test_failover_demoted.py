@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from planning.test_failover import WHOLE, of, sentinel, server, steps
-from redis_operator.planning.actions import Promote
+from redis_operator.planning.failover.actions import Promote
 
 
 def test_a_primary_that_was_demoted_by_hand_leads_again_when_it_is_ahead() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, Spec, check, told
-from redis_operator.planning.actions import FailoverMode
+from redis_operator.planning.cluster.actions import FailoverMode
 from redis_operator.planning.cluster.assist import assist
 from redis_operator.planning.cluster.connect import connect
 from redis_operator.planning.cluster.empty_primary import empty_primary

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.status import Phase, RedisStatus
-from redis_operator.planning.actions import Failover, FailoverMode
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.announcements import announcements
+from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context
 from redis_operator.planning.plan import plan

@@ -14,10 +14,13 @@ from planning import test_rules_change as change
 from planning import test_rules_heal as heal
 from planning import test_rules_slots as slots
 from redis_operator.api.redis import Mode
-from redis_operator.planning.actions import Action, AssignSlots, Fence, at
+from redis_operator.planning.actions import Action
+from redis_operator.planning.at import at
 from redis_operator.planning.cluster import election
+from redis_operator.planning.cluster.actions import AssignSlots
 from redis_operator.planning.cluster.rules import RULES
 from redis_operator.planning.cluster.situation import Situation
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.modes import MODES
 from redis_operator.redis.slots import SlotSet
 

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import told
-from redis_operator.planning.actions import Fence
 from redis_operator.planning.advice import Phase
 from redis_operator.planning.cluster.assist import _uncertain, fence_of
 from redis_operator.planning.cluster.connect import _belongs, connect
 from redis_operator.planning.cluster.lost import gone_owners, lost
 from redis_operator.planning.cluster.rebalance import _weights
 from redis_operator.planning.common.roll import _refused_writes
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import NotWeighed, Observed, Weighed
 from redis_operator.redis.slots import SlotSet
 

@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, but, whole_database
-from redis_operator.planning.actions import Forget, LabelRole, Meet, ResetEmptyNode
+from redis_operator.planning.actions import LabelRole
+from redis_operator.planning.cluster.actions import Forget, Meet, ResetEmptyNode
 from redis_operator.planning.cluster.connect import connect
 from redis_operator.planning.cluster.duplicate_ids import duplicate_ids
 from redis_operator.planning.cluster.election import ranked

@@ -7,23 +7,20 @@ from typing import Any
 import pytest
 
 from planning import moments as m
-from redis_operator.planning.actions import (
-    Action,
+from redis_operator.planning.actions import Action, DeletePod, DiscardData, ScaleWorkload
+from redis_operator.planning.at import At
+from redis_operator.planning.cluster.actions import (
     AssignSlots,
-    At,
-    DeletePod,
-    DiscardData,
     Failover,
     FailoverMode,
-    Fence,
     Forget,
     InheritSlots,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
-    ScaleWorkload,
     TuneForBootstrap,
 )
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import NodeId, Peer, PeerFlag, Role
 from redis_operator.planning.preconditions import (
     Facts,

@@ -6,20 +6,20 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, new_database, whole_database
-from redis_operator.planning.actions import (
+from redis_operator.planning.advice import Phase, Plan
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import (
     AssignSlots,
     Failover,
     FailoverMode,
-    Fence,
     Forget,
     Meet,
     RaiseEpoch,
     Replicate,
-    at,
 )
-from redis_operator.planning.advice import Phase, Plan
 from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.cluster.topology import ClusterTopology
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.guards import breaches
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster import SimulatedCluster, verbs

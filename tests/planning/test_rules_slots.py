@@ -9,16 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import WANTED, assert_serves_all, but, whole_database
-from redis_operator.planning.actions import (
+from redis_operator.planning.at import At, at
+from redis_operator.planning.cluster.actions import (
     AssignSlots,
-    At,
     Forget,
     InheritSlots,
     Meet,
     MoveSlots,
     RaiseEpoch,
     ResetEmptyNode,
-    at,
 )
 from redis_operator.planning.counting import Census
 from redis_operator.planning.observed import Observed, Role, Seen

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import RedisStatus
-from redis_operator.planning.actions import DeletePod, Failover, LabelRole, ResetEmptyNode, at
+from redis_operator.planning.actions import DeletePod, LabelRole
 from redis_operator.planning.advice import Phase, Plan
 from redis_operator.planning.announcements import announcements
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.actions import Failover, ResetEmptyNode
 from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed, PodPhase
 from redis_operator.planning.plan import plan

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from planning.rows import Row, Spec, check, told
-from redis_operator.planning.actions import AssignSlots, LabelPod, MoveSlots
+from redis_operator.planning.actions import LabelPod
+from redis_operator.planning.cluster.actions import AssignSlots, MoveSlots
 from redis_operator.planning.cluster.audit import audit
 from redis_operator.planning.cluster.bootstrap import bootstrap
 from redis_operator.planning.cluster.connect import merge_limitation

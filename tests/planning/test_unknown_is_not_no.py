@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from planning.situations import WANTED, whole_database
 from redis_operator.api.status import RedisStatus
-from redis_operator.planning.actions import Failover
 from redis_operator.planning.advice import Switchover
+from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.cluster.election import limitation
 from redis_operator.planning.cluster.topology import ClusterTopology
 from redis_operator.planning.context import Context

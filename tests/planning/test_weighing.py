@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from planning.test_rules_change import carry_out, steps_of
 from planning.test_rules_heal import WANTED, whole_database
-from redis_operator.planning.actions import MoveSlots
+from redis_operator.planning.cluster.actions import MoveSlots
 from redis_operator.redis.slots import SlotSet
 
 

@@ -22,8 +22,9 @@ from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
 from redis_operator.operator.spellings import Spellings
-from redis_operator.planning.actions import Failover, Meet, ResizePod
+from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.advice import Plan
+from redis_operator.planning.cluster.actions import Failover, Meet
 from redis_operator.planning.counting import Census, after_look
 from redis_operator.planning.observed import (
     Attempt,

@@ -22,7 +22,8 @@ from redis_operator.operator.effects import Effect, Effects
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.servers import PORT, Servers, version_of
-from redis_operator.planning.actions import At, MoveSlots, RescueKeys, StopMoving
+from redis_operator.planning.at import At
+from redis_operator.planning.cluster.actions import MoveSlots, RescueKeys, StopMoving
 from redis_operator.planning.observed import Moving, NodeId
 from redis_operator.planning.preconditions import Facts
 from redis_operator.redis import commands

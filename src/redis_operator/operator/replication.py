@@ -16,8 +16,8 @@ from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import ActionError, Failed, Refused
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.servers import PORT, Servers
-from redis_operator.planning.actions import (
-    At,
+from redis_operator.planning.at import At
+from redis_operator.planning.failover.actions import (
     Follow,
     Promote,
     ResetSentinel,

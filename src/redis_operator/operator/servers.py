@@ -16,25 +16,25 @@ from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import Failed, Refused
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePods
-from redis_operator.planning.actions import (
+from redis_operator.planning.actions import ConfigSet
+from redis_operator.planning.at import At
+from redis_operator.planning.cluster.actions import (
     AssignSlots,
-    At,
     CancelJob,
     CloseSlots,
-    ConfigSet,
     Failover,
     FailoverMode,
-    Fence,
     Forget,
     InheritSlots,
     Meet,
-    Promote,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
     SetConfigEpoch,
     TuneForBootstrap,
 )
+from redis_operator.planning.failover.actions import Promote
+from redis_operator.planning.fence import Fence
 from redis_operator.planning.observed import Role
 from redis_operator.planning.preconditions import (
     Facts,

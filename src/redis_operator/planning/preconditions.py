@@ -17,24 +17,20 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from ..redis.slots import NO_SLOTS, SlotSet
-from .actions import (
-    Action,
+from .actions import Action, DeletePod, DeleteWorkload, DiscardData, ScaleWorkload
+from .at import At
+from .cluster.actions import (
     AssignSlots,
-    At,
-    DeletePod,
-    DeleteWorkload,
-    DiscardData,
     Failover,
-    Fence,
     Forget,
     InheritSlots,
-    Promote,
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
-    ScaleWorkload,
     TuneForBootstrap,
 )
+from .failover.actions import Promote
+from .fence import Fence
 from .observed import NodeId, Peer, Role, Seen, SentinelSeen, Unreachable
 from .sentinels import SentinelView
 from .topology import Topology

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .actions import Action, AssignSlots, DeletePod, Failover, LabelPod, LabelRole
+from .actions import Action, DeletePod, LabelPod, LabelRole
 from .advice import Plan
+from .cluster.actions import AssignSlots, Failover
 from .observed import (
     Attempt,
     ClusterView,

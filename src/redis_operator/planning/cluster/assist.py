@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS, SlotSet
-from ..actions import Failover, FailoverMode, Fence, at
 from ..advice import ACCEPT_LOSS, Phase, Plan
+from ..at import at
+from ..fence import Fence
 from ..observed import Evidence, NodeId, Seen
+from .actions import Failover, FailoverMode
 from .election import best, can_be_elected
 from .situation import Situation
 

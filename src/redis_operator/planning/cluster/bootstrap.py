@@ -5,19 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 
 from ...redis.slots import SlotSet, even_shares
-from ..actions import (
-    Action,
-    AssignSlots,
-    DeletePod,
-    Meet,
-    Replicate,
-    SetConfigEpoch,
-    TuneForBootstrap,
-    at,
-)
+from ..actions import Action, DeletePod
 from ..advice import Phase, Plan
+from ..at import at
 from ..common.roll import outdated
 from ..observed import Counted, Seen, Unreachable
+from .actions import AssignSlots, Meet, Replicate, SetConfigEpoch, TuneForBootstrap
 from .situation import Situation
 
 __all__ = ["BOOTSTRAP", "bootstrap"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..actions import Action, Meet, at
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import Introduction, NodeId, Peer, PeerFlag, Seen
+from .actions import Meet
 from .situation import Situation
 
 __all__ = ["PATIENT_TIMES", "connect", "deaf", "merge_limitation"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ...redis.slots import NO_SLOTS, SlotSet, even_shares
-from ..actions import Action, AssignSlots, at
+from ..actions import Action
 from ..advice import Loss, Phase, Plan
+from ..at import at
 from ..observed import Counted, NodeId, Seen
+from .actions import AssignSlots
 from .situation import Situation
 
 __all__ = ["cover"]

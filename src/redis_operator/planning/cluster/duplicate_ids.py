@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..actions import ResetEmptyNode, at
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import NodeId, Seen
+from .actions import ResetEmptyNode
 from .situation import Situation
 
 __all__ = ["duplicate_ids"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..actions import Failover, FailoverMode, Fence, at
 from ..advice import Phase, Plan
+from ..at import at
+from ..fence import Fence
 from ..observed import Seen
+from .actions import Failover, FailoverMode
 from .situation import Situation
 
 __all__ = ["empty_primary"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..actions import Action, Replicate, at
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import NodeId, Seen
+from .actions import Replicate
 from .situation import Situation
 
 __all__ = ["follow", "why_not"]

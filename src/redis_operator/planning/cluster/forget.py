@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..actions import Action, Forget, at
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import NodeId, Peer
+from .actions import Forget
 from .situation import Situation
 
 __all__ = ["forget"]

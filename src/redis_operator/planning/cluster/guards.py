@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 
 from ...redis.slots import NO_SLOTS
-from ..actions import (
-    Action,
+from ..actions import Action, DeletePod, DiscardData, ScaleWorkload
+from ..fence import Fence
+from ..gates import can_copy
+from ..guards import Guards
+from ..observed import Counted, NodeId, Seen
+from .actions import (
     AssignSlots,
-    DeletePod,
-    DiscardData,
     Failover,
     FailoverMode,
-    Fence,
     Forget,
     InheritSlots,
     Meet,
@@ -26,11 +27,7 @@ from ..actions import (
     Replicate,
     RescueKeys,
     ResetEmptyNode,
-    ScaleWorkload,
 )
-from ..gates import can_copy
-from ..guards import Guards
-from ..observed import Counted, NodeId, Seen
 from .election import can_be_elected, limitation, outdated, unsynced
 from .settle import imported_elsewhere
 from .situation import Situation

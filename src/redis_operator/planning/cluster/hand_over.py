@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..actions import Failover, FailoverMode, Fence, at
 from ..advice import Phase, Plan
+from ..at import at
+from ..fence import Fence
 from ..observed import Seen
+from .actions import Failover, FailoverMode
 from .election import limitation, ranked, unsynced
 from .situation import Situation
 

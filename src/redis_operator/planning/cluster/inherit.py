@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..actions import InheritSlots, at
 from ..advice import Phase, Plan
+from ..at import at
+from .actions import InheritSlots
 from .election import successor
 from .lost import gone_owners
 from .situation import Situation

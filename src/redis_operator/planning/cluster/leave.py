@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ..actions import Action, DeleteWorkload, Forget, at
+from ..actions import Action, DeleteWorkload
 from ..advice import Phase, Plan
+from ..at import at
 from ..common.saving import unsaved
 from ..observed import Seen
+from .actions import Forget
 from .situation import Situation
 
 __all__ = ["leave"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS, SlotSet
-from ..actions import Action, Forget, Replicate, ResetEmptyNode, at
+from ..actions import Action
 from ..advice import Loss, Phase, Plan
+from ..at import at
 from ..observed import NodeId, Peer, Seen
+from .actions import Forget, Replicate, ResetEmptyNode
 from .situation import Claim, Situation
 
 __all__ = ["gone_owners", "lost"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..actions import RaiseEpoch, at
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import NodeId, PeerFlag, Role, Seen
+from .actions import RaiseEpoch
 from .misbelief import limitation, misbelief
 from .situation import Situation
 

@@ -15,10 +15,12 @@ from ...redis.slots import (
     slot_targets,
 )
 from ...redis.weights import SlotWeights
-from ..actions import Action, MoveSlots, StopMoving, at
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..at import at
 from ..gates import can_copy
 from ..observed import Moving, NodeId, NotCounted, NotWeighed, Seen, Weighed
+from .actions import MoveSlots, StopMoving
 from .settled import unrest
 from .situation import Situation
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS
-from ..actions import DiscardData, at
+from ..actions import DiscardData
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import NodeId, Seen, Unreachable
 from .situation import Situation
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ...redis.slots import NO_SLOTS, SlotSet
-from ..actions import Action, RescueKeys, at
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import Counted, NodeId
+from .actions import RescueKeys
 from .situation import Situation
 
 __all__ = ["rescue"]

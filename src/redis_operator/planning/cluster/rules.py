@@ -7,28 +7,13 @@ and a plan with stages when it wants to act; then it acts alone.
 from __future__ import annotations
 
 from ..actions import (
-    AssignSlots,
-    CancelJob,
-    CloseSlots,
     ConfigSet,
     DeletePod,
     DeleteWorkload,
     DiscardData,
-    Failover,
-    Forget,
     GrowVolume,
-    InheritSlots,
-    Meet,
-    MoveSlots,
-    RaiseEpoch,
-    Replicate,
-    RescueKeys,
-    ResetEmptyNode,
     ResizePod,
     ScaleWorkload,
-    SetConfigEpoch,
-    StopMoving,
-    TuneForBootstrap,
 )
 from ..common.configure import configure
 from ..common.grow import grow
@@ -41,6 +26,23 @@ from ..common.shrink import shrink
 from ..common.switch import drain, spread, switch
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
+from .actions import (
+    AssignSlots,
+    CancelJob,
+    CloseSlots,
+    Failover,
+    Forget,
+    InheritSlots,
+    Meet,
+    MoveSlots,
+    RaiseEpoch,
+    Replicate,
+    RescueKeys,
+    ResetEmptyNode,
+    SetConfigEpoch,
+    StopMoving,
+    TuneForBootstrap,
+)
 from .assist import assist
 from .audit import audit
 from .bootstrap import bootstrap

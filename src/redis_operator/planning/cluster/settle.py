@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ...redis.slots import NO_SLOTS, SlotSet
-from ..actions import Action, CancelJob, CloseSlots, MoveSlots, at
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import Counted, NodeId, OpenSlot, Seen, SlotState
+from .actions import CancelJob, CloseSlots, MoveSlots
 from .situation import Situation
 
 __all__ = ["imported_elsewhere", "settle"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...redis.config import equivalent
-from ..actions import ConfigSet, at
+from ..actions import ConfigSet
 from ..advice import Phase, Plan, Wanted
+from ..at import at
 from ..observed import Observed, Seen, Spelling
 from ..sizes import lowered_too_far, must_wait_for_memory
 from ..topology import Topology

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..actions import ResetSentinel, at
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import SentinelSeen
+from .actions import ResetSentinel
 from .topology import PORT, FailoverTopology
 
 __all__ = ["forget_replicas", "forget_sentinels"]

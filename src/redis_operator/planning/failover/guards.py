@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..actions import Action, DeletePod, Follow, Promote, ScaleWorkload, SwitchOver
+from ..actions import Action, DeletePod, ScaleWorkload
 from ..guards import Guards
 from ..observed import Seen
+from .actions import Follow, Promote, SwitchOver
 from .election import holds, same_history
 from .topology import FailoverTopology
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS
-from ..actions import Fence, Promote, Unwatch, at
 from ..advice import Loss, Phase, Plan
+from ..at import at
+from ..fence import Fence
 from ..observed import Evidence, NodeId, Seen, Unreachable
+from .actions import Promote, Unwatch
 from .election import FRESH, Undecided, best, holds, same_history
 from .topology import FailoverTopology, address
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..actions import At, Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
+from ..at import At
 from ..preconditions import Facts, ServerFacts, precondition_of
 from ..sentinels import SentinelView
+from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 
 __all__ = ["begun_election", "not_a_primary"]
 

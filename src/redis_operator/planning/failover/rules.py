@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from ..actions import (
-    ConfigSet,
-    DeletePod,
-    Follow,
-    GrowVolume,
-    LabelRole,
-    Promote,
-    ResetSentinel,
-    ResizePod,
-    ScaleWorkload,
-    SwitchOver,
-    Unwatch,
-    Watch,
-)
+from ..actions import ConfigSet, DeletePod, GrowVolume, LabelRole, ResizePod, ScaleWorkload
 from ..common.configure import configure
 from ..common.grow import grow
 from ..common.hibernate import hibernate
@@ -27,6 +14,7 @@ from ..common.shrink import shrink
 from ..common.switch import drain, switch
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
+from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 from .follow import follow
 from .ghosts import forget_replicas, forget_sentinels
 from .name_primary import name_primary

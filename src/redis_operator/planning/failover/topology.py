@@ -6,11 +6,13 @@ from collections import Counter
 from functools import cached_property
 
 from ...redis.slots import SlotSet
-from ..actions import Action, Follow, LabelRole, SwitchOver, Watch, at
+from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
+from ..at import at
 from ..observed import Led, Node, Role, Seen, SentinelSeen, Unreachable, Workload
 from ..sentinels import Monitored, SentinelView
 from ..topology import Topology
+from .actions import Follow, SwitchOver, Watch
 from .preconditions import begun_election
 
 __all__ = ["PORT", "FailoverTopology", "address", "follow_step"]

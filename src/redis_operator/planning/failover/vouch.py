@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..actions import ConfigSet, at
+from ..actions import ConfigSet
 from ..advice import Phase, Plan
+from ..at import at
 from .topology import FailoverTopology
 
 __all__ = ["vouch"]

@@ -1,0 +1,98 @@
+"""What is done to servers and sentinels of mode Failover, as values."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from ..at import At
+from ..fence import Fence
+from ..observed import NodeId
+
+__all__ = ["FailoverAction", "Follow", "Promote", "ResetSentinel", "SwitchOver", "Unwatch", "Watch"]
+
+
+class Promote(Struct, frozen=True):
+    """`REPLICAOF NO ONE` on a server that follows `follows`, in mode Failover.
+
+    It must still be a replica of that address, at `min_offset` at least and with the history
+    `replication_id`. The fence must hold again right before, as with `Failover`; and no sentinel of
+    `sentinels` may have begun an election, unless nobody could win it.
+    """
+
+    node: At
+    follows: str
+    fence: Fence
+    replication_id: str = ""
+    min_offset: int = 0
+    primary: NodeId = NodeId("")  # who led before, where it is known
+    primary_pod: str = ""
+    primary_uid: str = ""
+    unseen: tuple[str, ...] = ()
+    sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
+    name: str = ""  # what they call the primary
+
+
+class Follow(Struct, frozen=True):
+    """`REPLICAOF` on a server: it copies `primary`, which must be one right before.
+
+    The server must still follow `follows`; empty: it is a primary, and what it holds is known to be
+    part of the history of `primary`, or was given up.
+    """
+
+    node: At
+    primary: At
+    follows: str
+
+
+class Watch(Struct, frozen=True):
+    """Have a sentinel monitor `primary` under `name`, with these settings and no other address.
+
+    Refused while the sentinel fails over, and unless the primary is one right before.
+    """
+
+    node: At  # the sentinel
+    name: str
+    primary: At
+    quorum: int
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+class Unwatch(Struct, frozen=True):
+    """`SENTINEL REMOVE`: a sentinel stops to monitor a primary that it cannot replace.
+
+    Every server has restarted, and the one that the sentinels name waits for them to promote
+    another: they never will, since none of the others is eligible.
+    """
+
+    node: At
+    name: str
+
+
+class ResetSentinel(Struct, frozen=True):
+    """`SENTINEL RESET`: a sentinel forgets replicas and sentinels, and finds those that live again.
+
+    Refused while it fails over or has the primary down, and unless it names `primary`.
+    """
+
+    node: At
+    name: str
+    primary: At
+
+
+class SwitchOver(Struct, frozen=True):
+    """Give the place of a primary to a replica that has all that it acknowledged. I6, I10
+
+    Writes are paused (bounded by the server), the replica is seen to have the offset, it is
+    promoted, and the old primary follows it. Refused when a sentinel has begun an election. The
+    sentinels are told right after: they take a promoted replica back after eight seconds.
+    """
+
+    node: At  # the replica
+    primary: At
+    name: str
+    sentinels: tuple[At, ...] = ()
+
+
+FailoverAction: TypeAlias = Promote | Follow | Watch | Unwatch | ResetSentinel | SwitchOver
