@@ -46,7 +46,7 @@ async def _run(cluster: LocalCluster) -> list[Row]:
                     primaries = await _wait_healed(seeds)
                     await asyncio.sleep(0.5)
                     await writer.reset()
-                    _kill_server(sorted(primaries)[number % len(primaries)])
+                    kill_server(sorted(primaries)[number % len(primaries)])
                     await asyncio.sleep(2.0)
                     waits.append(await writer.longest_wait())
                 report = await writer.finish()
@@ -87,7 +87,7 @@ async def _ask(host: str, seeds: Seeds) -> tuple[str, InfoReplication | None]:
         return host, None
 
 
-def _kill_server(host: str) -> None:
+def kill_server(host: str) -> None:
     """Kill the server process that listens at a pod's address."""
     for found in psutil.net_connections("tcp"):
         listens = found.status == psutil.CONN_LISTEN and found.laddr.port == 6379

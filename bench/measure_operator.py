@@ -28,8 +28,17 @@ from kubecontroller.client.request import Request
 from kubecontroller.client.scheme import Kind
 from kubecontroller.client.watch import Change
 from redis_operator.cli.application import Seeds
+from redis_operator.manifests.names import COMPONENT_LABEL
 
-__all__ = ["REDISES", "connection_seeds", "database", "run", "wait_ready"]
+__all__ = [
+    "REDISES",
+    "connection_seeds",
+    "creation",
+    "database",
+    "run",
+    "wait_gone",
+    "wait_ready",
+]
 
 REDISES: Kind[Manifest] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
 _WRITTEN = (
@@ -61,7 +70,7 @@ async def _run_real(kubeconfig: str) -> list[Row]:
             async with namespace(client) as place:
                 spans.append(await _creation(client, place, **served_version()))
                 await client.delete(REDISES, (place, "first"))
-                await _wait_gone(client, place, "first")
+                await wait_gone(client, place, "first")
     return [at_most("Ready after the last server listens, real cluster", spans, "s", limit=3)]
 
 
@@ -73,7 +82,7 @@ async def _run(cluster: LocalCluster) -> list[Row]:
             async with namespace(client) as place:
                 spans.append(await _creation(client, place))
                 await client.delete(REDISES, (place, "first"))
-                await _wait_gone(client, place, "first")
+                await wait_gone(client, place, "first")
         async with namespace(client) as place:
             spans.append(await _creation(client, place))
             rows = [at_most("Ready after the last server listens", spans, "s", limit=3)]
@@ -99,13 +108,18 @@ def database(place: str, name: str, **spec: Any) -> Manifest:
 
 
 async def _creation(client: Client, place: str, **spec: Any) -> float:
-    """Create 3+3 and return how long after the last server listens the database is Ready."""
+    return await creation(client, database(place, "first", **spec), pods=6)
+
+
+async def creation(client: Client, wanted: Manifest, *, pods: int) -> float:
+    """Create a database; return how long after the last of its pods listens it is Ready."""
+    place, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
     listening: dict[str, float] = {}
 
-    async def knock(host: str) -> None:
+    async def knock(host: str, port: int) -> None:
         while True:
             try:
-                _, writer = await asyncio.open_connection(host, 6379)
+                _, writer = await asyncio.open_connection(host, port)
             except OSError:
                 await asyncio.sleep(0.01)
                 continue
@@ -120,22 +134,25 @@ async def _creation(client: Client, place: str, **spec: Any) -> float:
             client.watch(PODS, namespace=place, resource_version="0") as events,
         ):
             async for event in events:
-                host = event.object.status.pod_ip if isinstance(event, Change) else ""
+                if not isinstance(event, Change):
+                    continue
+                host = event.object.status.pod_ip
                 if host and host not in known:
                     known.add(host)
-                    group.create_task(knock(host))
+                    watches = event.object.metadata.label(COMPONENT_LABEL) == "sentinel"
+                    group.create_task(knock(host, 26379 if watches else 6379))
 
     following = asyncio.create_task(follow())
-    await client.apply(REDISES, database(place, "first", **spec))
-    at = await wait_ready(client, place, "first")
+    await client.apply(REDISES, wanted)
+    at = await wait_ready(client, place, name)
     await asyncio.sleep(0.2)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
-    assert len(listening) == 6, listening
+    assert len(listening) == pods, listening
     return at - max(listening.values())
 
 
-async def _wait_gone(client: Client, place: str, name: str) -> None:
+async def wait_gone(client: Client, place: str, name: str) -> None:
     async with asyncio.timeout(_READY_SECONDS):
         with suppress(NotFound):
             while await client.get(REDISES, (place, name)):  # noqa: ASYNC110

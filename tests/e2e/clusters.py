@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
 """How many times longer than on a fair machine everything may take."""
 _OPERATOR = ("-m", "redis_operator.cli.main")
 _WITHOUT_RULE = Path(__file__).parent / "without_rule.py"
+_SMALL_EXPORTER = Path(__file__).parent / "small_exporter.py"
 
 
 class Cluster:
@@ -163,7 +165,11 @@ class LocalCluster(Cluster):
         self.kubeconfig = folder / self.name / "kubeconfig"
 
     def start(self) -> None:
-        self._run("up", "--name", self.name, "--nodes", "3", "--zones", "3", "--detach")
+        images = self.folder / "images"
+        if shutil.which("redis_exporter") is None:
+            _small_exporter(images / "redis_exporter" / "1.74.0" / "bin")
+        nodes = ("--nodes", "3", "--zones", "3")
+        self._run("up", "--name", self.name, *nodes, "--images", str(images), "--detach")
         self._wait_for_nodes(3)
 
     def _wait_for_nodes(self, count: int) -> None:
@@ -227,6 +233,14 @@ class LocalCluster(Cluster):
 
     def start_operator(self) -> None:
         os.kill(self.operator_pid(), signal.SIGCONT)
+
+
+def _small_exporter(folder: Path) -> None:
+    """Put an exporter of the tests' own where the image of the real one is looked for."""
+    folder.mkdir(parents=True)
+    program = folder / "redis_exporter"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {_SMALL_EXPORTER} "$@"\n')
+    program.chmod(0o755)
 
 
 class RealCluster(Cluster):

@@ -338,6 +338,8 @@ class Application:
         for address in (*self.seeds.addresses, *self._addresses):
             if await self._learn_from(address):
                 return
+        self._owners.clear()  # no cluster: whoever is a seed has every slot, or is asked again
+        self._addresses = list(self.seeds.addresses)
 
     async def _learn_from(self, address: tuple[str, int]) -> bool:
         """Learn all owners of slots from one server, and who else there is."""

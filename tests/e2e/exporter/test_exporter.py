@@ -1,0 +1,141 @@
+"""An exporter beside every server, in every mode: what it may ask, and what it may not hold up.
+
+On local mode the exporter is `redis_exporter` of this machine, else a small one of the tests. On a
+real cluster `E2E_EXPORTER_IMAGE` names an image, and `E2E_EXPORTER_ARGS` what to run in it where it
+has no command of its own. IN-11, IN-25
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import urllib.request
+from typing import Any
+
+import pytest
+
+from e2e.failover.conftest import Watched
+from e2e.harness import Database, until
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.objects import SERVICES
+from redis_operator.redis.command import Command
+
+pytestmark = pytest.mark.e2e
+IMAGE = os.environ.get("E2E_EXPORTER_IMAGE", "")
+MODES = {
+    "Standalone": {"mode": "Standalone", "shards": 1, "replicas": 0, "storage": {"size": "1Gi"}},
+    "Failover": {"mode": "Failover", "shards": 1, "replicas": 1},
+    "Cluster": {"mode": "Cluster", "shards": 3, "replicas": 0},
+}
+_ROLE = re.compile(r'redis_instance_info\{[^}]*role="(master|slave)"')
+
+
+def _monitoring(cluster: Any) -> dict[str, Any]:
+    if not cluster.is_local and not IMAGE:
+        pytest.skip("E2E_EXPORTER_IMAGE names no image of an exporter")
+    found: dict[str, Any] = {"exporter": True}
+    if IMAGE:
+        found |= {"exporterImage": IMAGE}
+        found |= {"exporterArgs": os.environ.get("E2E_EXPORTER_ARGS", "").split()}
+    return found
+
+
+def _text(reply: Any) -> str:
+    return bytes(reply).decode()
+
+
+def _scrape(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}:9121/metrics", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+async def _endpoints(cache: Database) -> set[str]:
+    """Return the addresses behind the Service for metrics."""
+    told = cache.cluster.kubectl(
+        *("-n", cache.namespace, "get", "endpointslices"),
+        *("-l", f"kubernetes.io/service-name={cache.name}-stats"),
+        *("-o", "jsonpath={.items[*].endpoints[*].addresses[*]}"),
+    )
+    return set(told.split())
+
+
+async def _servers(cache: Database) -> dict[str, str]:
+    """Return the address of every pod that runs a server."""
+    return {
+        name: pod.status.pod_ip
+        for name, pod in (await cache.pods()).items()
+        if "sentinel" not in name
+    }
+
+
+async def _check_exporters(cache: Database) -> None:
+    """Scrape every server's exporter: it speaks for its own server, and was refused nothing."""
+    servers = await _servers(cache)
+
+    async def all_there() -> bool:
+        return await _endpoints(cache) == set(servers.values())
+
+    await until(all_there, seconds=30, what="the stats Service to lead to every server")
+    for pod, address in servers.items():
+        page = await asyncio.to_thread(_scrape, address)
+        assert re.search(r"^redis_up(\{\})? 1$", page, re.MULTILINE), page[:2000]
+        async with cache.server(pod) as connection:
+            info: Command[str] = Command(("INFO", "replication"), _text)
+            role = _ROLE.search(page)
+            assert role is not None, page[:2000]
+            assert f"role:{role[1]}" in await connection.run(info, timeout=5)
+            log: Command[list[Any]] = Command(("ACL", "LOG"), list)
+            denied = [
+                line for line in await connection.run(log, timeout=5) if "exporter" in str(line)
+            ]
+            assert denied == [], "the exporter asked for what its user may not"
+
+
+@pytest.mark.parametrize("mode", ["Standalone", "Cluster"])
+async def test_every_server_has_an_exporter_that_may_ask_what_it_asks(
+    database: Any, cluster: Any, mode: str
+) -> None:
+    cache = await database(**MODES[mode], monitoring=_monitoring(cluster))
+    await cache.wait_ready()
+    await _check_exporters(cache)
+
+
+async def test_an_exporter_comes_and_goes_while_clients_write(database: Any, cluster: Any) -> None:
+    wanted = _monitoring(cluster)
+    cache = Watched(await database(**MODES["Failover"]))
+    await cache.wait_ready()
+    async with cache.writing() as writer:
+        await cache.patch(monitoring=wanted)
+        await cache.wait_ready(seconds=120)
+        await _check_exporters(cache.database)
+        await cache.patch(monitoring={"exporter": False})
+        await cache.wait_ready(seconds=120)
+    assert await cache.lost(writer) == []
+    for name, pod in (await cache.pods()).items():
+        assert [c.name for c in pod.spec.containers or ()] == ["server"], name
+    with pytest.raises(NotFound):
+        await cache.client.get(SERVICES, (cache.namespace, f"{cache.name}-stats"))
+
+
+async def test_an_exporter_that_cannot_run_holds_up_neither_servers_nor_the_roll(
+    database: Any,
+) -> None:
+    cache = await database(**MODES["Failover"])
+    await cache.wait_ready()
+    old = await cache.uids()
+    await cache.patch(monitoring={"exporter": True, "exporterImage": "there-is-no-such-image:1"})
+    found = await cache.wait_condition("Ready", "True", reason="SidecarBroken", seconds=120)
+    assert "container exporter" in found["message"]
+
+    async def rolled() -> bool:
+        now = await cache.uids()
+        return not any(old[pod] == now.get(pod) for pod in old if "sentinel" not in pod)
+
+    await until(rolled, seconds=120, what="every server's pod to be replaced", every=0.3)
+    leader = (await cache.status())["primary"]
+    async with cache.server(leader) as connection:
+        info: Command[str] = Command(("INFO", "replication"), _text)
+        assert "role:master" in await connection.run(info, timeout=5)
+    await cache.patch(monitoring={"exporter": False, "exporterImage": ""})
+    await cache.wait_condition("Ready", "True", reason="Reconciled", seconds=120)
