@@ -19,6 +19,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.mover import move_slots
 from redis_operator.redis.moving import Move, Side
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
+from redis_operator.redis.versions import Ability, can
 from redis_testing.servers import EngineBinary
 
 # What applications do, what changes topology, users or the server, and what is between.
@@ -75,10 +76,15 @@ async def test_the_exporter_may_ask_what_it_asks(tmp_path: Path, binary: EngineB
         assert await say(f"AUTH exporter {PASSWORDS.exporter}") == "b'OK'"
         for allowed in (
             *("INFO ALL", "CONFIG GET *", "SLOWLOG LEN", "SLOWLOG GET 1", "LATENCY LATEST"),
-            *("CLUSTER INFO", "CLIENT LIST", "DBSIZE", "CLIENT SETNAME redis_exporter"),
+            *("CLUSTER INFO", "CLIENT LIST", "CLIENT SETNAME redis_exporter"),
+            *(("LATENCY HISTOGRAM",) if binary.version.major > 6 else ()),
+            *(("COMMANDLOG LEN slow",) if can(binary.version, Ability.COMMANDLOG) else ()),
         ):
             assert "NOPERM" not in await say(allowed), allowed
-        for refused in ("GET a", "SET a b", "CONFIG SET hz 10", "KEYS *", "FLUSHALL"):
+        for refused in (
+            *("GET a", "SET a b", "CONFIG SET hz 10", "KEYS *", "FLUSHALL", "SCAN 0"),
+            *("LATENCY RESET", "SLOWLOG RESET", "CLIENT KILL 1.2.3.4:5", "MONITOR", "ACL LIST"),
+        ):
             assert "NOPERM" in await say(refused), refused
 
 

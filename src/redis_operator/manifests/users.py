@@ -74,9 +74,11 @@ _OPERATOR_CLUSTER_6 = (
 _REPLICATION = (
     "~* &* -@all +psync +sync +replconf +ping +select +restore +restore-asking +cluster|failover"
 )
+# What probes and redis_exporter ask, seen in its versions' commandstats and ACL LOG; whatever else
+# it can be told to look into are keys.
 _EXPORTER = (
-    "-@all +ping +info +dbsize +latency +role +time +select +config|get +slowlog|get +slowlog|len "
-    "+client|list +client|setname +cluster|info +cluster|nodes +cluster|slots"
+    "-@all +ping +info +config|get +slowlog|get +slowlog|len +latency|latest "
+    "+client|list +client|setname +cluster|info +cluster|nodes"
 )
 
 # In mode Failover there are no slots to move, and replication is changed from outside.
@@ -140,6 +142,15 @@ def _replication_rules(version: Version) -> str:
     return _REPLICATION
 
 
+def _exporter_rules(version: Version) -> str:
+    rules = [_EXPORTER]
+    if not _is_old(version):
+        rules.append("+latency|histogram")
+    if can(version, Ability.COMMANDLOG):
+        rules.append("+commandlog|len")
+    return " ".join(rules)
+
+
 def acl_file_name(version: Version) -> str:
     """The file that servers of this version read: rules differ where commands do."""
     return f"{version.engine}-{version.major}.{version.minor}.acl"
@@ -149,7 +160,7 @@ USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     DEFAULT: _default_rules,
     OPERATOR: _operator_rules,
     REPLICATION: _replication_rules,
-    EXPORTER: lambda _: _EXPORTER,
+    EXPORTER: _exporter_rules,
     ADMIN: _admin_rules,
 }
 """Every user that a server has, and what each may do there."""

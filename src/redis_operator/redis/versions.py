@@ -69,6 +69,7 @@ class Ability(Enum):
     AVAILABILITY_ZONE = "availability-zone"
     ELECTION_SAFE_AGAIN = "a second manual failover soon after the first is safe"
     SCRIPT_EFFECTS = "scripts replicate their effects by themselves"
+    COMMANDLOG = "COMMANDLOG"
 
 
 # (redis since, valkey since); None: never.
@@ -97,6 +98,7 @@ _TABLE: dict[Ability, tuple[_Since, _Since]] = {
     Ability.MANUAL_FAILOVER_TIMEOUT: (None, (8, 1)),
     Ability.AVAILABILITY_ZONE: (None, (8, 0)),
     Ability.ELECTION_SAFE_AGAIN: (None, (8, 1)),
+    Ability.COMMANDLOG: (None, (8, 1)),
 }
 
 
