@@ -12,16 +12,18 @@ import msgspec
 import pytest
 
 from kubelocal.apiserver.custom.cel.rules import compile_rules, evaluate
-from redis_operator.api import metadata, redis, status, version
+from redis_operator.api import metadata, redis, redisfailover, status, version
 from redis_operator.api.crd import crds, redis_crd
-from redis_operator.api.describe import FIELDS, PLAIN_TEXT
+from redis_operator.api.describe import PLAIN_TEXT
+from redis_operator.api.schema import ALL_FIELDS
 
 ROOT = Path(__file__).parents[2]
+KINDS = ("Redis", "RedisVersion", "RedisFailover")
 FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def structs() -> Iterator[type[msgspec.Struct]]:
-    for module in (redis, status, version, metadata):
+    for module in (redis, redisfailover, status, version, metadata):
         for name in module.__all__:
             member = getattr(module, name)
             if isinstance(member, type) and issubclass(member, msgspec.Struct):
@@ -40,12 +42,9 @@ def test_generated_files_are_fresh() -> None:
 
 def test_every_field_is_described_and_nothing_else_is() -> None:
     known = {f"{s.__name__}.{f.name}" for s in structs() for f in msgspec.structs.fields(s)}
-    bare = {
-        f"{kind}.{name}" for kind in ("Redis", "RedisVersion") for name in ("api_version", "kind")
-    }
-    bare |= {f"{kind}.metadata" for kind in ("Redis", "RedisVersion")}
+    bare = {f"{kind}.{name}" for kind in KINDS for name in ("api_version", "kind", "metadata")}
     bare |= {name for name in known if name.startswith("Metadata.")} - {"Metadata.name"}
-    assert known - bare == set(FIELDS)
+    assert known - bare == set(ALL_FIELDS)
 
 
 def walk(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -68,12 +67,18 @@ def test_schemas_are_structural(name: str) -> None:
         assert schema.get("default", 0) is not None, path
 
 
-def test_every_string_of_the_spec_is_bounded_and_free_of_control_characters() -> None:
-    [entry] = redis_crd()["spec"]["versions"]
+@pytest.mark.parametrize("name", ["redis.yaml", "redisfailovers.yaml"])
+def test_every_string_of_the_spec_is_bounded_and_free_of_control_characters(name: str) -> None:
+    [entry] = crds()[name]["spec"]["versions"]
     spec = entry["schema"]["openAPIV3Schema"]["properties"]["spec"]
     for path, schema in walk(spec, "spec"):
         if schema.get("type") == "string" or schema.get("x-kubernetes-int-or-string"):
             assert "enum" in schema or ("pattern" in schema and "maxLength" in schema), path
+
+
+def test_values_of_directives_are_free_of_control_characters() -> None:
+    [entry] = redis_crd()["spec"]["versions"]
+    spec = entry["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert spec["properties"]["config"]["additionalProperties"]["pattern"] == PLAIN_TEXT
 
 

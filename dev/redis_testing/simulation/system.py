@@ -30,7 +30,7 @@ from kubelocal.controllers.volumes import DEFAULT_CLASS
 from redis_operator.api.crd import crds
 from redis_operator.manifests.names import MANAGER
 from redis_operator.operator.settings import Settings
-from redis_operator.operator.wiring import add_databases
+from redis_operator.operator.wiring import add_databases, add_failovers
 from redis_operator.operator.world import REDISES
 
 from ..cluster.world import TICK, SimulatedCluster
@@ -226,6 +226,7 @@ class Simulation:
         )
         settings = Settings(elect=False, health_port=0)
         add_databases(manager, settings, clock=self.wall)
+        add_failovers(manager, settings, clock=self.wall)
         await manager.run()
 
     def _loop_number(self) -> int:

@@ -30,7 +30,7 @@ from typing import Generic, TypeVar
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.decode import Page, Unreadable
-from kubecontroller.client.errors import Forbidden
+from kubecontroller.client.errors import Forbidden, NotFound
 from kubecontroller.client.meta import Key, is_at_least, key_of, meta_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.changes import Added, Change, Deleted, Handler, Updated
@@ -144,7 +144,8 @@ class Informer(Generic[T]):
     `cache` is what everyone reads. `transform` runs once before an object is stored, to drop what
     nobody reads; it must keep the metadata. `resync` replays the cache to the handlers every so
     many seconds, give or take a tenth, without asking the server. What is `optional` is not waited
-    for where the server refuses it: who reads such a cache asks `has_synced` first.
+    for where the server refuses it or has no such kind: who reads such a cache asks `has_synced`
+    first.
     """
 
     def __init__(
@@ -459,7 +460,7 @@ class Informer(Generic[T]):
         known = str(self.last_error) == str(error)
         self.failures += 1
         self.last_error = error
-        if self.optional and isinstance(error, Forbidden):
+        if self.optional and isinstance(error, (Forbidden, NotFound)):
             self._answered.set()
             if not known:
                 _log.warning("%s: %s; going on without it", self.kind.resource, error)

@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import Struct
 
 from .redis import Redis
+from .redisfailover import RedisFailover
 from .schema import Schema, schema_of
 from .version import RedisVersion
 
-__all__ = ["GROUP", "VERSION", "crds", "redis_crd", "redis_version_crd"]
+__all__ = ["GROUP", "VERSION", "crds", "redis_crd", "redis_version_crd", "redisfailover_crd"]
 
 GROUP = "redisoperator.dev"
 VERSION = "v1"
@@ -123,6 +124,33 @@ def redis_version_crd() -> Schema:
     )
 
 
+def redisfailover_crd() -> Schema:
+    """The definition of `RedisFailover`."""
+    return _crd(
+        RedisFailover,
+        plural="redisfailovers",
+        scope="Namespaced",
+        short=["rf"],
+        version={
+            "additionalPrinterColumns": [
+                _column("Redis", ".spec.redis.replicas", "integer"),
+                _column("Sentinels", ".spec.sentinel.replicas", "integer"),
+                _column("Ready", ".status.ready"),
+                _column("Phase", ".status.phase"),
+                _column("Age", ".metadata.creationTimestamp", "date"),
+                _column("Version", ".status.version", wide="Oldest version that runs"),
+                _column("Primary", ".status.primary", wide="The pod of the primary"),
+                _column("Message", ".status.message", wide="The state in one sentence"),
+            ],
+            "subresources": {"status": {}},
+        },
+    )
+
+
 def crds() -> dict[str, Schema]:
     """Every definition by the name of its file."""
-    return {"redis.yaml": redis_crd(), "redisversions.yaml": redis_version_crd()}
+    return {
+        "redis.yaml": redis_crd(),
+        "redisversions.yaml": redis_version_crd(),
+        "redisfailovers.yaml": redisfailover_crd(),
+    }

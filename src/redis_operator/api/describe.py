@@ -8,37 +8,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from .limits import (
+    DATABASE_NAME,
+    LOCAL_NAME,
+    PLAIN_TEXT,
+    RESERVED_ENDING,
+)
+from .limits import IMAGE as _IMAGE
+from .limits import QUANTITIES as _QUANTITIES
+from .limits import TEXTS as _TEXTS
+from .limits import VERSION as _VERSION
+from .limits import WORD as _WORD
+from .limits import described as _f
+from .limits import named as _secret
 from .quantity import QUANTITY_PATTERN
 
 __all__ = ["FIELDS", "LOCAL_NAME", "PLAIN_TEXT", "RESERVED_ENDING"]
 
-PLAIN_TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
-"""No control characters: nothing that could start a new line in a configuration file."""
-LOCAL_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
-"""The name of an object in the same namespace; a slash is impossible."""
-RESERVED_ENDING: Final = (
-    r"-(nodes|primaries|replicas|ro|sentinel|stats|conn|auth|users|admin|recovery|config|[0-9]+)$"
-)
-"""Endings that names of our own objects have; a database of such a name could meet another's."""
-_DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-_VERSION: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$"
-_IMAGE: Final = r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$"
-_WORD: Final = r"^[a-zA-Z0-9_.-]+$"
-
-
-def _f(description: str, **limits: Any) -> dict[str, Any]:
-    return {"description": description, **limits}
-
-
-def _secret(description: str) -> dict[str, Any]:
-    return _f(description, pattern=LOCAL_NAME, maxLength=253)
-
-
-_TEXTS: Final = {"maxProperties": 64, "values": {"maxLength": 4096, "pattern": PLAIN_TEXT}}
-_QUANTITIES: Final = {"maxProperties": 16, "values": {"pattern": QUANTITY_PATTERN, "maxLength": 40}}
-
 FIELDS: Final[dict[str, dict[str, Any]]] = {
-    "Metadata.name": {"pattern": _DATABASE_NAME, "maxLength": 40},
+    "Metadata.name": {"pattern": DATABASE_NAME, "maxLength": 40},
     # --- spec
     "Redis.spec": _f("The desired state."),
     "Redis.status": _f("What was last seen and decided. Written by the operator alone."),
@@ -108,6 +96,32 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Sentinel.replicas": _f("Number of Sentinels, odd.", minimum=3, maximum=9),
     "Sentinel.quorum": _f("How many must agree that the primary is down.", minimum=1, maximum=9),
     "Sentinel.resources": _f("Resources of each Sentinel."),
+    "Sentinel.down_after_milliseconds": _f(
+        "After how long a Sentinel takes a silent primary for dead. The operator does not wait for "
+        "it where it knows that the process has ended.",
+        minimum=1000,
+        maximum=600_000,
+    ),
+    "Sentinel.failover_timeout_milliseconds": _f(
+        "How long a failover may take before another one is tried.",
+        minimum=3000,
+        maximum=3_600_000,
+    ),
+    "Sentinel.parallel_syncs": _f(
+        "Replicas that may copy from a new primary at the same time.", minimum=1, maximum=10
+    ),
+    "Sentinel.pod": _f(
+        "Where Sentinels run and how they are marked. Absent: as the servers, by spec.pod."
+    ),
+    "SentinelPod.affinity": _f("Affinity, instead of the default that spreads them."),
+    "SentinelPod.tolerations": _f("Tolerations.", maxItems=64),
+    "SentinelPod.node_selector": _f("Labels that a node must have.", **_TEXTS),
+    "SentinelPod.topology_spread_constraints": _f(
+        "Spread constraints, instead of the default over zones.", maxItems=16
+    ),
+    "SentinelPod.annotations": _f("Annotations of the pods.", **_TEXTS),
+    "SentinelPod.priority_class_name": _f("Priority class.", pattern=LOCAL_NAME, maxLength=253),
+    "SentinelPod.security_context": _f("Security context of the pods, laid over the default."),
     "Storage.size": _f(
         "Size of each volume. It can grow, never shrink.", pattern=QUANTITY_PATTERN, maxLength=40
     ),

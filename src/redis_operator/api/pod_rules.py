@@ -66,6 +66,9 @@ def pod_problems(spec: RedisSpec) -> Iterator[Problem]:
     yield from _place_in_cluster(pod)
     yield from _probes(pod)
     yield from _context(pod.security_context, "spec.pod.securityContext")
+    if spec.sentinel is not None and spec.sentinel.pod is not None:
+        context = spec.sentinel.pod.security_context
+        yield from _context(context, "spec.sentinel.pod.securityContext")
     for place, containers in (("sidecars", pod.sidecars), ("initContainers", pod.init_containers)):
         for index, container in enumerate(containers):
             yield from _container(container, f"spec.pod.{place}[{index}]")

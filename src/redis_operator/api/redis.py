@@ -45,6 +45,7 @@ __all__ = [
     "Resources",
     "SecretKey",
     "Sentinel",
+    "SentinelPod",
     "ServiceOptions",
     "ServiceType",
     "Storage",
@@ -149,12 +150,28 @@ class Resources(Part, frozen=True):
     limits: dict[str, Quantity] = field(default_factory=dict)
 
 
+class SentinelPod(Part, frozen=True):
+    """Where sentinels run and how they are marked, where not as the servers are."""
+
+    affinity: Json = field(default_factory=dict)
+    tolerations: tuple[Json, ...] = ()
+    node_selector: dict[str, str] = field(default_factory=dict)
+    topology_spread_constraints: tuple[Json, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+    priority_class_name: str = ""
+    security_context: Json = field(default_factory=dict)
+
+
 class Sentinel(Part, frozen=True):
     """The watchers of a database in mode Failover."""
 
     replicas: int = 3
     quorum: int = 2
     resources: Resources = field(default_factory=Resources)
+    down_after_milliseconds: int = 5000
+    failover_timeout_milliseconds: int = 30_000
+    parallel_syncs: int = 1
+    pod: SentinelPod | None = None
 
 
 class Storage(Part, frozen=True):

@@ -9,35 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from msgspec import Struct
-
 from redis_operator.redis.directives import DANGEROUS, MANAGED
 
 from .describe import RESERVED_ENDING
+from .redisfailover_rules import REDISFAILOVER_RULES
+from .rule import Rule
 from .unbuilt import UNBUILT
 
 __all__ = ["RULES", "SAVE_POINTS", "Rule", "rules_of"]
-
-
-class Rule(Struct, frozen=True):
-    """One rule on values of one type."""
-
-    type: str
-    field: str
-    rule: str
-    message: str
-
-    def schema(self) -> dict[str, Any]:
-        """The rule as `x-kubernetes-validations` spells it."""
-        entry = {"rule": self.rule, "message": self.message}
-        if self.field:
-            entry["fieldPath"] = "".join(map(_step, self.field.split(".")))
-        return entry
-
-
-def _step(name: str) -> str:
-    """One step of a path; names of directives may have dashes."""
-    return f".{name}" if name.isidentifier() else f"['{name}']"
 
 
 def _spec(field: str, rule: str, message: str) -> Rule:
@@ -227,6 +206,7 @@ RULES: Final[tuple[Rule, ...]] = (
         ".filter(way, way).size() == 1",
         "use one of secretName, issuerRef and selfSigned",
     ),
+    *REDISFAILOVER_RULES,
 )
 
 

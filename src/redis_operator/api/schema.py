@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import types
 from enum import Enum
-from typing import Any, TypeAlias, Union, get_args, get_origin
+from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct
 
 from .describe import FIELDS
+from .describe_redisfailover import REDISFAILOVER_FIELDS
 from .metadata import Metadata
 from .rules import rules_of
 
-__all__ = ["Schema", "schema_of"]
+__all__ = ["ALL_FIELDS", "Schema", "schema_of"]
 
 Schema: TypeAlias = dict[str, Any]
+ALL_FIELDS: Final = FIELDS | REDISFAILOVER_FIELDS
+"""The words and limits of every kind."""
 _OWN = frozenset({"listKey", "rules", "unsaid", "values"})
 _SCALARS: dict[object, str] = {str: "string", bool: "boolean", int: "integer"}
 
@@ -42,9 +45,9 @@ def _property(struct: type[Struct], field: msgspec.structs.FieldInfo) -> Schema:
     if field.type is Metadata:
         return {
             "type": "object",
-            "properties": {"name": {"type": "string", **FIELDS["Metadata.name"]}},
+            "properties": {"name": {"type": "string", **ALL_FIELDS["Metadata.name"]}},
         }
-    facts = FIELDS[f"{struct.__name__}.{field.name}"]
+    facts = ALL_FIELDS[f"{struct.__name__}.{field.name}"]
     schema: Schema = {"description": facts["description"]}
     schema |= _typed(field.type, facts)
     schema |= {name: value for name, value in facts.items() if name not in {"description", *_OWN}}

@@ -5,6 +5,7 @@ One table. When a behaviour is built, its row goes, and with it the admission ru
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -31,7 +32,9 @@ class Unbuilt(Struct, frozen=True):
 
 
 def _literal(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"'{value}'"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else f"'{value}'"
 
 
 _LATER = "not built in this release: "
@@ -52,9 +55,9 @@ UNBUILT: Final[tuple[Unbuilt, ...]] = (
 )
 
 
-def unbuilt_in(spec: dict[str, Any]) -> list[Unbuilt]:
+def unbuilt_in(spec: dict[str, Any], rows: Iterable[Unbuilt] = UNBUILT) -> list[Unbuilt]:
     """The rows that a raw spec runs into."""
-    return [row for row in UNBUILT if _value(spec, row.path) not in (None, *row.fine)]
+    return [row for row in rows if _value(spec, row.path) not in (None, *row.fine)]
 
 
 def _value(spec: dict[str, Any], path: str) -> object:

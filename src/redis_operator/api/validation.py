@@ -37,6 +37,8 @@ __all__ = [
     "load",
     "load_status",
     "problems",
+    "shape",
+    "without_null",
 ]
 
 MINIMUM_MEMORY = 96 * 2**20
@@ -54,7 +56,7 @@ def _schema() -> Schema:
 
 def load(raw: dict[str, Any]) -> Redis | tuple[Problem, ...]:
     """The database that an object describes, or every problem it has, in order of their paths."""
-    found = sorted(set(_shape(raw)))
+    found = sorted(set(shape(raw, _schema())))
     if found:
         return tuple(found)
     try:
@@ -65,8 +67,9 @@ def load(raw: dict[str, Any]) -> Redis | tuple[Problem, ...]:
     return tuple(found) if found else redis
 
 
-def _shape(raw: dict[str, Any]) -> Iterator[Problem]:
-    properties = _schema()["properties"]
+def shape(raw: dict[str, Any], schema: Schema) -> Iterator[Problem]:
+    """Every way in which the metadata and the spec of an object do not fit its schema."""
+    properties = schema["properties"]
     metadata, spec = raw.get("metadata"), raw.get("spec")
     if not isinstance(spec, dict):
         yield Problem("spec", "is required")
@@ -82,10 +85,10 @@ def _shape(raw: dict[str, Any]) -> Iterator[Problem]:
 
 def _with_defaults(raw: dict[str, Any]) -> dict[str, Any]:
     """The object without what is null, and with the default that depends on the mode."""
-    spec = _without_null(raw["spec"])
+    spec = without_null(raw["spec"])
     if spec.get("mode") == Mode.STANDALONE.value:
         spec.setdefault("replicas", 0)
-    kept = {"metadata": _without_null(raw.get("metadata") or {}), "spec": spec}
+    kept = {"metadata": without_null(raw.get("metadata") or {}), "spec": spec}
     status = _readable_status(raw)
     if status is not None:
         kept["status"] = status
@@ -98,7 +101,7 @@ def _readable_status(raw: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if any(shape_problems(_schema()["properties"]["status"], status, "")):
         return None
-    found: dict[str, Any] = _without_null(status)
+    found: dict[str, Any] = without_null(status)
     return found
 
 
@@ -110,9 +113,10 @@ def load_status(raw: dict[str, Any]) -> RedisStatus:
         return RedisStatus()
 
 
-def _without_null(value: Any) -> Any:
+def without_null(value: Any) -> Any:
+    """The value without members that are null: they say nothing."""
     if isinstance(value, dict):
-        return {name: _without_null(member) for name, member in value.items() if member is not None}
+        return {name: without_null(member) for name, member in value.items() if member is not None}
     return value
 
 

@@ -37,9 +37,12 @@ def _rule(group: str, resources: str, verbs: list[str]) -> Rule:
 
 
 DATABASE_RIGHTS: Final = (
-    _rule("redisoperator.dev", "redis", [*_READ, "patch", "update"]),
+    _rule("redisoperator.dev", "redis", [*_READ, "create", "patch", "update"]),
     _rule("redisoperator.dev", "redis/status", ["get", "patch"]),
     _rule("redisoperator.dev", "redis/finalizers", ["update"]),
+    _rule("redisoperator.dev", "redisfailovers", _READ),
+    _rule("redisoperator.dev", "redisfailovers/status", ["get", "patch"]),
+    _rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
     _rule("", "pods", [*_READ, "patch", "delete"]),
     _rule("", "pods/resize", ["patch"]),
     _rule("", "persistentvolumeclaims", [*_READ, "patch", "delete", "deletecollection"]),
@@ -63,8 +66,8 @@ CLUSTER_RIGHTS: Final = (
 ELECTION_RIGHTS: Final = (_rule("coordination.k8s.io", "leases", ["get", "create", "update"]),)
 """In the operator's own namespace: which of several works."""
 
-_VIEW: Final = (_rule("redisoperator.dev", "redis redisversions", _READ),)
-_EDIT: Final = (_rule("redisoperator.dev", "redis redis/scale", _WRITE),)
+_VIEW: Final = (_rule("redisoperator.dev", "redis redisfailovers redisversions", _READ),)
+_EDIT: Final = (_rule("redisoperator.dev", "redis redis/scale redisfailovers", _WRITE),)
 
 
 def _role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict[str, Any]:

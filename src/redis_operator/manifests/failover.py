@@ -15,19 +15,28 @@ from .memory import backlog_bytes, memory_limit
 from .sentinel_scripts import BOOT_SENTINEL, BOOT_SERVER, READY_SENTINEL, READY_SERVER, STOP_SERVER
 from .users import FAILOVER_USERS
 
-__all__ = ["DOWN_AFTER_MS", "FAILOVER", "SENTINEL_GROUP", "sentinel_of"]
+__all__ = ["FAILOVER", "SENTINEL_GROUP", "sentinel_of"]
 
 SENTINEL_GROUP: Final = 1
-DOWN_AFTER_MS: Final = 5000
-"""After how long a sentinel takes a silent primary for dead. The operator, where it knows that a
-process has ended, does not wait for it."""
-_FAILOVER_TIMEOUT_MS: Final = 30000
 _HANDOVER_SECONDS: Final = 20
 
 
 def sentinel_of(spec: RedisSpec) -> Sentinel:
     """What is asked of the sentinels: three with a quorum of two, if nothing else is said."""
     return spec.sentinel or Sentinel()
+
+
+def _down_after_seconds(spec: RedisSpec) -> int:
+    return -(-sentinel_of(spec).down_after_milliseconds // 1000)
+
+
+def _sentinel_settings(spec: RedisSpec) -> tuple[tuple[str, str], ...]:
+    asked = sentinel_of(spec)
+    return (
+        ("down-after-milliseconds", str(asked.down_after_milliseconds)),
+        ("failover-timeout", str(asked.failover_timeout_milliseconds)),
+        ("parallel-syncs", str(asked.parallel_syncs)),
+    )
 
 
 def _group_of(database: str, workload: str) -> int | None:
@@ -68,10 +77,10 @@ FAILOVER: Final = Layout(
     },
     settings=_settings,
     files=_files,
-    waits=lambda _spec: {
+    waits=lambda spec: {
         "HANDOVER_SECONDS": str(_HANDOVER_SECONDS),
-        "FAILOVER_SECONDS": str(DOWN_AFTER_MS // 1000 + 7),
-        "NOTICE_SECONDS": str(DOWN_AFTER_MS // 1000 + 3),
+        "FAILOVER_SECONDS": str(_down_after_seconds(spec) + 7),
+        "NOTICE_SECONDS": str(_down_after_seconds(spec) + 3),
         "SENTINEL_PORT": str(names.SENTINEL_PORT),
     },
     announces=lambda redis, _: {
@@ -92,10 +101,6 @@ FAILOVER: Final = Layout(
         port=Port("sentinel", names.SENTINEL_PORT),
         pods=lambda spec: sentinel_of(spec).replicas,
         quorum=lambda spec: sentinel_of(spec).quorum,
-        settings=(
-            ("down-after-milliseconds", str(DOWN_AFTER_MS)),
-            ("failover-timeout", str(_FAILOVER_TIMEOUT_MS)),
-            ("parallel-syncs", "1"),
-        ),
+        settings=_sentinel_settings,
     ),
 )

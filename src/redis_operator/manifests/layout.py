@@ -54,7 +54,7 @@ class Sentinels(Struct, frozen=True):
     port: Port
     pods: Callable[[RedisSpec], int]
     quorum: Callable[[RedisSpec], int]
-    settings: tuple[tuple[str, str], ...]  # of SENTINEL SET
+    settings: Callable[[RedisSpec], tuple[tuple[str, str], ...]]  # of SENTINEL SET
 
 
 class Layout(Struct, frozen=True):

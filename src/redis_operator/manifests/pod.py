@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from redis_operator.api.redis import (
     AntiAffinity,
+    PodOptions,
     Probes,
     ProbeTimes,
     Redis,
@@ -84,7 +85,7 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     containers = [_server(redis, facts), *map(_beside, pod.sidecars)]
     if _exporter_image(redis.spec, facts):
         containers.insert(1, _exporter(redis, facts))
-    found = placement(redis, picked) | {
+    found = placement(redis, picked, pod) | {
         "terminationGracePeriodSeconds": pod.termination_grace_period_seconds,
         "containers": containers,
         "volumes": _volumes(redis, facts),
@@ -94,9 +95,9 @@ def _pod_spec(redis: Redis, facts: Facts, number: int) -> Object:
     return found
 
 
-def placement(redis: Redis, picked: dict[str, str]) -> Object:
+def placement(redis: Redis, picked: dict[str, str], pod: PodOptions) -> Object:
     """Who a pod runs as and where; `picked` are the labels of those that it keeps away from."""
-    name, pod = redis.metadata.name, redis.spec.pod
+    name = redis.metadata.name
     found: Object = {
         "serviceAccountName": pod.service_account_name or name,
         "automountServiceAccountToken": False,

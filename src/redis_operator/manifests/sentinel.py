@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 
-from redis_operator.api.redis import Redis
+from msgspec.structs import replace
+
+from redis_operator.api.redis import PodOptions, Redis, RedisSpec
 
 from .facts import Facts
 from .failover import sentinel_of
@@ -35,13 +37,13 @@ _USUAL = {"requests": {"cpu": "20m", "memory": "32Mi"}, "limits": {"memory": "12
 
 def sentinel_template(redis: Redis, facts: Facts, number: int) -> Object:
     """The template of the sentinels' pods, marked with its own hash."""
-    name, pod = redis.metadata.name, redis.spec.pod
+    name, pod = redis.metadata.name, _pod(redis.spec)
     picked = layout_of(redis).selector(name, number)
     annotations = dict(pod.annotations)
     if RESTARTED_ANNOTATION in redis.metadata.annotations:
         annotations[RESTARTED_ANNOTATION] = redis.metadata.annotations[RESTARTED_ANNOTATION]
     keys = [sentinel_acl_file_name(facts.version), "sentinel.conf", EXPORTER]
-    spec = placement(redis, picked) | {
+    spec = placement(redis, picked, pod) | {
         "terminationGracePeriodSeconds": 30,
         "containers": [_container(redis, facts)],
         "volumes": [*volumes(name, keys), {"name": "data", "emptyDir": {}}],
@@ -59,6 +61,14 @@ def sentinel_template(redis: Redis, facts: Facts, number: int) -> Object:
     server["resources"] = sized
     annotations[TEMPLATE_ANNOTATION] = digest(template)
     return template
+
+
+def _pod(spec: RedisSpec) -> PodOptions:
+    """The options of the pods: those of the servers, with what is said of sentinels alone."""
+    own = sentinel_of(spec).pod
+    if own is None:
+        return spec.pod
+    return replace(spec.pod, **{name: getattr(own, name) for name in own.__struct_fields__})
 
 
 def _container(redis: Redis, facts: Facts) -> Object:

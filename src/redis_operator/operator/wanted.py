@@ -91,7 +91,7 @@ def _sentinels(redis: Redis) -> dict[str, Any]:
         "sentinels": found.pods(redis.spec),
         "quorum": found.quorum(redis.spec),
         "primary_name": names.primary_name(meta.namespace, meta.name),
-        "sentinel_settings": found.settings,
+        "sentinel_settings": found.settings(redis.spec),
     }
 
 

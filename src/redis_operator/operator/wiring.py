@@ -45,16 +45,17 @@ from redis_operator.operator.observe import Observer
 from redis_operator.operator.passes import PassReader
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.reconcile import Reconciler
+from redis_operator.operator.redis_failovers import RedisFailovers
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.server_measures import LastLooks, ServerCollector
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
-from redis_operator.operator.world import World
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
 from redis_operator.planning.actions import Action
 
-__all__ = ["add_databases", "by_others", "make_manager"]
+__all__ = ["add_databases", "add_failovers", "by_others", "make_manager"]
 
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
@@ -85,6 +86,7 @@ def make_manager(settings: Settings) -> Manager:
         stuck_after=_STUCK_SECONDS,
     )
     add_databases(manager, settings)
+    add_failovers(manager, settings)
     return manager
 
 
@@ -157,6 +159,53 @@ def add_databases(
     consistency.on_ready = lambda key: controller.enqueue(key, reason="the caches caught up")
     manager.metrics.registry.register(DatabaseCollector(world.all_redises))
     manager.metrics.registry.register(ServerCollector(looks))
+    manager.add(controller)
+    return controller
+
+
+def add_failovers(
+    manager: Manager, settings: Settings, *, clock: Callable[[], float] = time.time
+) -> Controller:
+    """Add the controller of `RedisFailover`s to a manager: each owns a database of its name.
+
+    Where the kind is not installed, or nobody lets us see it, databases are looked after all the
+    same.
+    """
+    scopes = settings.namespaces or ("",)
+    failovers = [manager.informer(REDIS_FAILOVERS, namespace=ns, optional=True) for ns in scopes]
+    redises = [manager.informer(REDISES, namespace=ns) for ns in scopes]
+    consistency = Consistency()
+    for informer in (*failovers, *redises):
+        resource = informer.kind.resource
+        consistency.add_cache(resource, informer, namespace=informer.namespace)
+    reconciler = RedisFailovers(
+        client=manager.client,
+        applier=Applier(manager.client, annotation=INTENT_ANNOTATION, consistency=consistency),
+        recorder=manager.recorder,
+        failovers=failovers,
+        redises=redises,
+        clock=clock,
+    )
+
+    def same_name(change: Change[Any]) -> Iterable[Key]:
+        return [
+            key
+            for key in itself(change)
+            if any(informer.cache.get(key) is not None for informer in failovers)
+        ]
+
+    controller = Controller(
+        "redisfailover",
+        reconciler.reconcile,
+        [
+            *(Watch(informer, itself, by_others) for informer in failovers),
+            *(Watch(informer, same_name) for informer in redises),
+        ],
+        workers=2,
+        deadline=60.0,
+        gate=consistency.limitation,
+    )
+    consistency.on_ready = lambda key: controller.enqueue(key, reason="the caches caught up")
     manager.add(controller)
     return controller
 

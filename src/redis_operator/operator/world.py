@@ -34,9 +34,12 @@ from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.manager import Manager
 from redis_operator.manifests.names import DATABASE_LABEL
 
-__all__ = ["CHILD_KINDS", "REDISES", "REDIS_VERSIONS", "World"]
+__all__ = ["CHILD_KINDS", "REDISES", "REDIS_FAILOVERS", "REDIS_VERSIONS", "World"]
 
 REDISES: Final[Kind[Manifest]] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
+REDIS_FAILOVERS: Final[Kind[Manifest]] = Kind(
+    "redisoperator.dev", "v1", "RedisFailover", "redisfailovers", True, dict
+)
 REDIS_VERSIONS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisVersion", "redisversions", False, dict
 )

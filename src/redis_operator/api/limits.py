@@ -1,0 +1,46 @@
+"""Limits of values that fields of several kinds have in common, and how a field is described."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .quantity import QUANTITY_PATTERN
+
+__all__ = [
+    "DATABASE_NAME",
+    "IMAGE",
+    "LOCAL_NAME",
+    "PLAIN_TEXT",
+    "QUANTITIES",
+    "RESERVED_ENDING",
+    "TEXTS",
+    "VERSION",
+    "WORD",
+    "described",
+    "named",
+]
+
+PLAIN_TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
+"""No control characters: nothing that could start a new line in a configuration file."""
+LOCAL_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+"""The name of an object in the same namespace; a slash is impossible."""
+RESERVED_ENDING: Final = (
+    r"-(nodes|primaries|replicas|ro|sentinel|stats|conn|auth|users|admin|recovery|config|[0-9]+)$"
+)
+"""Endings that names of our own objects have; a database of such a name could meet another's."""
+DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+VERSION: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$"
+IMAGE: Final = r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$"
+WORD: Final = r"^[a-zA-Z0-9_.-]+$"
+TEXTS: Final = {"maxProperties": 64, "values": {"maxLength": 4096, "pattern": PLAIN_TEXT}}
+QUANTITIES: Final = {"maxProperties": 16, "values": {"pattern": QUANTITY_PATTERN, "maxLength": 40}}
+
+
+def described(description: str, **limits: Any) -> dict[str, Any]:
+    """A field's words, with the limits of its values."""
+    return {"description": description, **limits}
+
+
+def named(description: str) -> dict[str, Any]:
+    """A field that names an object of the same namespace."""
+    return described(description, pattern=LOCAL_NAME, maxLength=253)

@@ -1,0 +1,135 @@
+"""What is refused of a `RedisFailover`: fields that are not followed, each with its reason.
+
+One table for the rules at admission, for the check of the operator, and for `redis-operator
+convert`, which leaves these fields out and says so. And the rules over several fields, in CEL.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .limits import RESERVED_ENDING
+from .rule import Rule
+from .unbuilt import Unbuilt
+
+__all__ = [
+    "EVEN_SENTINELS",
+    "FEW_SENTINELS",
+    "LARGE_QUORUM",
+    "NO_REPLICA",
+    "REDISFAILOVER_RULES",
+    "REFUSED",
+    "STORAGE_CHANGED",
+]
+
+NO_REPLICA: Final = (
+    "is the number of servers, the primary among them: it needs 2, or there is none to fail over "
+    "to; for one server use a Redis of mode Standalone"
+)
+FEW_SENTINELS: Final = "fewer than 3 sentinels cannot agree without one of them; use 3"
+EVEN_SENTINELS: Final = "use an odd number: one more sentinel than an odd number decides nothing"
+LARGE_QUORUM: Final = "may not be more than spec.sentinel.replicas"
+STORAGE_CHANGED: Final = (
+    "cannot be added to or removed from a database that exists; create another one and copy the "
+    "data"
+)
+
+_SCRIPT: Final = "the operator starts servers and sentinels with a script of its own; remove it"
+_NO_HOST: Final = "pods have a network of their own, and it is what the network policy protects"
+_SENTINEL_POD: Final = "pods of sentinels run nothing but the sentinel; remove it"
+_AS_SERVERS: Final = "sentinels have that of the servers; set it in spec.redis, and remove it here"
+_PROBE: Final = "the operator decides how sentinels are probed; remove it"
+
+
+def _pod(part: str) -> tuple[Unbuilt, ...]:
+    return (
+        Unbuilt(f"{part}.command", ([],), _SCRIPT),
+        Unbuilt(f"{part}.startupConfigMap", ("",), _SCRIPT),
+        Unbuilt(f"{part}.hostNetwork", (False,), _NO_HOST),
+        Unbuilt(
+            f"{part}.dnsPolicy",
+            ("", "ClusterFirst"),
+            "pods have the policy ClusterFirst; remove it",
+        ),
+    )
+
+
+def _exporter(part: str) -> tuple[Unbuilt, ...]:
+    return (
+        Unbuilt(
+            f"{part}.containerSecurityContext",
+            (),
+            "the exporter runs with the least rights there are; remove it",
+        ),
+    )
+
+
+REFUSED: Final[tuple[Unbuilt, ...]] = (
+    *_pod("redis"),
+    Unbuilt(
+        "redis.port",
+        (6379,),
+        "servers listen on 6379; for another port make a Service of your own, and remove it",
+    ),
+    Unbuilt(
+        "redis.customCommandRenames",
+        ([],),
+        "it takes away commands that the operator and failover need; remove it",
+    ),
+    Unbuilt(
+        "redis.shutdownConfigMap",
+        ("",),
+        "before a server ends, the operator has a replica take over; remove it",
+    ),
+    *_exporter("redis.exporter"),
+    *_pod("sentinel"),
+    Unbuilt("sentinel.initContainers", ([],), _SENTINEL_POD),
+    Unbuilt("sentinel.extraContainers", ([],), _SENTINEL_POD),
+    Unbuilt("sentinel.extraVolumes", ([],), _SENTINEL_POD),
+    Unbuilt("sentinel.extraVolumeMounts", ([],), _SENTINEL_POD),
+    Unbuilt("sentinel.configCopy", (), "there is no such container; remove it"),
+    Unbuilt("sentinel.exporter.enabled", (False,), "not built in this release; remove it"),
+    Unbuilt("sentinel.customLivenessProbe", (), _PROBE),
+    Unbuilt("sentinel.customReadinessProbe", (), _PROBE),
+    Unbuilt("sentinel.customStartupProbe", (), _PROBE),
+    Unbuilt(
+        "sentinel.disablePodDisruptionBudget",
+        (False,),
+        "a drain must leave a majority of the sentinels; remove it",
+    ),
+    Unbuilt(
+        "bootstrapNode",
+        (),
+        "not built in this release: starting as a replica of a Redis elsewhere; remove it",
+    ),
+)
+
+_HAS_CLAIM: Final = (
+    "(has({0}.redis) && has({0}.redis.storage) && has({0}.redis.storage.persistentVolumeClaim))"
+)
+
+REDISFAILOVER_RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "RedisFailover",
+        "metadata.name",
+        f"!self.metadata.name.matches('{RESERVED_ENDING}')",
+        "its Redis may not be called like an object of another one; choose a name without this "
+        "ending",
+    ),
+    *(Rule("RedisFailoverSpec", row.path, row.rule, row.message) for row in REFUSED),
+    Rule(
+        "RedisFailoverSpec",
+        "redis.storage.persistentVolumeClaim",
+        f"{_HAS_CLAIM.format('self')} == {_HAS_CLAIM.format('oldSelf')}",
+        STORAGE_CHANGED,
+    ),
+    Rule("RedisSettings", "replicas", "self.replicas >= 2", NO_REPLICA),
+    Rule("SentinelSettings", "replicas", "self.replicas >= 3", FEW_SENTINELS),
+    Rule("SentinelSettings", "replicas", "self.replicas % 2 == 1", EVEN_SENTINELS),
+    Rule(
+        "SentinelSettings",
+        "quorum",
+        "!has(self.quorum) || self.quorum <= self.replicas",
+        LARGE_QUORUM,
+    ),
+)

@@ -1,0 +1,30 @@
+"""One rule over several fields or over time, as CEL at admission spells it. See `rules`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+__all__ = ["Rule"]
+
+
+class Rule(Struct, frozen=True):
+    """One rule on values of one type."""
+
+    type: str
+    field: str
+    rule: str
+    message: str
+
+    def schema(self) -> dict[str, Any]:
+        """The rule as `x-kubernetes-validations` spells it."""
+        entry = {"rule": self.rule, "message": self.message}
+        if self.field:
+            entry["fieldPath"] = "".join(map(_step, self.field.split(".")))
+        return entry
+
+
+def _step(name: str) -> str:
+    """One step of a path; names of directives may have dashes."""
+    return f".{name}" if name.isidentifier() else f"['{name}']"

@@ -1,0 +1,36 @@
+"""The probes of servers: their timings are a person's, what they ask is the operator's. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from redis_operator.api.redisfailover import RedisSettings
+from redis_operator.api.shape import Problem
+
+from .piece import Piece, join
+
+__all__ = ["probes"]
+
+_TIMES: Final = ("initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold")
+
+
+def probes(redis: RedisSettings) -> Piece:
+    """Return the timings of all probes."""
+    return join(
+        (
+            _probe(redis.custom_liveness_probe, "liveness", "spec.redis.customLivenessProbe"),
+            _probe(redis.custom_readiness_probe, "readiness", "spec.redis.customReadinessProbe"),
+            _probe(redis.custom_startup_probe, "startup", "spec.redis.customStartupProbe"),
+        )
+    )
+
+
+def _probe(probe: dict[str, Any], name: str, path: str) -> Piece:
+    times = {key: value for key, value in probe.items() if key in _TIMES and value is not None}
+    problems = tuple(
+        Problem(f"{path}.{key}", "what a probe asks is the operator's; keep its timings alone")
+        for key, value in probe.items()
+        if key not in _TIMES and value is not None and (key, value) != ("successThreshold", 1)
+    )
+    spec = {"pod": {"probes": {name: times}}} if times else {}
+    return Piece(spec=spec, problems=problems)

@@ -1,0 +1,84 @@
+"""The status of a `RedisFailover`: that of its `Redis`, or why its spec is not followed. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from redis_operator.api.metadata import Condition
+from redis_operator.api.redisfailover import RedisFailoverStatus
+from redis_operator.api.status import Phase, RedisStatus
+from redis_operator.api.validation import load_status
+
+__all__ = ["Refusal", "failover_status"]
+
+_LONGEST: Final = 2000
+
+
+class Refusal(Struct, frozen=True):
+    """Why a spec is not followed: in one word, and in sentences."""
+
+    reason: str
+    messages: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The sentences as one, short enough to be read."""
+        text = "; ".join(self.messages)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … and more"
+
+
+def failover_status(
+    generation: int,
+    redis: dict[str, Any] | None,
+    refusal: Refusal | None,
+    *,
+    previous: RedisFailoverStatus,
+    now: str,
+) -> RedisFailoverStatus:
+    """Return the whole status.
+
+    `redis` is the `Redis` that is owned, None where there is none. Its conditions are about this
+    generation once the operator has seen the newest spec of it; before that they are told as they
+    were, about the generation that they were about.
+    """
+    seen = load_status(redis) if redis is not None else RedisStatus()
+    current = redis is not None and (
+        seen.observed_generation == redis["metadata"].get("generation", 0)
+    )
+    about = generation if current or refusal is not None else previous.observed_generation
+    conditions = tuple(replace(c, observed_generation=about) for c in seen.conditions)
+    message, phase = seen.message, seen.phase or Phase.PENDING
+    if refusal is not None:
+        ready = _ready(refusal.reason, refusal.text)
+        message = refusal.text
+        phase = seen.phase or Phase.FAILED
+    elif not conditions:
+        message = "the Redis was applied and has not been looked after yet"
+        ready = _ready("NotFormed", message)
+    else:
+        ready = None
+    if ready is not None:
+        was = next((c for c in previous.conditions if c.type == "Ready"), None)
+        same = was is not None and was.status == ready.status and was.last_transition_time
+        since = was.last_transition_time if was is not None and same else now
+        ready = replace(ready, last_transition_time=since, observed_generation=about)
+        conditions = (ready, *(c for c in conditions if c.type != "Ready"))
+    return RedisFailoverStatus(
+        observed_generation=about,
+        redis=redis["metadata"]["name"] if redis is not None else "",
+        phase=phase,
+        message=message,
+        conditions=conditions,
+        ready=seen.ready,
+        primary=seen.primary,
+        version=seen.version,
+        endpoints=seen.endpoints,
+        binding=seen.binding,
+    )
+
+
+def _ready(reason: str, message: str) -> Condition:
+    return Condition(type="Ready", status="False", reason=reason, message=message)

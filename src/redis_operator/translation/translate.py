@@ -1,0 +1,214 @@
+"""A `RedisFailover` as the `Redis` that it stands for, or everything that cannot be followed. Pure.
+
+The `Redis` is named like it, and says only what was asked for: what is left out has the default of
+`Redis`. What is wrong with the result is told with the path of the field that brought it about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from redis_operator.api.pod_rules import OUR_LABELS
+from redis_operator.api.redis import Redis, Resources
+from redis_operator.api.redisfailover import Exporter, RedisFailover, RedisSettings
+from redis_operator.api.redisfailover_validation import load_redisfailover
+from redis_operator.api.shape import Problem
+from redis_operator.api.validation import load
+
+from .images import engine_of, version_of
+from .labels import copied, pattern_problem
+from .lines import server_lines
+from .piece import Piece, amounts, join, origin_of
+from .probes import probes
+from .sentinels import context_problems, sentinels
+from .volumes import volumes
+
+__all__ = ["FAILOVER_LABEL", "RESTARTED_ANNOTATION", "redis_of", "told", "translate"]
+
+RESTARTED_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
+FAILOVER_LABEL: Final = "redisoperator.dev/redisfailover"
+"""Tells whose a `Redis` is: by it one that was orphaned is found again, or handed over."""
+_OURS: Final = "redisoperator.dev/"
+_CONFIG: Final = "spec.config."
+
+
+def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
+    """Return the `Redis` of a raw `RedisFailover`, or every problem it has, in order of paths."""
+    loaded = load_redisfailover(raw)
+    if not isinstance(loaded, RedisFailover):
+        return loaded
+    whole = join(_pieces(loaded))
+    if whole.problems:
+        return tuple(sorted(set(whole.problems)))
+    redis = redis_of(loaded, whole.spec)
+    checked = load(redis)
+    if isinstance(checked, Redis):
+        return redis
+    return tuple(told(problem, whole.origins) for problem in checked)
+
+
+def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the `Redis` with a spec: named and marked like the object it comes from."""
+    meta = failover.metadata
+    metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace}
+    metadata["labels"] = _labels(failover) | {FAILOVER_LABEL: meta.name}
+    if RESTARTED_ANNOTATION in meta.annotations:
+        metadata["annotations"] = {RESTARTED_ANNOTATION: meta.annotations[RESTARTED_ANNOTATION]}
+    return {
+        "apiVersion": "redisoperator.dev/v1",
+        "kind": "Redis",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def told(problem: Problem, origins: dict[str, str]) -> Problem:
+    """Return a problem of the `Redis` with the path of the field that brought it about."""
+    known = _ORIGINS | origins
+    if problem.path.startswith(_CONFIG):
+        text = f"{problem.path.removeprefix(_CONFIG)} {problem.message}"
+        return Problem(origin_of(problem.path, known), text)
+    return Problem(origin_of(problem.path, known), problem.message)
+
+
+def _pieces(failover: RedisFailover) -> Iterator[Piece]:
+    spec = failover.spec
+    claim = spec.redis.storage.persistent_volume_claim
+    yield Piece(spec={"mode": "Failover", "replicas": spec.redis.replicas - 1})
+    yield _image(spec.redis)
+    yield server_lines(
+        spec.redis.custom_config, "spec.redis.customConfig", on_disk=claim is not None
+    )
+    yield volumes(spec.redis.storage, "spec.redis.storage")
+    yield _pod(spec.redis)
+    yield probes(spec.redis)
+    yield sentinels(spec.sentinel, spec.redis)
+    yield _exporter(spec.redis.exporter)
+    yield _labelled(failover)
+    if spec.redis.resources != Resources():
+        yield Piece(spec={"resources": amounts(spec.redis.resources)})
+    if spec.auth.secret_path:
+        yield Piece(spec={"auth": {"secretName": spec.auth.secret_path}})
+    if spec.redis.service_annotations:
+        yield Piece(spec={"service": {"annotations": spec.redis.service_annotations}})
+    if spec.redis.disable_pod_disruption_budget:
+        yield Piece(spec={"disruptionBudget": {"enabled": False}})
+
+
+def _image(redis: RedisSettings) -> Piece:
+    """Say which engine and version run: by field, else as name and tag of the image tell."""
+    if not redis.image:
+        spec = {"engine": redis.engine.value} if redis.engine is not None else {}
+        return Piece(spec=spec | ({"version": redis.version} if redis.version else {}))
+    engine, version = redis.engine or engine_of(redis.image), redis.version
+    version = version or version_of(redis.image)
+    problems = []
+    if engine is None:
+        text = f"is needed: {redis.image} is named neither after redis nor after valkey"
+        problems.append(Problem("spec.redis.engine", text))
+    if not version:
+        text = f"is needed: the tag of {redis.image} does not begin with a version like 7.2"
+        problems.append(Problem("spec.redis.version", text))
+    if engine is None or not version:
+        return Piece(problems=tuple(problems))
+    spec = {"engine": engine.value, "version": version, "image": redis.image}
+    tagged = not redis.version
+    return Piece(spec=spec, origins={"spec.version": "spec.redis.image"} if tagged else {})
+
+
+def _pod(redis: RedisSettings) -> Piece:
+    given: dict[str, Any] = {
+        "affinity": redis.affinity,
+        "tolerations": redis.tolerations,
+        "nodeSelector": redis.node_selector,
+        "topologySpreadConstraints": redis.topology_spread_constraints,
+        "annotations": redis.pod_annotations,
+        "priorityClassName": redis.priority_class_name,
+        "serviceAccountName": redis.service_account_name,
+        "securityContext": redis.security_context,
+        "sidecars": redis.extra_containers,
+        "initContainers": redis.init_containers,
+        "volumes": redis.extra_volumes,
+        "volumeMounts": redis.extra_volume_mounts,
+        "terminationGracePeriodSeconds": redis.termination_grace_period or 0,
+        "imagePullSecrets": [{"name": secret.name} for secret in redis.image_pull_secrets],
+    }
+    pod = {name: _plain(value) for name, value in given.items() if value}
+    if redis.image_pull_policy is not None:
+        pod["imagePullPolicy"] = redis.image_pull_policy.value
+    path = "spec.redis.containerSecurityContext"
+    problems = tuple(context_problems(redis.container_security_context, path))
+    return Piece(spec={"pod": pod} if pod else {}, problems=problems)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _exporter(exporter: Exporter) -> Piece:
+    if not exporter.enabled:
+        return Piece()
+    found: dict[str, Any] = {"exporter": True}
+    if exporter.image:
+        found["exporterImage"] = exporter.image
+    if exporter.resources != Resources():
+        found["exporterResources"] = amounts(exporter.resources)
+    if exporter.args:
+        found["exporterArgs"] = list(exporter.args)
+    if exporter.env:
+        found["exporterEnv"] = list(exporter.env)
+    return Piece(spec={"monitoring": found})
+
+
+def _labels(failover: RedisFailover) -> dict[str, str]:
+    found = copied(failover.metadata.labels, failover.spec.label_whitelist)
+    return {name: value for name, value in found.items() if not name.startswith(_OURS)}
+
+
+def _labelled(failover: RedisFailover) -> Piece:
+    problems = tuple(
+        Problem(f"spec.labelWhitelist[{index}]", text)
+        for index, pattern in enumerate(failover.spec.label_whitelist)
+        if (text := pattern_problem(pattern)) is not None
+    )
+    if problems:
+        return Piece(problems=problems)
+    labels = {n: v for n, v in _labels(failover).items() if not n.startswith(OUR_LABELS)}
+    return Piece(spec={"pod": {"labels": labels}} if labels else {})
+
+
+_CLAIM: Final = "spec.redis.storage.persistentVolumeClaim"
+_ORIGINS: Final = {
+    "spec.replicas": "spec.redis.replicas",
+    "spec.engine": "spec.redis.engine",
+    "spec.version": "spec.redis.version",
+    "spec.image": "spec.redis.image",
+    "spec.config": "spec.redis.customConfig",
+    "spec.durability": "spec.redis.customConfig",
+    "spec.resources": "spec.redis.resources",
+    "spec.storage": _CLAIM,
+    "spec.storage.size": f"{_CLAIM}.spec.resources.requests.storage",
+    "spec.storage.className": f"{_CLAIM}.spec.storageClassName",
+    "spec.storage.accessModes": f"{_CLAIM}.spec.accessModes",
+    "spec.storage.labels": f"{_CLAIM}.metadata.labels",
+    "spec.auth.secretName": "spec.auth.secretPath",
+    "spec.deletion.policy": "spec.redis.storage.keepAfterDeletion",
+    "spec.disruptionBudget": "spec.redis.disablePodDisruptionBudget",
+    "spec.monitoring.exporter": "spec.redis.exporter.enabled",
+    "spec.monitoring.exporterImage": "spec.redis.exporter.image",
+    "spec.monitoring.exporterResources": "spec.redis.exporter.resources",
+    "spec.monitoring.exporterArgs": "spec.redis.exporter.args",
+    "spec.monitoring.exporterEnv": "spec.redis.exporter.env",
+    "spec.service.annotations": "spec.redis.serviceAnnotations",
+    "spec.pod": "spec.redis",
+    "spec.pod.annotations": "spec.redis.podAnnotations",
+    "spec.pod.labels": "metadata.labels",
+    "spec.pod.sidecars": "spec.redis.extraContainers",
+    "spec.pod.volumes": "spec.redis.extraVolumes",
+    "spec.pod.volumeMounts": "spec.redis.extraVolumeMounts",
+    "spec.pod.probes.liveness": "spec.redis.customLivenessProbe",
+    "spec.pod.probes.readiness": "spec.redis.customReadinessProbe",
+    "spec.pod.probes.startup": "spec.redis.customStartupProbe",
+    "spec.pod.terminationGracePeriodSeconds": "spec.redis.terminationGracePeriod",
+}
