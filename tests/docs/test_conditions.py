@@ -20,6 +20,8 @@ TOLD_BY = (
     "redis_operator/operator/passwords.py",
     "redis_operator/operator/passes.py",
     "redis_operator/operator/reconcile.py",
+    "redis_operator/operator/redis_failovers.py",
+    "redis_operator/translation/status.py",
     "redis_operator/operator/rotation.py",
     "redis_operator/operator/report.py",
     "kubecontroller/runtime/manager.py",

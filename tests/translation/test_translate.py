@@ -1,0 +1,490 @@
+"""A RedisFailover as a Redis: field by field, and what is refused with the path of its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redis_operator.api.redis import Redis
+from redis_operator.api.redisfailover_rules import REFUSED
+from redis_operator.api.validation import load
+from redis_operator.translation.translate import translate
+
+
+def failover(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "cache", "namespace": "shop", **metadata}, "spec": spec}
+
+
+def translated(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    found = translate(failover(spec, **metadata))
+    assert isinstance(found, dict), found
+    assert isinstance(load(found), Redis), load(found)
+    return found
+
+
+def problems(spec: dict[str, Any], **metadata: Any) -> dict[str, str]:
+    found = translate(failover(spec, **metadata))
+    assert not isinstance(found, dict), found["spec"]
+    return {problem.path: problem.message for problem in found}
+
+
+def claim(**spec: Any) -> dict[str, Any]:
+    size = {"resources": {"requests": {"storage": "1Gi"}}}
+    return {"persistentVolumeClaim": {"metadata": {"name": "data"}, "spec": size | spec}}
+
+
+def test_nothing_said_is_three_servers_and_three_sentinels() -> None:
+    assert translated({}) == {
+        "apiVersion": "redisoperator.dev/v1",
+        "kind": "Redis",
+        "metadata": {
+            "name": "cache",
+            "namespace": "shop",
+            "labels": {"redisoperator.dev/redisfailover": "cache"},
+        },
+        "spec": {"mode": "Failover", "replicas": 2, "sentinel": {"replicas": 3, "quorum": 2}},
+    }
+
+
+LIMITS = {"requests": {"cpu": "100m"}, "limits": {"memory": "200Mi"}}
+TOLERATION = {"key": "redis", "operator": "Exists"}
+SIDECAR = {"name": "logs", "image": "busybox"}
+VOLUME = {"name": "scratch", "emptyDir": {}}
+MOUNT = {"name": "scratch", "mountPath": "/scratch"}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
+IMAGE_62 = {"engine": "redis", "version": "6.2", "image": "redis:6.2.6-alpine"}
+
+# What spec.redis says, and the fields of the Redis that it becomes.
+SERVERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "replicas": ({"replicas": 5}, {"replicas": 4}),
+    "image": ({"image": "redis:6.2.6-alpine"}, IMAGE_62),
+    "image of a registry with a port": (
+        {"image": "registry:5000/team/valkey:v8.1.1"},
+        {"engine": "valkey", "version": "8.1", "image": "registry:5000/team/valkey:v8.1.1"},
+    ),
+    "image by digest": (
+        {"image": "acme/cache@sha256:ab", "engine": "redis", "version": "7.2"},
+        {"engine": "redis", "version": "7.2", "image": "acme/cache@sha256:ab"},
+    ),
+    "version": ({"engine": "redis", "version": "7.0"}, {"engine": "redis", "version": "7.0"}),
+    "resources": ({"resources": LIMITS}, {"resources": LIMITS}),
+    "imagePullPolicy": (
+        {"imagePullPolicy": "Always"},
+        {"pod": {"imagePullPolicy": "Always"}},
+    ),
+    "imagePullSecrets": (
+        {"imagePullSecrets": [{"name": "registry"}]},
+        {"pod": {"imagePullSecrets": [{"name": "registry"}]}},
+    ),
+    "customConfig": (
+        {"customConfig": ["maxmemory-policy allkeys-lru", "# a comment", "", "hz 50"]},
+        {"config": {"maxmemory-policy": "allkeys-lru", "hz": "50"}},
+    ),
+    "customConfig, quoted": (
+        {"customConfig": ['notify-keyspace-events "KEA"']},
+        {"config": {"notify-keyspace-events": "KEA"}},
+    ),
+    "customConfig, several lines of one directive": (
+        {
+            "customConfig": [
+                "client-output-buffer-limit normal 0 0 0",
+                "client-output-buffer-limit slave 256mb 64mb 60",
+            ]
+        },
+        {"config": {"client-output-buffer-limit": "normal 0 0 0 slave 256mb 64mb 60"}},
+    ),
+    "customConfig, replicas to write": (
+        {"customConfig": ["min-slaves-to-write 1", "min-replicas-max-lag 5"]},
+        {"durability": {"minReplicasToWrite": 1, "maxLagSeconds": 5}},
+    ),
+    "customConfig, nothing on disk": (
+        {"customConfig": ['save ""', "appendonly no"]},
+        {},
+    ),
+    "storage in memory": ({"storage": {"emptyDir": {}}}, {}),
+    "storage": (
+        {
+            "storage": {
+                "keepAfterDeletion": True,
+                **claim(accessModes=["ReadWriteOnce"], storageClassName="fast"),
+            }
+        },
+        {
+            "storage": {"size": "1Gi", "className": "fast", "accessModes": ["ReadWriteOnce"]},
+            "deletion": {"policy": "Retain"},
+        },
+    ),
+    "append-only file": (
+        {"storage": claim(), "customConfig": ["appendonly yes"]},
+        {"storage": {"size": "1Gi"}, "durability": {"persistence": "aof"}},
+    ),
+    "snapshots": (
+        {"storage": claim(), "customConfig": ["save 900 1", "save 300 10"]},
+        {
+            "storage": {"size": "1Gi"},
+            "durability": {"persistence": "rdb"},
+            "config": {"save": "900 1 300 10"},
+        },
+    ),
+    "both": (
+        {"storage": claim(), "customConfig": ["appendonly yes", "save 900 1"]},
+        {
+            "storage": {"size": "1Gi"},
+            "durability": {"persistence": "both"},
+            "config": {"save": "900 1"},
+        },
+    ),
+    "a volume that nothing is written to": (
+        {"storage": claim(), "customConfig": ['save ""']},
+        {"storage": {"size": "1Gi"}, "durability": {"persistence": "none"}},
+    ),
+    "exporter": (
+        {
+            "exporter": {
+                "enabled": True,
+                "image": "oliver006/redis_exporter:v1.43.0",
+                "args": ["--check-keys=a"],
+                "env": [{"name": "REDIS_EXPORTER_LOG_FORMAT", "value": "txt"}],
+                "resources": LIMITS,
+            }
+        },
+        {
+            "monitoring": {
+                "exporter": True,
+                "exporterImage": "oliver006/redis_exporter:v1.43.0",
+                "exporterArgs": ["--check-keys=a"],
+                "exporterEnv": [{"name": "REDIS_EXPORTER_LOG_FORMAT", "value": "txt"}],
+                "exporterResources": LIMITS,
+            }
+        },
+    ),
+    "no exporter": ({"exporter": {"enabled": False, "image": "x"}}, {}),
+    "affinity": ({"affinity": AFFINITY}, {"pod": {"affinity": AFFINITY}}),
+    "securityContext": (
+        {"securityContext": {"runAsUser": 1000}},
+        {"pod": {"securityContext": {"runAsUser": 1000}}},
+    ),
+    "containerSecurityContext": (
+        {
+            "containerSecurityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "runAsNonRoot": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+        },
+        {},
+    ),
+    "podAnnotations": ({"podAnnotations": {"a": "b"}}, {"pod": {"annotations": {"a": "b"}}}),
+    "serviceAnnotations": (
+        {"serviceAnnotations": {"a": "b"}},
+        {"service": {"annotations": {"a": "b"}}},
+    ),
+    "priorityClassName": ({"priorityClassName": "high"}, {"pod": {"priorityClassName": "high"}}),
+    "serviceAccountName": ({"serviceAccountName": "me"}, {"pod": {"serviceAccountName": "me"}}),
+    "terminationGracePeriod": (
+        {"terminationGracePeriod": 60},
+        {"pod": {"terminationGracePeriodSeconds": 60}},
+    ),
+    "extraContainers": ({"extraContainers": [SIDECAR]}, {"pod": {"sidecars": [SIDECAR]}}),
+    "initContainers": ({"initContainers": [SIDECAR]}, {"pod": {"initContainers": [SIDECAR]}}),
+    "extraVolumes": (
+        {"extraVolumes": [VOLUME], "extraVolumeMounts": [MOUNT]},
+        {"pod": {"volumes": [VOLUME], "volumeMounts": [MOUNT]}},
+    ),
+    "probes": (
+        {"customLivenessProbe": {"periodSeconds": 20, "successThreshold": 1}},
+        {"pod": {"probes": {"liveness": {"periodSeconds": 20}}}},
+    ),
+    "disablePodDisruptionBudget": (
+        {"disablePodDisruptionBudget": True},
+        {"disruptionBudget": {"enabled": False}},
+    ),
+    "what is said and changes nothing": (
+        {"port": 6379, "hostNetwork": False, "dnsPolicy": "ClusterFirst", "command": []},
+        {},
+    ),
+}
+USUAL: dict[str, Any] = {
+    "mode": "Failover",
+    "replicas": 2,
+    "sentinel": {"replicas": 3, "quorum": 2},
+}
+PLACED = frozenset({"affinity", "securityContext", "podAnnotations", "priorityClassName"})
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_what_is_said_of_servers(case: str) -> None:
+    said, wanted = SERVERS[case]
+    spec = {"redis": said}
+    if case in PLACED:  # else sentinels would be placed otherwise than the servers
+        spec["sentinel"] = said
+    assert translated(spec)["spec"] == USUAL | wanted
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"replicas": 5}, {"replicas": 5, "quorum": 3}),
+        ({"replicas": 5, "quorum": 2}, {"replicas": 5, "quorum": 2}),
+        ({"resources": LIMITS}, {"resources": LIMITS}),
+        (
+            {"customConfig": ["down-after-milliseconds 2000", "failover-timeout 3000"]},
+            {"downAfterMilliseconds": 2000, "failoverTimeoutMilliseconds": 3000},
+        ),
+        ({"tolerations": [TOLERATION]}, {"pod": {"tolerations": [TOLERATION]}}),
+        (
+            {"podAnnotations": {"a": "b"}, "nodeSelector": {"disk": "ssd"}},
+            {"pod": {"annotations": {"a": "b"}, "nodeSelector": {"disk": "ssd"}}},
+        ),
+        ({"topologySpreadConstraints": [SPREAD]}, {"pod": {"topologySpreadConstraints": [SPREAD]}}),
+    ],
+    ids=",".join,
+)
+def test_what_is_said_of_sentinels(said: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert translated({"sentinel": said})["spec"]["sentinel"] == USUAL["sentinel"] | wanted
+
+
+def test_sentinels_without_tolerations_do_not_get_those_of_the_servers() -> None:
+    spec = translated({"redis": {"tolerations": [TOLERATION]}})["spec"]
+    assert spec["pod"] == {"tolerations": [TOLERATION]}
+    assert spec["sentinel"]["pod"] == {}
+
+
+def test_the_password_is_that_of_the_secret() -> None:
+    assert translated({"auth": {"secretPath": "mine"}})["spec"]["auth"] == {"secretName": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("whitelist", "names"),
+    [
+        ([], ["team", "helm.sh/chart", "app.kubernetes.io/part-of"]),
+        (["team"], ["team"]),
+        (["^te.*"], ["team"]),
+        (["^helm.sh/.*$", "^team$"], ["team", "helm.sh/chart"]),
+        (["part"], ["app.kubernetes.io/part-of"]),
+        (["^eam"], []),
+        (["^tea$"], []),
+        (["t..m"], ["team"]),
+        (["h.*m.*t$"], ["helm.sh/chart"]),
+        ([r"helm\.sh"], ["helm.sh/chart"]),
+    ],
+    ids=",".join,
+)
+def test_labels_that_a_pattern_fits_are_copied(whitelist: list[str], names: list[str]) -> None:
+    labels = {"team": "shop", "helm.sh/chart": "cache-1", "app.kubernetes.io/part-of": "shop"}
+    ours = {"redisoperator.dev/database": "other"}
+    found = translated({"labelWhitelist": whitelist}, labels=labels | ours)
+    marked = found["metadata"]["labels"]
+    assert {n: v for n, v in marked.items() if not n.startswith("redisoperator.dev/")} == {
+        name: labels[name] for name in names
+    }
+    assert "redisoperator.dev/database" not in marked
+    on_pods = found["spec"].get("pod", {}).get("labels", {})
+    assert on_pods == {n: labels[n] for n in names if not n.startswith("app.kubernetes.io/")}
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "a{1,9}", "[a-z]", "a|b", "a*", "\n"])
+def test_patterns_that_could_take_for_ever_are_refused(pattern: str) -> None:
+    assert list(problems({"labelWhitelist": ["team", pattern]})) == ["spec.labelWhitelist[1]"]
+
+
+def test_a_restart_that_is_asked_for_reaches_the_redis() -> None:
+    asked = {"kubectl.kubernetes.io/restartedAt": "now", "other": "x"}
+    found = translated({}, annotations=asked)
+    assert found["metadata"]["annotations"] == {"kubectl.kubernetes.io/restartedAt": "now"}
+
+
+ROOTED = {"capabilities": {"add": ["SYS_ADMIN"]}}
+PING = {"exec": {"command": ["redis-cli", "ping"]}, "periodSeconds": 20}
+CLAIM = "spec.redis.storage.persistentVolumeClaim"
+
+# What is said, the path that is named, and a word of the reason.
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "replicas": ({"redis": {"replicas": 0}}, "spec.redis.replicas", "fail over"),
+    "one server": ({"redis": {"replicas": 1}}, "spec.redis.replicas", "Standalone"),
+    "sentinels": ({"sentinel": {"replicas": 2}}, "spec.sentinel.replicas", "use 3"),
+    "even": ({"sentinel": {"replicas": 4}}, "spec.sentinel.replicas", "odd"),
+    "quorum": ({"sentinel": {"quorum": 4}}, "spec.sentinel.quorum", "spec.sentinel.replicas"),
+    "image": ({"redis": {"image": "redis:latest"}}, "spec.redis.version", "redis:latest"),
+    "engine": ({"redis": {"image": "acme:7.2"}}, "spec.redis.engine", "acme:7.2"),
+    "old image": ({"redis": {"image": "redis:5.0.4"}}, "spec.redis.image", "5.0"),
+    "sentinels of another image": (
+        {"redis": {"image": "redis:7.2.1"}, "sentinel": {"image": "redis:6.2.6"}},
+        "spec.sentinel.image",
+        "spec.redis",
+    ),
+    "directive that is ours": (
+        {"redis": {"customConfig": ["hz 50", "requirepass x"]}},
+        "spec.redis.customConfig[1]",
+        "requirepass is set by the operator; use spec.auth",
+    ),
+    "directive that is dangerous": (
+        {"redis": {"customConfig": ["rename-command FLUSHALL x"]}},
+        "spec.redis.customConfig[0]",
+        "rename-command is refused",
+    ),
+    "directive that does not exist": (
+        {"redis": {"customConfig": ["maxmemory-polcy x"], "image": "redis:6.2.14"}},
+        "spec.redis.customConfig[0]",
+        "maxmemory-polcy is not a directive of redis 6.2",
+    ),
+    "directive twice": (
+        {"redis": {"customConfig": ["hz 10", "hz 20"]}},
+        "spec.redis.customConfig[1]",
+        "hz is set in spec.redis.customConfig[0] too",
+    ),
+    "directive without a value": (
+        {"redis": {"customConfig": ["hz"]}},
+        "spec.redis.customConfig[0]",
+        "no value",
+    ),
+    "more replicas to write than there are": (
+        {"redis": {"customConfig": ["min-replicas-to-write 3"]}},
+        "spec.redis.customConfig[0]",
+        "no write would ever be taken",
+    ),
+    "append-only file in memory": (
+        {"redis": {"customConfig": ["appendonly yes"]}},
+        "spec.redis.customConfig[0]",
+        "persistentVolumeClaim",
+    ),
+    "sentinel setting that is ours": (
+        {"sentinel": {"customConfig": ["auth-pass x"]}},
+        "spec.sentinel.customConfig[0]",
+        "down-after-milliseconds",
+    ),
+    "sentinel setting out of range": (
+        {"sentinel": {"customConfig": ["failover-timeout 3000", "down-after-milliseconds 1"]}},
+        "spec.sentinel.customConfig[1]",
+        "from 1000",
+    ),
+    "memory": (
+        {"redis": {"resources": {"limits": {"memory": "1Mi"}}}},
+        "spec.redis.resources.limits.memory",
+        "at least",
+    ),
+    "no size": (
+        {"redis": {"storage": {"persistentVolumeClaim": {}}}},
+        f"{CLAIM}.spec.resources.requests.storage",
+        "required",
+    ),
+    "size": (
+        {"redis": {"storage": claim(resources={"requests": {"storage": "0"}})}},
+        f"{CLAIM}.spec.resources.requests.storage",
+        "above zero",
+    ),
+    "access mode": (
+        {"redis": {"storage": claim(accessModes=["Mine"])}},
+        f"{CLAIM}.spec.accessModes[0]",
+        "ReadWriteOnce",
+    ),
+    "block volume": (
+        {"redis": {"storage": claim(volumeMode="Block")}},
+        f"{CLAIM}.spec.volumeMode",
+        "Filesystem",
+    ),
+    "emptyDir in memory": (
+        {"redis": {"storage": {"emptyDir": {"medium": "Memory"}}}},
+        "spec.redis.storage.emptyDir.medium",
+        "in memory",
+    ),
+    "probe": (
+        {"redis": {"customLivenessProbe": PING}},
+        "spec.redis.customLivenessProbe.exec",
+        "timings",
+    ),
+    "probe that kills": (
+        {"redis": {"customLivenessProbe": {"periodSeconds": 1, "failureThreshold": 1}}},
+        "spec.redis.customLivenessProbe",
+        "would be killed",
+    ),
+    "rights": (
+        {"redis": {"containerSecurityContext": ROOTED}},
+        "spec.redis.containerSecurityContext.capabilities",
+        "least rights",
+    ),
+    "user of the container": (
+        {"redis": {"containerSecurityContext": {"runAsUser": 1000}}},
+        "spec.redis.containerSecurityContext.runAsUser",
+        "securityContext",
+    ),
+    "sidecar": (
+        {"redis": {"extraContainers": [{"name": "server", "image": "x"}]}},
+        "spec.redis.extraContainers[0].name",
+        "operator's own",
+    ),
+    "grace": (
+        {"redis": {"terminationGracePeriod": 5}},
+        "spec.redis.terminationGracePeriod",
+        "from 30",
+    ),
+    "annotations of the Service of sentinels": (
+        {"sentinel": {"serviceAnnotations": {"a": "b"}}},
+        "spec.sentinel.serviceAnnotations.a",
+        "remove it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_followed_is_refused_with_its_path(case: str) -> None:
+    spec, path, reason = WRONG[case]
+    found = problems(spec)
+    assert list(found) == [path]
+    assert reason in found[path]
+
+
+SAID: dict[str, Any] = {
+    "hostNetwork": True,
+    "enabled": True,
+    "disablePodDisruptionBudget": True,
+    "port": 7000,
+    "dnsPolicy": "Default",
+    "startupConfigMap": "mine",
+    "shutdownConfigMap": "mine",
+    "command": ["redis-server"],
+    "customCommandRenames": [{"from": "KEYS", "to": ""}],
+    "bootstrapNode": {"host": "other"},
+}
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.path)
+def test_every_field_of_the_table_is_refused_with_its_reason(row: Any) -> None:
+    *above, name = row.path.split(".")
+    many = name in ("initContainers", "extraContainers", "extraVolumes", "extraVolumeMounts")
+    value = [{"name": "x"}] if many else SAID.get(name, {"x": 1})
+    spec: dict[str, Any] = {name: value}
+    for part in reversed(above):
+        spec = {part: spec}
+    assert problems(spec) == {f"spec.{row.path}": row.message}
+
+
+@pytest.mark.parametrize("name", ["cache-sentinel", "cache-0", "cache-conn", "Cache", "x" * 41])
+def test_a_name_that_could_meet_objects_of_others_is_refused(name: str) -> None:
+    found = translate({"metadata": {"name": name, "namespace": "shop"}, "spec": {}})
+    assert not isinstance(found, dict)
+    assert [problem.path for problem in found] == ["metadata.name"]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=8), below),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from([path.split(" ")[0] for path in SERVERS] + [row.path for row in REFUSED])
+
+
+@given(st.dictionaries(FIELDS, ANYTHING, max_size=4), st.sampled_from(["redis", "sentinel"]))
+def test_whatever_is_said_becomes_a_redis_or_problems_with_paths(
+    said: dict[str, Any], part: str
+) -> None:
+    found = translate(failover({part: said}))
+    if isinstance(found, dict):
+        assert isinstance(load(found), Redis)
+    else:
+        assert all(p.path.startswith(("spec", "metadata")) and p.message for p in found)
