@@ -171,6 +171,19 @@ def test_every_exporter_is_behind_the_stats_service_and_no_sentinel_is(mode: Mod
         assert (port["targetPort"] in named) == (picked <= pod["metadata"]["labels"].items())
 
 
+@pytest.mark.parametrize("mode", list(Mode), ids=lambda mode: mode.value)
+def test_services_lead_to_servers_whose_sidecar_is_broken(mode: Mode) -> None:
+    """IN-25"""
+    shape = {Mode.STANDALONE: {"shards": 1, "replicas": 0}, Mode.FAILOVER: {"shards": 1}}
+    asked = database(mode=mode.value, **shape.get(mode, {}))
+    usual = {"cache-nodes"}  # servers find each other before they are ready
+    broken = msgspec.structs.replace(FACTS, sidecar_broken=True)
+    for facts, others in ((FACTS, set()), (broken, {"cache", "cache-primaries", "cache-replicas"})):
+        services = by_kind(asked, "Service", facts)
+        found = {s["metadata"]["name"] for s in services if "publishNotReadyAddresses" in s["spec"]}
+        assert found == (usual | others) & {s["metadata"]["name"] for s in services}
+
+
 def test_a_given_password_needs_no_secret_to_be_written_in() -> None:
     found = [
         o["metadata"]["name"] for o in by_kind(database(auth={"secretName": "mine"}), "Secret")

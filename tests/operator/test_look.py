@@ -9,7 +9,7 @@ import pytest
 
 from kubecontroller.client.objects import PODS
 from redis_operator.manifests.cluster import CLUSTER
-from redis_operator.operator.look import pod_seen
+from redis_operator.operator.look import is_left_out, pod_seen
 from redis_operator.planning.observed import Pod
 
 ENDED_AT = "2026-01-02T03:04:05Z"
@@ -135,3 +135,29 @@ def test_the_setting_that_a_server_refuses_is_part_of_its_last_words() -> None:
     assert pod.waiting.endswith(
         "which ended with: 'rdma-rx-size 1': argument must be between 65536 and 16777216 inclusive"
     )
+
+
+RUNNING = {"running": {"startedAt": ENDED_AT}}
+
+
+@pytest.mark.parametrize(
+    ("ready", "beside", "left_out"),
+    [
+        pytest.param(True, WAITING, True, id="crashes"),
+        pytest.param(True, {"waiting": {"reason": "ErrImagePull"}}, True, id="no image"),
+        pytest.param(True, ended(), True, id="ended"),
+        pytest.param(True, RUNNING, False, id="runs"),
+        pytest.param(True, {"waiting": {"reason": "ContainerCreating"}}, False, id="starts"),
+        pytest.param(False, WAITING, False, id="the server itself is not ready"),
+    ],
+)
+def test_a_server_is_left_out_of_services_by_a_container_that_does_not_run(
+    ready: bool, beside: dict[str, Any], left_out: bool
+) -> None:
+    """IN-25"""
+    statuses = [
+        {"name": "server", "ready": ready, "state": RUNNING},
+        {"name": "exporter", "ready": beside == RUNNING, "state": beside},
+    ]
+    raw = {"metadata": {"name": "db-0-1"}, "status": {"containerStatuses": statuses}}
+    assert is_left_out(msgspec.convert(raw, PODS.model)) == left_out

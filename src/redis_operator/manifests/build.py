@@ -48,7 +48,7 @@ def build(redis: Redis, facts: Facts) -> tuple[Object, ...]:
         *rbac(redis),
         *secrets(redis, facts),
         configured,
-        *services(redis),
+        *services(redis, facts),
     ]
     if redis.spec.network_policy.enabled:
         found.append(network_policy(redis, facts))

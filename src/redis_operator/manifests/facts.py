@@ -101,3 +101,4 @@ class Facts(Struct, frozen=True):
     accepted: Mapping[str, str] | None = None
     persistence: Persistence | None = None
     holds_losses: bool = False  # it was in use, and nobody has given its data up
+    sidecar_broken: bool = False  # a pod is not ready though its server is

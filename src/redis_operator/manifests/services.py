@@ -5,6 +5,7 @@ from __future__ import annotations
 from redis_operator.api.redis import Redis
 
 from . import names
+from .facts import Facts
 from .layout import ServiceRow
 from .layouts import layout_of
 from .objects import Object, make
@@ -12,9 +13,10 @@ from .objects import Object, make
 __all__ = ["services"]
 
 
-def services(redis: Redis) -> list[Object]:
+def services(redis: Redis, facts: Facts) -> list[Object]:
     """The governing Service, those of the mode, and the one for metrics where it is wanted."""
-    found = [_nodes(redis), *(_of_row(redis, row) for row in layout_of(redis).services)]
+    rows = layout_of(redis).services
+    found = [_nodes(redis), *(_of_row(redis, row, facts) for row in rows)]
     if redis.spec.monitoring.exporter:
         found.append(_stats(redis))
     return found
@@ -46,8 +48,13 @@ def _nodes(redis: Redis) -> Object:
     return make(redis, "Service", names.nodes_service(name), {"spec": spec})
 
 
-def _of_row(redis: Redis, row: ServiceRow) -> Object:
-    """Leads to every pod, or to those whose role label says so: the operator keeps it true."""
+def _of_row(redis: Redis, row: ServiceRow, facts: Facts) -> Object:
+    """Leads to every pod, or to those whose role label says so: the operator keeps it true.
+
+    Kubernetes leaves out a pod of which any container does not run. An exporter with a wrong image
+    would end the service of every server that it comes to, so while that is so Services lead to
+    pods that are not ready, too. IN-25
+    """
     name, options = redis.metadata.name, redis.spec.service
     picked = names.selector(name) | ({names.ROLE_LABEL: row.role} if row.role else {})
     kind = options.type.value if row.optioned else "ClusterIP"
@@ -56,7 +63,9 @@ def _of_row(redis: Redis, row: ServiceRow) -> Object:
     if row.sentinels and sentinels is not None:
         port = _client_port(sentinels.port.name, sentinels.port.number)
         picked |= sentinels.labels
-    spec = {"type": kind, "selector": picked, "ports": [port]}
+    spec: Object = {"type": kind, "selector": picked, "ports": [port]}
+    if facts.sidecar_broken and not row.sentinels:
+        spec["publishNotReadyAddresses"] = True
     annotations = options.annotations if row.optioned else None
     return make(redis, "Service", row.name(name), {"spec": spec}, annotations=annotations)
 

@@ -27,6 +27,7 @@ from redis_operator.manifests.config import proposed
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.layout import ServiceRow
 from redis_operator.manifests.layouts import layout_of
+from redis_operator.operator.look import is_left_out
 from redis_operator.operator.ownership import limitation
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.operator.world import CHILD_KINDS, World
@@ -112,6 +113,7 @@ class Children:
             accepted=self._accepted(key) if redis.status.binding is not None else None,
             persistence=self._persistence(key),
             holds_losses=_holds_losses(redis),
+            sidecar_broken=any(map(is_left_out, self._world.pods_of(key))),
         )
 
     def endpoints(self, redis: Redis) -> Endpoints:

@@ -23,6 +23,7 @@ from redis_operator.planning import observed as seen
 __all__ = [
     "SERVER",
     "has_ended",
+    "is_left_out",
     "lacking_labels",
     "memory_limit",
     "pod_seen",
@@ -48,6 +49,7 @@ _BROKEN: Final = (
 )
 # Said when memory ran out while files were read: they are as good as before.
 _NO_MEMORY: Final = ("failed allocating", "Out Of Memory")
+_STARTING: Final = ("ContainerCreating", "PodInitializing", "")
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _DRAINED: Final = frozenset({"node.kubernetes.io/unschedulable"})
 
@@ -114,6 +116,20 @@ def _is_ready(pod: Pod) -> bool:
     return server.ready if server is not None else _condition(pod, "Ready")
 
 
+def is_left_out(pod: Pod) -> bool:
+    """Tell whether no Service would lead to a server that is ready, for a container beside it."""
+    server = _server_status(pod)
+    if server is None or not server.ready or pod.metadata.is_deleting:
+        return False
+    beside = (s for s in pod.status.container_statuses or () if s.name != SERVER)
+    return any(s.state.terminated is not None or _fails_to_start(s) for s in beside)
+
+
+def _fails_to_start(status: ContainerStatus) -> bool:
+    waiting = status.state.waiting
+    return waiting is not None and waiting.reason not in _STARTING
+
+
 def _condition(pod: Pod, kind: str) -> bool:
     return any(c.type == kind and c.is_true for c in pod.status.conditions or ())
 
@@ -128,11 +144,7 @@ def _waiting(pod: Pod) -> str:
         *(pod.status.container_statuses or ()),
     ):
         waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in (
-            "ContainerCreating",
-            "PodInitializing",
-            "",
-        ):
+        if waiting is not None and waiting.reason not in _STARTING:
             said = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
             last = _last_words(status)
             end = f", which ended with: {last}" if last else ""

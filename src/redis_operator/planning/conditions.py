@@ -179,8 +179,8 @@ def _ready(
 def _with_companions(situation: Topology, ready: Condition) -> Condition:
     """Name containers beside a server that do not run: they hold nothing up. IN-25"""
     broken = [
-        f"{node.pod.name} serves, but is not a Service endpoint while a container beside it "
-        f"fails: {node.pod.waiting}"
+        f"{node.pod.name} serves, but its pod is not ready while a container beside it fails: "
+        f"{node.pod.waiting}; Services lead to pods that are not ready meanwhile"
         for node in situation.seen
         if node.pod.ready and node.pod.waiting
     ]

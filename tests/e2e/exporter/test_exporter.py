@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from e2e.failover.conftest import Watched
-from e2e.harness import Database, until
+from e2e.harness import PATIENCE, Database, until
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import SERVICES
 from redis_operator.redis.command import Command
@@ -121,21 +121,37 @@ async def test_an_exporter_comes_and_goes_while_clients_write(database: Any, clu
 async def test_an_exporter_that_cannot_run_holds_up_neither_servers_nor_the_roll(
     database: Any,
 ) -> None:
-    cache = await database(**MODES["Failover"])
+    """Clients write over the Service all the while. IN-25"""
+    cache = Watched(await database(**MODES["Failover"]))
     await cache.wait_ready()
     old = await cache.uids()
-    await cache.patch(monitoring={"exporter": True, "exporterImage": "there-is-no-such-image:1"})
-    found = await cache.wait_condition("Ready", "True", reason="SidecarBroken", seconds=120)
-    assert "container exporter" in found["message"]
+    async with cache.writing() as writer:
+        broken = {"exporter": True, "exporterImage": "there-is-no-such-image:1"}
+        await cache.patch(monitoring=broken)
 
-    async def rolled() -> bool:
-        now = await cache.uids()
-        return not any(old[pod] == now.get(pod) for pod in old if "sentinel" not in pod)
+        async def rolled() -> bool:
+            now = await cache.uids()
+            return not any(old[pod] == now.get(pod) for pod in old if "sentinel" not in pod)
 
-    await until(rolled, seconds=120, what="every server's pod to be replaced", every=0.3)
-    leader = (await cache.status())["primary"]
-    async with cache.server(leader) as connection:
-        info: Command[str] = Command(("INFO", "replication"), _text)
-        assert "role:master" in await connection.run(info, timeout=5)
-    await cache.patch(monitoring={"exporter": False, "exporterImage": ""})
-    await cache.wait_condition("Ready", "True", reason="Reconciled", seconds=120)
+        await until(rolled, seconds=120, what="every server's pod to be replaced", every=0.3)
+        found = await cache.wait_condition("Ready", "True", reason="SidecarBroken", seconds=120)
+        assert "container exporter" in found["message"]
+        await _wait_served(cache.database)
+        await cache.patch(monitoring={"exporter": False, "exporterImage": ""})
+        await cache.wait_condition("Ready", "True", reason="Reconciled", seconds=120)
+    assert await cache.lost(writer) == []
+    assert writer.longest < 2.0 * PATIENCE
+
+
+async def _wait_served(cache: Database) -> None:
+    """Wait until the Service of the primary leads to a pod, ready or not."""
+
+    async def served() -> bool:
+        told = cache.cluster.kubectl(
+            *("-n", cache.namespace, "get", "endpointslices"),
+            *("-l", f"kubernetes.io/service-name={cache.name}"),
+            *("-o", "jsonpath={.items[*].endpoints[*].conditions.ready}"),
+        )
+        return told.split() == ["true"]
+
+    await until(served, seconds=30, what="the Service to lead to the primary")
