@@ -23,6 +23,7 @@ from redis_operator.operator.probe import Question, probe
 from redis_operator.operator.servers import Servers as Reached
 from redis_operator.planning.actions import LabelPod, LabelRole
 from redis_operator.planning.advice import Plan, Wanted
+from redis_operator.planning.clusters import ClusterFacts
 from redis_operator.planning.observed import Observed, Pod, Workload
 from redis_operator.planning.plan import plan
 from redis_operator.redis import commands
@@ -159,7 +160,7 @@ class Database:
             nodes=tuple(nodes),
             workloads=workloads,
             formed=self.formed,
-            moving=self.movers.moving(_KEY),
+            cluster=ClusterFacts(moving=self.movers.moving(_KEY)),
         )
 
     async def step(self) -> tuple[Plan, tuple[Outcome, ...], Observed]:
@@ -186,7 +187,7 @@ class Database:
             advice, _, observed = await self.step()
             healthy = all(node.state_ok for node in observed.seen)
             steps = [step for step in advice.steps if type(step).__name__ != "LabelRole"]
-            quiet = not steps and not advice.blocked and not observed.moving
+            quiet = not steps and not advice.blocked and not observed.cluster.moving
             if quiet and healthy and not observed.unreachable:
                 if self.formed:
                     return observed

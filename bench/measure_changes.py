@@ -17,7 +17,8 @@ from bench.rows import Row, at_most, no_worse
 from bench.turns import RUNS, in_turns
 from bench.writer import Writer
 from redis_operator.planning.advice import Switchover
-from redis_operator.planning.observed import Role, Seen
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Seen
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
 from redis_testing.servers import EngineBinary, Servers

@@ -16,7 +16,7 @@ from bench.rows import Row, at_most, better_if_less, stated
 from bench.turns import RUNS, in_turns
 from bench.writer import Writer
 from kubelocal.loopback import free_host
-from redis_operator.planning.observed import Role
+from redis_operator.planning.identity import Role
 from redis_operator.redis.connection import Address
 from redis_testing.servers import EngineBinary, Server, Servers
 

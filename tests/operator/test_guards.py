@@ -44,8 +44,10 @@ from redis_operator.planning.cluster.actions import (
     SetConfigEpoch,
     TuneForBootstrap,
 )
+from redis_operator.planning.clusters import Moving
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import Moving, NodeId, Pod, Role
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Pod
 from redis_operator.planning.preconditions import Facts, precondition
 from redis_operator.redis.slots import SlotSet
 from redis_testing.cluster import verbs

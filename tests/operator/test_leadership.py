@@ -13,7 +13,8 @@ from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import Forget
-from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.planning.clusters import Moving
+from redis_operator.planning.identity import NodeId
 from redis_operator.planning.preconditions import Facts
 from redis_operator.redis.moving import Progress
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet

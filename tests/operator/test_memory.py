@@ -10,17 +10,10 @@ from redis_operator.operator.memory import Memories
 from redis_operator.operator.observe import elections
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
+from redis_operator.planning.clusters import ClusterView, Peer
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import (
-    ClusterView,
-    Election,
-    NodeId,
-    Observed,
-    Peer,
-    Pod,
-    Role,
-    Seen,
-)
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Election, Observed, Pod, Seen
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 
 KEY = ("default", "cache")
@@ -89,13 +82,13 @@ def test_a_new_process_learns_whose_data_are_whose_from_the_status_once() -> Non
     memories = Memories(lambda: 100.0)
     shard = ShardStatus(name="shard-0", primary="cache-0-0", node_id=ONE, replication_id="history")
     first = memories.of(KEY, RedisStatus(shards=(shard,)), ())
-    assert first.histories == ((ONE, "history"),)
+    assert first.cluster.histories == ((ONE, "history"),)
     dead = Peer(id=ONE, ip="127.0.0.9", role=Role.PRIMARY)
     view = ClusterView(slots=ALL_SLOTS, peers=(dead,))
     successor = replace(_node("cache-0-1", TWO, None), view=view)
-    memories.learn(KEY, Observed(nodes=(successor,), histories=first.histories), ())
+    memories.learn(KEY, Observed(nodes=(successor,), cluster=first.cluster), ())
     after = ShardStatus(name="shard-0", primary="cache-0-1", node_id=TWO, replication_id="next")
-    assert (ONE, "history") in memories.of(KEY, RedisStatus(shards=(after,)), ()).histories
+    assert (ONE, "history") in memories.of(KEY, RedisStatus(shards=(after,)), ()).cluster.histories
 
 
 def test_a_spec_is_read_once_and_again_when_the_cache_has_another() -> None:

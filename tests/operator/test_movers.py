@@ -11,7 +11,8 @@ from redis_operator.operator.errors import Failed
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import RescueKeys
-from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.planning.clusters import Moving
+from redis_operator.planning.identity import NodeId
 from redis_operator.redis.moving import Progress
 from redis_operator.redis.slots import SlotSet
 

@@ -9,7 +9,8 @@ import pytest
 from redis_operator.api.redis import Mode
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.probe import Question, probe
-from redis_operator.planning.observed import NotCounted, NotWeighed, Pod, Seen
+from redis_operator.planning.clusters import NotCounted, NotWeighed
+from redis_operator.planning.observed import Pod, Seen
 from redis_operator.redis import commands
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines

@@ -15,7 +15,7 @@ from redis_operator.operator.servers import Servers as Acting
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import Role
+from redis_operator.planning.identity import Role
 from redis_operator.redis import commands
 from redis_operator.redis.errors import LinkError
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS

@@ -26,7 +26,7 @@ from redis_operator.planning.failover.actions import (
     Watch,
 )
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import NodeId
+from redis_operator.planning.identity import NodeId
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.connection import Address
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines

@@ -7,15 +7,9 @@ from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.requests import met
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
-from redis_operator.planning.observed import (
-    ClusterView,
-    NodeId,
-    Observed,
-    Pod,
-    Role,
-    Seen,
-    Workload,
-)
+from redis_operator.planning.clusters import ClusterView
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Observed, Pod, Seen, Workload
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from redis_operator.operator.probe import Question, probe
-from redis_operator.planning.observed import NotWeighed, Seen, Weighed
+from redis_operator.planning.clusters import NotWeighed, Weighed
+from redis_operator.planning.observed import Seen
 from redis_operator.redis.resp import encode
 from redis_operator.redis.slots import key_slot
 from redis_testing.servers import EngineBinary, Servers, find_engines

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from redis_operator.planning.advice import Wanted
-from redis_operator.planning.observed import (
-    ClusterView,
-    Counted,
-    NodeId,
-    Observed,
-    Peer,
-    Pod,
-    Replication,
-    Role,
-    Seen,
-    Workload,
-)
+from redis_operator.planning.clusters import ClusterFacts, ClusterView, Counted, Peer
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Observed, Pod, Replication, Seen, Workload
 from redis_operator.redis.slots import NO_SLOTS, even_shares
 
 CONFIG = (("cluster-node-timeout", "2000"),)
@@ -46,7 +37,9 @@ def database(shards: int, replicas: int = 2) -> tuple[Wanted, Observed]:
         Workload(shard=shard, name=f"db-{shard}", uid=f"w{shard}", pods=1 + replicas, revision="r")
         for shard in range(shards)
     )
-    return wanted, Observed(nodes=nodes, workloads=workloads, formed=True, counted_at=1.0)
+    return wanted, Observed(
+        nodes=nodes, workloads=workloads, formed=True, cluster=ClusterFacts(counted_at=1.0)
+    )
 
 
 def _id(shard: int, ordinal: int) -> NodeId:

@@ -11,17 +11,9 @@ from planning.situations import WANTED, whole_database
 from planning.situations import but as changed
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.observed import (
-    Counted,
-    Evidence,
-    NodeId,
-    Observed,
-    Peer,
-    Pod,
-    Role,
-    Seen,
-    Unreachable,
-)
+from redis_operator.planning.clusters import Counted, Peer
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Evidence, Observed, Pod, Seen, Unreachable
 from redis_operator.redis.slots import NO_SLOTS
 
 NOW = 1_000_000.0
@@ -65,6 +57,11 @@ def but(observed: Observed, pod: str, **fields: Any) -> Observed:
         return replace(node, pod=pod_changed, **own)
 
     return replace(observed, nodes=tuple(change(node) for node in observed.nodes))
+
+
+def knowing(observed: Observed, **facts: Any) -> Observed:
+    """Return a moment with other facts of the cluster, beside what servers say."""
+    return replace(observed, cluster=replace(observed.cluster, **facts))
 
 
 def replicating(observed: Observed, pod: str, **fields: Any) -> Observed:

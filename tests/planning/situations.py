@@ -7,7 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from redis_operator.planning.advice import Wanted
-from redis_operator.planning.observed import ClusterView, Seen
+from redis_operator.planning.clusters import ClusterView
+from redis_operator.planning.observed import Seen
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 from redis_testing.cluster import SimulatedCluster
 from redis_testing.cluster.breakages import fill

@@ -26,17 +26,10 @@ from redis_operator.planning.cluster.actions import (
     Replicate,
     ResetEmptyNode,
 )
+from redis_operator.planning.clusters import Counted, NotCounted, OpenSlot, SlotState
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import (
-    Counted,
-    Election,
-    NodeId,
-    NotCounted,
-    Observed,
-    OpenSlot,
-    Role,
-    SlotState,
-)
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Election, Observed
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 FIVE = SlotSet([5])
@@ -175,11 +168,11 @@ def heir() -> Observed:
     observed = m.viewed(observed, P0.id, slots=FIVE)
     observed = m.but(observed, "0-0", id=m.STRANGER, role=Role.REPLICA, replica_of=R0.id)
     observed = m.but(observed, "0-0", slots=NO_SLOTS)
-    return replace(observed, histories=((P0.id, "b" * 40),))
+    return m.knowing(observed, histories=((P0.id, "b" * 40),))
 
 
 H = heir()
-ELECTED = replace(H, histories=(), elections=(Election(R0.id, m.NOW, P0.id),))
+ELECTED = m.knowing(replace(H, elections=(Election(R0.id, m.NOW, P0.id),)), histories=())
 INHERIT = {
     "it has the history of the dead one": (H, {}, ()),
     "it was elected over it": (ELECTED, {}, ()),
@@ -195,7 +188,7 @@ INHERIT = {
     ),
     "it has another history": (m.replicating(H, "0-1", id2="c" * 40), {}, ("not known to hold",)),
     "nothing is known of histories": (
-        m.replicating(replace(H, histories=()), "0-1", id2=""),
+        m.replicating(m.knowing(H, histories=()), "0-1", id2=""),
         {},
         ("not known to hold",),
     ),

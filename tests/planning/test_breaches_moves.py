@@ -13,14 +13,9 @@ from planning.rows import check_words as check
 from redis_operator.planning.actions import Action, DeletePod, DiscardData, ScaleWorkload
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Meet, MoveSlots, RescueKeys
-from redis_operator.planning.observed import (
-    Evidence,
-    Moving,
-    Observed,
-    OpenSlot,
-    Role,
-    SlotState,
-)
+from redis_operator.planning.clusters import Moving, OpenSlot, SlotState
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Evidence, Observed
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 FIVE = SlotSet([5])
@@ -104,9 +99,9 @@ def test_keys_of_slots_that_move_are_not_fetched() -> None:
     """Their holder imports them meanwhile, and takes them when their owner gives them away."""
     step = RescueKeys(holder=at(P1), owner=at(P0), slots=SOME)
     check((), found(W, (step,)))
-    moving = replace(W, moving=(Moving(P0.id, P2.id, SOME),))
+    moving = m.knowing(W, moving=(Moving(P0.id, P2.id, SOME),))
     check(("I4: db-1-0 would take slots",), found(moving, (step,)))
-    check((), found(replace(W, moving=(Moving(P0.id, P2.id, P2.slots),)), (step,)))
+    check((), found(m.knowing(W, moving=(Moving(P0.id, P2.id, P2.slots),)), (step,)))
 
 
 # Pods and data

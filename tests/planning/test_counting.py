@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from planning.moments import knowing
 from planning.situations import whole_database
 from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.counting import Census, after_look
@@ -51,7 +52,7 @@ def test_keys_that_their_owner_has_as_well_are_not_rescued_over_and_over() -> No
     database.plan()
     seen = database.observe()
     assert plan(database.wanted, seen, database.world.now).rule == "rescue"
-    known = replace(seen, shadows=((holder.id, SlotSet([slot])),))
+    known = knowing(seen, shadows=((holder.id, SlotSet([slot])),))
     after = plan(database.wanted, known, database.world.now)
     assert not any(isinstance(step, RescueKeys) for step in after.steps)
     assert after_look(database.census, known, database.world.now).at == database.world.now

@@ -5,19 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from planning.moments import knowing
 from planning.situations import but
 from planning.test_rules_heal import WANTED, whole_database
 from redis_operator.planning.cluster.election import LAG_BYTES, best, limitation, ranked, unsynced
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.observed import (
-    Election,
-    Evidence,
-    NodeId,
-    Observed,
-    Role,
-    Seen,
-    Unreachable,
-)
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Election, Evidence, Observed, Seen, Unreachable
 from redis_operator.redis.slots import NO_SLOTS
 
 
@@ -126,11 +120,11 @@ def test_different_histories_promote_nobody() -> None:
     gone = node(seen, "db-0-0")
     seen = replace(seen, nodes=tuple(n for n in seen.nodes if n is not gone))
     other = replace(node(seen, "db-0-2").replication, id="a history of its own")
-    forgotten = replace(changed(seen, "db-0-2", replication=other), histories=())
+    forgotten = knowing(changed(seen, "db-0-2", replication=other), histories=())
     candidate, reason = best(ClusterTopology(WANTED, forgotten, now), gone.id)
     assert candidate is None
     assert "different replication histories" in reason
-    told = replace(
+    told = knowing(
         changed(seen, "db-0-2", replication=other),
         histories=((gone.id, gone.replication.id),),
     )

@@ -24,7 +24,8 @@ from redis_operator.planning.cluster.election import (
 )
 from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.guards import breaches
-from redis_operator.planning.observed import Election, Observed, Role
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Election, Observed
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole(2)
@@ -89,12 +90,12 @@ BEST: dict[str, tuple[Observed, dict[str, Any], str]] = {
         "db-0-2",
     ),
     "their histories differ": (
-        replace(m.replicating(DEAD, "0-1", id="e" * 40), histories=()),
+        m.knowing(m.replicating(DEAD, "0-1", id="e" * 40), histories=()),
         {},
         "different replication histories",
     ),
     "their histories differ, and one is known": (
-        replace(m.replicating(DEAD, "0-1", id="e" * 40), histories=((P0.id, A.replication.id),)),
+        m.knowing(m.replicating(DEAD, "0-1", id="e" * 40), histories=((P0.id, A.replication.id),)),
         {},
         "db-0-2",
     ),
@@ -250,13 +251,13 @@ def promoted(*pods: str, id2: str = "b" * 40) -> Observed:
 
 KNOWN = {"histories": ((P0.id, "b" * 40),)}
 HEIRS: dict[str, tuple[Observed, str | None]] = {
-    "nobody was promoted": (replace(DEAD, **KNOWN), None),
-    "one has its history": (replace(promoted("0-1"), **KNOWN), "db-0-1"),
-    "one has another": (replace(promoted("0-1", id2="c" * 40), **KNOWN), None),
+    "nobody was promoted": (m.knowing(DEAD, **KNOWN), None),
+    "one has its history": (m.knowing(promoted("0-1"), **KNOWN), "db-0-1"),
+    "one has another": (m.knowing(promoted("0-1", id2="c" * 40), **KNOWN), None),
     "nothing is known of its history": (promoted("0-1"), None),
     "nothing is known, and none has one": (promoted("0-1", id2=""), None),
-    "two have it": (replace(promoted("0-1", "0-2"), **KNOWN), None),
-    "a replica has it": (replace(m.replicating(DEAD, "0-1", id2="b" * 40), **KNOWN), None),
+    "two have it": (m.knowing(promoted("0-1", "0-2"), **KNOWN), None),
+    "a replica has it": (m.knowing(m.replicating(DEAD, "0-1", id2="b" * 40), **KNOWN), None),
     "one was elected over it": (
         replace(promoted("0-1"), elections=(Election(A.id, m.NOW, P0.id),)),
         "db-0-1",

@@ -25,15 +25,14 @@ from redis_operator.planning.failover.election import FRESH
 from redis_operator.planning.failover.guards import GUARDS
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.guards import breaches
+from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.modes import situation
 from redis_operator.planning.observed import (
     Evidence,
     Led,
-    NodeId,
     Observed,
     Pod,
     Replication,
-    Role,
     Seen,
     SentinelSeen,
     Unreachable,

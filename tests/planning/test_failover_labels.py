@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from planning.test_failover import NOW, WANTED, WHOLE, dead, of, sentinel, server
 from redis_operator.planning.actions import LabelRole
-from redis_operator.planning.observed import Evidence, Observed, Role
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Evidence, Observed
 from redis_operator.planning.plan import plan
 
 SILENT = dead(0, Evidence.SILENT)

@@ -6,7 +6,8 @@ import pytest
 
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.gates import can_copy, limitation
-from redis_operator.planning.observed import NodeId, Observed, Pod, Role, Seen
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Observed, Pod, Seen
 
 # Rows of the measured matrix: what a replica of the second reads from a primary of the first.
 MEASURED = [

@@ -16,15 +16,9 @@ from redis_operator.planning.cluster.empty_primary import empty_primary
 from redis_operator.planning.cluster.inherit import inherit
 from redis_operator.planning.cluster.lost import lost
 from redis_operator.planning.cluster.replace_data import replace_data
-from redis_operator.planning.observed import (
-    Evidence,
-    Introduction,
-    Observed,
-    OpenSlot,
-    PeerFlag,
-    Role,
-    SlotState,
-)
+from redis_operator.planning.clusters import Introduction, OpenSlot, PeerFlag, SlotState
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Evidence, Observed
 from redis_operator.redis.slots import SlotSet
 
 W = m.whole()
@@ -49,7 +43,7 @@ def test_servers_that_do_not_hear_each_other_are_introduced_ever_less_often(
 ) -> None:
     apart = m.but(W, "0-0", peers=tuple(p for p in P0.peers if p.id != P1.id))
     tried = Introduction(P0.id, P1.id, times=times, at=m.NOW - ago)
-    advice = connect(m.situation(replace(apart, introductions=(tried,))))
+    advice = connect(m.situation(m.knowing(apart, introductions=(tried,))))
     assert advice is not None
     if meets:
         assert told(advice) == "Meet 0-0>1-0"
@@ -189,7 +183,7 @@ def test_slots_are_lost_when_no_copy_can_come_back_and_given_up_when_somebody_sa
 def test_a_successor_inherits_only_when_everybody_answers() -> None:
     moment = m.but(LOST, "0-1", role=Role.PRIMARY, replica_of=None, config_epoch=9)
     moment = m.replicating(moment, "0-1", id2="b" * 40)
-    moment = replace(moment, histories=((m.STRANGER, "b" * 40),))
+    moment = m.knowing(moment, histories=((m.STRANGER, "b" * 40),))
     check(inherit, (moment, {}, "InheritSlots 0-1"))
     check(inherit, (m.dead(moment, "2-1"), {}, ""))
     check(inherit, (m.but(moment, "2-0", slots=P2.slots | FIVE), {}, ""))

@@ -12,9 +12,10 @@ from redis_operator.planning.cluster.assist import _uncertain, fence_of
 from redis_operator.planning.cluster.connect import _belongs, connect
 from redis_operator.planning.cluster.lost import gone_owners, lost
 from redis_operator.planning.cluster.rebalance import _weights
+from redis_operator.planning.clusters import NotWeighed, Weighed
 from redis_operator.planning.common.roll import _refused_writes
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import NotWeighed, Observed, Weighed
+from redis_operator.planning.observed import Observed
 from redis_operator.redis.slots import SlotSet
 
 W = m.whole()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from planning.moments import knowing
 from planning.situations import WANTED, but, whole_database
 from redis_operator.planning.actions import LabelRole
 from redis_operator.planning.cluster.actions import Forget, Meet, ResetEmptyNode
@@ -20,17 +21,10 @@ from redis_operator.planning.cluster.leave import leave
 from redis_operator.planning.cluster.rescue import rescue
 from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.topology import ClusterTopology
+from redis_operator.planning.clusters import Counted, Moving, OpenSlot, PeerFlag, SlotState
 from redis_operator.planning.common.label import label
-from redis_operator.planning.observed import (
-    Counted,
-    Moving,
-    Observed,
-    OpenSlot,
-    PeerFlag,
-    Role,
-    Seen,
-    SlotState,
-)
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Observed, Seen
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 NOW = 1_000_000.0
@@ -183,9 +177,9 @@ def test_keys_of_slots_that_move_are_left_where_they_are_until_the_move_has_ende
     assert rescue(situation(strays)) is not None
     for source, target in ((owner, holder), (holder, owner), (owner, third)):
         move = Moving(source.id, target.id, SlotSet([slot]))
-        assert rescue(situation(replace(strays, moving=(move,)))) is None
+        assert rescue(situation(knowing(strays, moving=(move,)))) is None
         elsewhere = Moving(source.id, target.id, SlotSet([slot + 1]))
-        assert rescue(situation(replace(strays, moving=(elsewhere,)))) is not None
+        assert rescue(situation(knowing(strays, moving=(elsewhere,)))) is not None
 
 
 def test_an_importing_flag_for_a_slot_that_the_server_owns_is_closed() -> None:

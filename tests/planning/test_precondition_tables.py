@@ -20,8 +20,9 @@ from redis_operator.planning.cluster.actions import (
     ResetEmptyNode,
     TuneForBootstrap,
 )
+from redis_operator.planning.clusters import Peer, PeerFlag
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import NodeId, Peer, PeerFlag, Role
+from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.preconditions import (
     Facts,
     FenceFacts,

@@ -12,16 +12,12 @@ from planning import moments as m
 from planning.rows import Row, check, sizes, told
 from redis_operator.planning.advice import Phase
 from redis_operator.planning.cluster.leave import leave
+from redis_operator.planning.clusters import OpenSlot, SlotState
 from redis_operator.planning.common.configure import absent, accepted, configure, unpersisted
 from redis_operator.planning.common.grow import grow
 from redis_operator.planning.common.hibernate import hibernate
 from redis_operator.planning.common.roll import roll
-from redis_operator.planning.observed import (
-    Observed,
-    OpenSlot,
-    SlotState,
-    Volume,
-)
+from redis_operator.planning.observed import Observed, Volume
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()

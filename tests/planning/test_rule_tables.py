@@ -16,21 +16,13 @@ from redis_operator.planning.advice import Phase, Switchover
 from redis_operator.planning.cluster.follow import follow
 from redis_operator.planning.cluster.settle import settle
 from redis_operator.planning.cluster.settled import shard_unrest, unrest
+from redis_operator.planning.clusters import Counted, Job, Moving, NotCounted, OpenSlot, SlotState
 from redis_operator.planning.common.pods import pods
 from redis_operator.planning.common.saving import unsaved
 from redis_operator.planning.common.shrink import shrink
 from redis_operator.planning.common.switch import drain, spread, switch
-from redis_operator.planning.observed import (
-    Counted,
-    Election,
-    Job,
-    Moving,
-    NotCounted,
-    Observed,
-    OpenSlot,
-    Role,
-    SlotState,
-)
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Election, Observed
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()
@@ -250,19 +242,19 @@ SETTLE: dict[str, Row] = {
         "blocked: closed when its keys are on their owner",
     ),
     "the source knows nothing, and keys are left there": (
-        replace(m.but(IN, "1-0", stranded=STRAYS), shadows=((P1.id, FIVE),)),
+        m.knowing(m.but(IN, "1-0", stranded=STRAYS), shadows=((P1.id, FIVE),)),
         {},
         "CloseSlots 1-0",
     ),
     "the source is silent": (m.silent(IN, "0-0"), {}, "blocked: waits for db-0-0"),
-    "it moves just now": (replace(BOTH, moving=(Moving(P0.id, P1.id, FIVE),)), {}, ""),
+    "it moves just now": (m.knowing(BOTH, moving=(Moving(P0.id, P1.id, FIVE),)), {}, ""),
     "another slot moves just now": (
-        replace(BOTH, moving=(Moving(P0.id, P1.id, SlotSet([6])),)),
+        m.knowing(BOTH, moving=(Moving(P0.id, P1.id, SlotSet([6])),)),
         {},
         "MoveSlots 0-0>1-0",
     ),
     "it moves between others": (
-        replace(BOTH, moving=(Moving(P2.id, R1.id, FIVE),)),
+        m.knowing(BOTH, moving=(Moving(P2.id, R1.id, FIVE),)),
         {},
         "MoveSlots 0-0>1-0",
     ),
@@ -292,7 +284,7 @@ SETTLE: dict[str, Row] = {
         "CloseSlots 1-0",
     ),
     "only a replica was told, and it moves just now": (
-        replace(
+        m.knowing(
             flagged(W, "1-1", SlotState.IMPORTING, P0.id), moving=(Moving(P0.id, P1.id, FIVE),)
         ),
         {},

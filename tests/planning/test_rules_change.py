@@ -7,21 +7,21 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
+from planning.moments import knowing
 from planning.test_rules_heal import WANTED, assert_serves_all, whole_database
-from redis_operator.planning.actions import (
+from redis_operator.planning.actions import DeletePod, DeleteWorkload, ScaleWorkload
+from redis_operator.planning.advice import Phase, Plan, Switchover
+from redis_operator.planning.cluster.actions import (
     AssignSlots,
-    DeletePod,
-    DeleteWorkload,
     Failover,
     FailoverMode,
     Forget,
     MoveSlots,
-    Role,
-    ScaleWorkload,
     StopMoving,
 )
-from redis_operator.planning.advice import Phase, Plan, Switchover
-from redis_operator.planning.observed import Election, Moving, NodeId
+from redis_operator.planning.clusters import Moving
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Election
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet
 from redis_testing.cluster.database import SimulatedDatabase
@@ -161,10 +161,10 @@ def test_a_move_under_way_that_is_not_wanted_any_more_is_stopped() -> None:
     seen = database.observe()
     source, target = NodeId(database.server(0, 0).id), NodeId(database.server(3, 0).id)
     moving = Moving(source=source, target=target, slots=SlotSet([1]))
-    advice = plan(database.wanted, replace(seen, moving=(moving,)), database.world.now)
+    advice = plan(database.wanted, knowing(seen, moving=(moving,)), database.world.now)
     assert StopMoving(source=source, target=target) in advice.steps
     turned = Moving(source=target, target=source, slots=SlotSet([1]))
-    advice = plan(database.wanted, replace(seen, moving=(turned,)), database.world.now)
+    advice = plan(database.wanted, knowing(seen, moving=(turned,)), database.world.now)
     assert not advice.steps
     assert any("being migrated" in reason for reason in advice.blocked)
 
@@ -179,11 +179,11 @@ def test_a_move_that_only_finishes_what_is_open_is_let_go_on() -> None:
     target.importing[slot] = source.id
     seen = database.observe()
     moving = Moving(source=NodeId(source.id), target=NodeId(target.id), slots=SlotSet([slot]))
-    advice = plan(database.wanted, replace(seen, moving=(moving,)), database.world.now)
+    advice = plan(database.wanted, knowing(seen, moving=(moving,)), database.world.now)
     assert not advice.steps
     assert any("being migrated" in reason for reason in advice.blocked)
     more = replace(moving, slots=SlotSet([slot, slot + 1]))
-    advice = plan(database.wanted, replace(seen, moving=(more,)), database.world.now)
+    advice = plan(database.wanted, knowing(seen, moving=(more,)), database.world.now)
     assert StopMoving(source=more.source, target=more.target) in advice.steps
 
 
@@ -408,7 +408,7 @@ def test_a_slot_that_changes_hands_right_now_is_not_lost() -> None:
     observed = database.observe()
     assert plan(database.wanted, observed, database.world.now).losses
     moving = Moving(source=NodeId(giver.id), target=NodeId(taker.id), slots=SlotSet([free]))
-    advice = plan(database.wanted, replace(observed, moving=(moving,)), database.world.now)
+    advice = plan(database.wanted, knowing(observed, moving=(moving,)), database.world.now)
     assert not advice.losses
     assert not any(isinstance(step, AssignSlots) for step in advice.steps)
 

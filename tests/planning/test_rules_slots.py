@@ -8,6 +8,7 @@ from dataclasses import replace as changed
 import pytest
 from msgspec.structs import replace
 
+from planning.moments import knowing
 from planning.situations import WANTED, assert_serves_all, but, whole_database
 from redis_operator.planning.at import At, at
 from redis_operator.planning.cluster.actions import (
@@ -20,7 +21,8 @@ from redis_operator.planning.cluster.actions import (
     ResetEmptyNode,
 )
 from redis_operator.planning.counting import Census
-from redis_operator.planning.observed import Observed, Role, Seen
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, even_shares, key_slot
 from redis_testing.cluster import Record, verbs
@@ -149,7 +151,7 @@ def test_nobody_inherits_who_is_not_known_to_have_followed_the_dead_owner() -> N
     database.remove_pod(1, 0, comes_back_after=2.0)
     while database.plan().rule != "inherit":
         database.reconcile(patience=1)
-    observed = replace(database.observe(), elections=(), histories=())
+    observed = knowing(replace(database.observe(), elections=()), histories=())
     advice = plan(database.wanted, observed, database.world.now)
     assert [loss.slots for loss in advice.losses] == [SlotSet([slot])]
     assert not any(isinstance(step, InheritSlots) for step in advice.steps)

@@ -9,17 +9,9 @@ from msgspec.structs import replace
 
 from planning import moments as m
 from redis_operator.planning.cluster.situation import Situation
-from redis_operator.planning.observed import (
-    Counted,
-    Evidence,
-    Job,
-    Moving,
-    NotCounted,
-    Observed,
-    OpenSlot,
-    Role,
-    SlotState,
-)
+from redis_operator.planning.clusters import Counted, Job, Moving, NotCounted, OpenSlot, SlotState
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Evidence, Observed
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 W = m.whole()
@@ -319,7 +311,7 @@ def test_open_slots_jobs_and_moves_are_reasons_to_wait() -> None:
     assert not m.situation(m.but(W, "0-1", open_slots=(flag,))).unfinished_moves
     job = Job("j", P0.id, P1.id, FIVE)
     assert m.situation(m.but(W, "0-1", jobs=(job,))).unfinished_moves
-    moving = replace(W, moving=(Moving(P0.id, P1.id, FIVE),))
+    moving = m.knowing(W, moving=(Moving(P0.id, P1.id, FIVE),))
     assert m.situation(moving).unfinished_moves == ("slots move from db-0-0 to db-1-0",)
 
 

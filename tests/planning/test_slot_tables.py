@@ -21,19 +21,18 @@ from redis_operator.planning.cluster.raise_epoch import raise_epoch
 from redis_operator.planning.cluster.rebalance import rebalance
 from redis_operator.planning.cluster.relocate_primary import relocate_primary
 from redis_operator.planning.cluster.rescue import rescue
-from redis_operator.planning.common.label import label
-from redis_operator.planning.observed import (
+from redis_operator.planning.clusters import (
     Counted,
     Job,
     Moving,
     NotCounted,
     NotWeighed,
-    Observed,
     PeerFlag,
-    Role,
-    Unlabelled,
     Weighed,
 )
+from redis_operator.planning.common.label import label
+from redis_operator.planning.identity import Role
+from redis_operator.planning.observed import Observed, Unlabelled
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 
 W = m.whole()
@@ -132,7 +131,7 @@ COVER: dict[str, Row] = {
         "blocked: are not counted yet",
     ),
     "somebody is silent": (m.silent(FREE, "1-1"), {}, "blocked: slots 5 have no owner"),
-    "it moves just now": (replace(FREE, moving=(Moving(P0.id, P1.id, FIVE),)), {}, ""),
+    "it moves just now": (m.knowing(FREE, moving=(Moving(P0.id, P1.id, FIVE),)), {}, ""),
     "the database is new": (replace(FREE, formed=False), {}, ""),
 }
 
@@ -199,12 +198,12 @@ def test_stray_keys_are_brought_to_the_owner_of_their_slot(row: Row) -> None:
     ],
 )
 def test_stray_keys_are_looked_for_now_and_then(moment: Observed, *, counts: bool) -> None:
-    late = replace(moment, counted_at=m.NOW - 300.0)
+    late = m.knowing(moment, counted_at=m.NOW - 300.0)
     advice = audit(m.situation(late))
     assert (advice is not None) is counts
     assert advice is None or advice.count_on == ("db-0-0", "db-1-0", "db-2-0")
-    assert audit(m.situation(replace(moment, counted_at=m.NOW - 299.0))) is None
-    assert audit(m.situation(replace(moment, counted_at=None))) is None
+    assert audit(m.situation(m.knowing(moment, counted_at=m.NOW - 299.0))) is None
+    assert audit(m.situation(m.knowing(moment, counted_at=None))) is None
 
 
 # Epochs
@@ -232,7 +231,7 @@ PART: dict[str, Row] = {
         {},
         "",
     ),
-    "while a slot moves": (replace(SHARED, moving=(Moving(P1.id, P2.id, FIVE),)), {}, ""),
+    "while a slot moves": (m.knowing(SHARED, moving=(Moving(P1.id, P2.id, FIVE),)), {}, ""),
     "and it is the highest there is": (
         m.viewed(m.but(SHARED, "0-0", config_epoch=9, current_epoch=9), m.STRANGER, config_epoch=9),
         {},
@@ -325,22 +324,22 @@ REBALANCE: dict[str, Row] = {
     ),
     "one cannot be weighed": (m.but(U, "0-0", weighed=NotWeighed()), {}, "MoveSlots 0-0>1-0"),
     "it is under way": (
-        replace(U, moving=(Moving(P0.id, P1.id, SlotSet(list(P1.slots)[:1000])),)),
+        m.knowing(U, moving=(Moving(P0.id, P1.id, SlotSet(list(P1.slots)[:1000])),)),
         {},
         "blocked: 1000 slots are being migrated from db-0-0 to db-1-0",
     ),
     "the other way is under way": (
-        replace(U, moving=(Moving(P1.id, P0.id, SlotSet(list(P1.slots)[2000:2010])),)),
+        m.knowing(U, moving=(Moving(P1.id, P0.id, SlotSet(list(P1.slots)[2000:2010])),)),
         {},
         "StopMoving",
     ),
     "one between others is under way": (
-        replace(U, moving=(Moving(P2.id, R1.id, SlotSet(list(P2.slots)[:9])),)),
+        m.knowing(U, moving=(Moving(P2.id, R1.id, SlotSet(list(P2.slots)[:9])),)),
         {},
         "blocked: 9 slots are being migrated",
     ),
     "the other way has arrived": (
-        replace(U, moving=(Moving(P1.id, P0.id, SlotSet(list(P1.slots)[:10])),)),
+        m.knowing(U, moving=(Moving(P1.id, P0.id, SlotSet(list(P1.slots)[:10])),)),
         {},
         "blocked: 10 slots are being migrated",
     ),

@@ -13,13 +13,12 @@ from redis_operator.planning.actions import ConfigSet, DeletePod, GrowVolume, Sc
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.context import Context
 from redis_operator.planning.guards import breaches
+from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.modes import situation
 from redis_operator.planning.observed import (
     Evidence,
-    NodeId,
     Observed,
     Pod,
-    Role,
     Seen,
     Unreachable,
     Volume,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from planning.moments import knowing
 from planning.situations import but
 from planning.test_rules_heal import WANTED, new_database, whole_database
 from planning.test_rules_slots import told_everybody_but_its_replica
@@ -91,7 +92,7 @@ def test_whose_data_a_shard_holds_is_told_until_nothing_is_a_dead_owners_any_mor
         before = told(database, before)
     assert (before.shards[1].primary, before.shards[1].node_id) == ("db-1-1", dead)
     histories = tuple((s.node_id, s.replication_id) for s in before.shards)
-    fresh = replace(database.observe(), elections=(), histories=histories)
+    fresh = knowing(replace(database.observe(), elections=()), histories=histories)
     (step,) = plan(database.wanted, fresh, database.world.now).steps
     assert isinstance(step, InheritSlots)
     assert (step.node.id, step.slots) == (heir.id, SlotSet([slot]))

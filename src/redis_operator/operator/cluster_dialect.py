@@ -12,21 +12,20 @@ from redis_operator.operator.dialect import (
     common_questions,
     must,
 )
-from redis_operator.planning.observed import (
+from redis_operator.planning.clusters import (
     ClusterView,
     Counted,
     Job,
-    NodeId,
     NotCounted,
     NotWeighed,
     OpenSlot,
     Peer,
     PeerFlag,
-    Role,
-    Seen,
     SlotState,
     Weighed,
 )
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Seen
 from redis_operator.planning.preconditions import ServerFacts
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command

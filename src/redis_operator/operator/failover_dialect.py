@@ -14,7 +14,8 @@ from redis_operator.operator.dialect import TIMEOUT, Dialect, Question, must
 from redis_operator.operator.replication import replication_effects
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.standalone_dialect import STANDALONE
-from redis_operator.planning.observed import Node, NodeId, Role, Seen, SentinelSeen
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Node, Seen, SentinelSeen
 from redis_operator.planning.preconditions import ServerFacts
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command

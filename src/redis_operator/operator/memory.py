@@ -25,17 +25,10 @@ from redis_operator.operator.spellings import Spellings
 from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.actions import Failover, Meet
+from redis_operator.planning.clusters import ClusterFacts, Introduction, Moving, PeerFlag
 from redis_operator.planning.counting import Census, after_look
-from redis_operator.planning.observed import (
-    Attempt,
-    Election,
-    Introduction,
-    Led,
-    Moving,
-    NodeId,
-    Observed,
-    PeerFlag,
-)
+from redis_operator.planning.identity import NodeId
+from redis_operator.planning.observed import Attempt, Election, Led, Observed
 from redis_operator.planning.repeats import after_attempt, essence
 from redis_operator.planning.resyncs import Resyncs
 from redis_operator.planning.resyncs import after_look as after_syncs
@@ -77,12 +70,14 @@ class Memories:
             formed=told.binding is not None,
             elections=known or (),
             told=_told(told) if known is None else (),
-            moving=moving,
-            shadows=shadows,
-            histories=tuple(self._histories.get(key, _histories(told)).items()),
-            counted_at=self._censuses.get(key, Census()).at,
+            cluster=ClusterFacts(
+                moving=moving,
+                shadows=shadows,
+                histories=tuple(self._histories.get(key, _histories(told)).items()),
+                counted_at=self._censuses.get(key, Census()).at,
+                introductions=self._introductions.get(key, ()),
+            ),
             stiff=self._stiff.get(key, frozenset()),
-            introductions=self._introductions.get(key, ()),
             resyncs=self._resyncs.get(key, Resyncs()).times,
             attempts=self._attempts[key][1] if key in self._attempts else (),
             recorded=_recorded(told),
@@ -131,7 +126,7 @@ class Memories:
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
             self._stiff[key] = self._stiff.get(key, frozenset()) | refused
-        known = self._histories.setdefault(key, dict(observed.histories))
+        known = self._histories.setdefault(key, dict(observed.cluster.histories))
         known.update({n.id: n.replication.id for n in observed.seen if n.is_primary and n.slots})
         away = known.keys() - {node.id for node in observed.seen}
         for gone in away - _known_to_somebody(observed) if away else ():
@@ -218,7 +213,7 @@ def _introductions(
 ) -> tuple[Introduction, ...]:
     """Return the pairs that were introduced, now and before, and still do not know each other."""
     meets = any(o.done and isinstance(o.action, Meet) for o in outcomes)
-    if not meets and not observed.introductions:
+    if not meets and not observed.cluster.introductions:
         return ()
     known = {
         frozenset((node.id, peer.id))
@@ -234,7 +229,7 @@ def _introductions(
     alive = {node.id for node in observed.seen}
     before = {
         frozenset((i.node, i.peer)): i
-        for i in observed.introductions
+        for i in observed.cluster.introductions
         if {i.node, i.peer} <= alive and frozenset((i.node, i.peer)) not in known
     }
     again = {

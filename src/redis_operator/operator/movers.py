@@ -24,7 +24,8 @@ from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.servers import PORT, Servers, version_of
 from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import MoveSlots, RescueKeys, StopMoving
-from redis_operator.planning.observed import Moving, NodeId
+from redis_operator.planning.clusters import Moving
+from redis_operator.planning.identity import NodeId
 from redis_operator.planning.preconditions import Facts
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection, Credentials

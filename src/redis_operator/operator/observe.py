@@ -31,15 +31,14 @@ from redis_operator.operator.probe import Question, probe, probe_sentinel
 from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.server_measures import LastLooks
 from redis_operator.operator.world import World
+from redis_operator.planning.clusters import ClusterFacts
+from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import (
     Attempt,
     Election,
     Evidence,
-    Introduction,
     Led,
-    Moving,
     Node,
-    NodeId,
     Observed,
     Seen,
     SentinelNode,
@@ -49,7 +48,6 @@ from redis_operator.planning.observed import (
 )
 from redis_operator.planning.observed import Pod as SeenPod
 from redis_operator.redis.connection import Address, Credentials
-from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memory", "Observer", "Request", "Told", "elections"]
 
@@ -70,12 +68,8 @@ class Memory(Struct, frozen=True):
     formed: bool = False
     elections: tuple[Election, ...] = ()
     told: tuple[Told, ...] = ()  # stands in for elections when this process has seen none yet
-    moving: tuple[Moving, ...] = ()
-    shadows: tuple[tuple[NodeId, SlotSet], ...] = ()
-    histories: tuple[tuple[NodeId, str], ...] = ()
-    counted_at: float = 0.0
+    cluster: ClusterFacts = ClusterFacts(counted_at=0.0)
     stiff: frozenset[str] = frozenset()
-    introductions: tuple[Introduction, ...] = ()
     resyncs: tuple[tuple[NodeId, int], ...] = ()
     attempts: tuple[Attempt, ...] = ()
     recorded: tuple[tuple[int, str], ...] = ()
@@ -163,13 +157,9 @@ class Observer:
             unlabelled=(*_partly_labelled(layout, name, (pod for pod, _ in found)), *unlabelled),
             volumes=tuple(v for v in volumes if v),
             elections=elections(request.memory, servers, self._clock()),
-            moving=request.memory.moving,
-            shadows=request.memory.shadows,
-            histories=request.memory.histories,
-            counted_at=request.memory.counted_at,
+            cluster=request.memory.cluster,
             can_resize=await self._resizing.is_possible((seen for _, seen in found), explained),
             stiff=request.memory.stiff,
-            introductions=request.memory.introductions,
             resyncs=request.memory.resyncs,
             attempts=request.memory.attempts,
             recorded=request.memory.recorded,

@@ -40,7 +40,7 @@ def after(
         spans.append(plan.again_after)
     if plan.stages or plan.blocked or observed.unreachable or outcomes:
         spans.append(BUSY_SECONDS)
-    hears = all(tried.times < PATIENT_TIMES for tried in observed.introductions)
+    hears = all(tried.times < PATIENT_TIMES for tried in observed.cluster.introductions)
     if hears and any(not node.state_ok for node in observed.seen):
         spans.append(0.1)
     # What was urgent is not when it is at rest: others need the workers for what is.

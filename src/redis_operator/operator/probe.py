@@ -9,10 +9,10 @@ from typing import TypeVar
 from redis_operator.operator.dialect import Question
 from redis_operator.operator.dialects import DIALECTS
 from redis_operator.operator.links import Links
+from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import (
     Evidence,
     Node,
-    NodeId,
     PodPhase,
     Seen,
     SentinelNode,

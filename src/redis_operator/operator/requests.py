@@ -16,8 +16,9 @@ from redis_operator.manifests.layouts import LAYOUTS
 from redis_operator.operator.wanted import PRIMARY_ANNOTATION, read_acceptance
 from redis_operator.operator.world import REDISES
 from redis_operator.planning.advice import ACCEPT_LOSS, Wanted
+from redis_operator.planning.identity import Role
 from redis_operator.planning.modes import situation
-from redis_operator.planning.observed import Observed, Role
+from redis_operator.planning.observed import Observed
 
 __all__ = ["close", "met"]
 

@@ -14,7 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kubecontroller.client.meta import Key
-from redis_operator.planning.observed import NodeId, Observed, Seen, SentinelSeen
+from redis_operator.planning.identity import NodeId
+from redis_operator.planning.observed import Observed, Seen, SentinelSeen
 
 __all__ = ["COUNTERS", "GAUGES", "LastLooks", "Look", "ServerCollector"]
 

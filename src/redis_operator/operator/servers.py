@@ -35,7 +35,7 @@ from redis_operator.planning.cluster.actions import (
 )
 from redis_operator.planning.failover.actions import Promote
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.observed import Role
+from redis_operator.planning.identity import Role
 from redis_operator.planning.preconditions import (
     Facts,
     FenceFacts,

@@ -12,7 +12,8 @@ from redis_operator.operator.dialect import (
     common_questions,
     must,
 )
-from redis_operator.planning.observed import NodeId, Role, Seen
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import Seen
 from redis_operator.planning.preconditions import ServerFacts
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command

@@ -14,7 +14,7 @@ from msgspec import Struct
 from .at import At
 from .cluster.actions import ClusterAction
 from .failover.actions import FailoverAction
-from .observed import NodeId, Role
+from .identity import NodeId, Role
 
 __all__ = [
     "Action",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .observed import NodeId, Seen, SentinelSeen
+from .identity import NodeId
+from .observed import Seen, SentinelSeen
 
 __all__ = ["At", "at"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .observed import Counted, Observed, Seen
+from .clusters import Counted
+from .observed import Observed, Seen
 
 __all__ = ["Census", "after_look"]
 
@@ -35,4 +36,6 @@ def after_look(before: Census, observed: Observed, now: float) -> Census:
 
 def _is_home(observed: Observed, node: Seen) -> bool:
     """Whether every key of a server was found where its slot is, or is there as well."""
-    return isinstance(node.stranded, Counted) and node.stranded.slots <= observed.shadowed(node.id)
+    return isinstance(node.stranded, Counted) and node.stranded.slots <= observed.cluster.shadowed(
+        node.id
+    )

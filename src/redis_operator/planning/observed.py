@@ -8,56 +8,45 @@ can mistake silence for an answer. Instants are seconds since the epoch, spans c
 from __future__ import annotations
 
 from enum import Enum
-from typing import NewType, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from ..redis.slots import NO_SLOTS, SlotSet
+from ..redis.slots import SlotSet
+from .clusters import (
+    ClusterFacts,
+    ClusterView,
+    Counted,
+    Job,
+    NotCounted,
+    NotWeighed,
+    OpenSlot,
+    Peer,
+    Weighed,
+)
+from .identity import NodeId, Role
 from .sentinels import SentinelView
 from .traffic import Traffic
 
 __all__ = [
     "Attempt",
-    "ClusterView",
-    "Counted",
     "Election",
     "Evidence",
-    "Introduction",
-    "Job",
     "Led",
-    "Moving",
     "Node",
-    "NodeId",
-    "NotCounted",
-    "NotWeighed",
     "Observed",
-    "OpenSlot",
-    "Peer",
-    "PeerFlag",
     "Pod",
     "PodPhase",
     "Replication",
-    "Role",
     "Seen",
     "SentinelNode",
     "SentinelSeen",
-    "SlotState",
     "Spelling",
     "Unlabelled",
     "Unreachable",
     "Volume",
-    "Weighed",
     "Workload",
 ]
-
-NodeId = NewType("NodeId", str)
-
-
-class Role(Enum):
-    """What a server is, as it says itself."""
-
-    PRIMARY = "primary"
-    REPLICA = "replica"
 
 
 class PodPhase(Enum):
@@ -101,48 +90,6 @@ class Pod(Struct, frozen=True):
     data_missing: bool = False  # it found that the files it had are gone, and did not start
 
 
-class PeerFlag(Enum):
-    """What a server holds against a peer."""
-
-    PFAIL = "fail?"
-    FAIL = "fail"
-    HANDSHAKE = "handshake"
-    NOADDR = "noaddr"
-
-
-class Peer(Struct, frozen=True):
-    """One line of `CLUSTER NODES` that a server writes about another one."""
-
-    id: NodeId
-    ip: str
-    role: Role
-    replica_of: NodeId | None = None
-    config_epoch: int = 0
-    slots: SlotSet = NO_SLOTS
-    connected: bool = True
-    flags: frozenset[PeerFlag] = frozenset()
-
-    @property
-    def healthy(self) -> bool:
-        """Linked and not suspected: it would get this server's vote."""
-        return self.connected and not self.flags
-
-
-class SlotState(Enum):
-    """Which end of an unfinished move a server is."""
-
-    IMPORTING = "importing"
-    MIGRATING = "migrating"
-
-
-class OpenSlot(Struct, frozen=True):
-    """A slot that a server is importing from, or migrating to, a peer."""
-
-    slot: int
-    state: SlotState
-    peer: NodeId
-
-
 class Replication(Struct, frozen=True):
     """A server's `INFO replication`. A primary's link is up and its lag nothing."""
 
@@ -156,61 +103,6 @@ class Replication(Struct, frozen=True):
     id2_offset: int = -1  # up to where the history `id2` is its own as well
     follows: str = ""  # host:port of the primary that it says it follows; empty: a primary
     priority: int = 100  # in the eyes of sentinels; 0: never to be promoted by them
-
-
-class Counted(Struct, frozen=True):
-    """Keys found in slots that the server does not own: (slot, keys), ascending."""
-
-    by_slot: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def slots(self) -> SlotSet:
-        """The slots that hold stray keys."""
-        return SlotSet(slot for slot, _ in self.by_slot)
-
-    @property
-    def keys(self) -> int:
-        """How many stray keys there are."""
-        return sum(keys for _, keys in self.by_slot)
-
-
-class NotCounted(Struct, frozen=True):
-    """Nobody looked into the slots it does not own: counting costs, so it is asked for."""
-
-
-class Weighed(Struct, frozen=True):
-    """What the server's own slots weigh, in keys or bytes: (slot, weight), empty ones left out."""
-
-    by_slot: tuple[tuple[int, int], ...] = ()
-    unit: str = "key-count"
-
-
-class NotWeighed(Struct, frozen=True):
-    """Nobody weighed its slots: it is done together with counting stray keys."""
-
-
-class Job(Struct, frozen=True):
-    """An atomic slot migration the servers run by themselves, not yet at its end."""
-
-    id: str
-    source: NodeId
-    target: NodeId
-    slots: SlotSet
-
-
-class ClusterView(Struct, frozen=True):
-    """What a server of mode Cluster says beside: what it owns, and what it thinks of the others."""
-
-    ip: str = ""  # its address as it tells others: the first field of its own line, may be old
-    slots: SlotSet = NO_SLOTS
-    config_epoch: int = 0
-    current_epoch: int = 0
-    state_ok: bool = True
-    peers: tuple[Peer, ...] = ()
-    open_slots: tuple[OpenSlot, ...] = ()
-    jobs: tuple[Job, ...] = ()
-    stranded: Counted | NotCounted = Counted()
-    weighed: Weighed | NotWeighed = NotWeighed()
 
 
 _NO_VIEW = ClusterView()  # of a server that is in no cluster: it owns nothing and knows nobody
@@ -399,15 +291,6 @@ class Election(Struct, frozen=True):
     over: NodeId | None = None  # the primary it followed
 
 
-class Introduction(Struct, frozen=True):
-    """A pair of servers that was introduced and does not know each other yet."""
-
-    node: NodeId
-    peer: NodeId
-    times: int  # how often, in a row
-    at: float  # the last time
-
-
 class Spelling(Struct, frozen=True, order=True):
     """A value of a directive, and what servers that took it say that they have."""
 
@@ -422,14 +305,6 @@ class Attempt(Struct, frozen=True):
     steps: tuple[object, ...]
     times: int
     at: float  # the last time
-
-
-class Moving(Struct, frozen=True):
-    """A slot move this very process is carrying out now."""
-
-    source: NodeId
-    target: NodeId
-    slots: SlotSet
 
 
 class Led(Struct, frozen=True):
@@ -448,12 +323,8 @@ class Observed(Struct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     unlabelled: tuple[Unlabelled, ...] = ()
     elections: tuple[Election, ...] = ()
-    moving: tuple[Moving, ...] = ()
-    introductions: tuple[Introduction, ...] = ()
+    cluster: ClusterFacts = ClusterFacts()
     resyncs: tuple[tuple[NodeId, int], ...] = ()  # full syncs of late to replicas that stayed
-    shadows: tuple[tuple[NodeId, SlotSet], ...] = ()  # stray keys whose owner has its own copy
-    histories: tuple[tuple[NodeId, str], ...] = ()  # the last replication id each primary told
-    counted_at: float | None = None  # when a count last found every key at home; None: not kept
     can_resize: bool = False  # the cluster changes resources of pods that run
     stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
     spellings: frozenset[Spelling] = frozenset()
@@ -473,10 +344,6 @@ class Observed(Struct, frozen=True):
     def unreachable(self) -> tuple[Unreachable, ...]:
         """The servers that did not respond."""
         return tuple(node for node in self.nodes if isinstance(node, Unreachable))
-
-    def shadowed(self, node: NodeId) -> SlotSet:
-        """Slots of which a server holds stray keys that their owner has as well."""
-        return next((slots for holder, slots in self.shadows if holder == node), NO_SLOTS)
 
     def workload(self, shard: int) -> Workload | None:
         """The group's StatefulSet, or None when there is none yet."""

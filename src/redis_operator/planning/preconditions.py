@@ -29,9 +29,11 @@ from .cluster.actions import (
     ResetEmptyNode,
     TuneForBootstrap,
 )
+from .clusters import Peer
 from .failover.actions import Promote
 from .fence import Fence
-from .observed import NodeId, Peer, Role, Seen, SentinelSeen, Unreachable
+from .identity import NodeId, Role
+from .observed import Seen, SentinelSeen, Unreachable
 from .sentinels import SentinelView
 from .topology import Topology
 

@@ -11,17 +11,8 @@ from msgspec.structs import replace
 from .actions import Action, DeletePod, LabelPod, LabelRole
 from .advice import Plan
 from .cluster.actions import AssignSlots, Failover
-from .observed import (
-    Attempt,
-    ClusterView,
-    Node,
-    NotWeighed,
-    Observed,
-    Replication,
-    Seen,
-    SentinelNode,
-    SentinelSeen,
-)
+from .clusters import ClusterView, NotWeighed
+from .observed import Attempt, Node, Observed, Replication, Seen, SentinelNode, SentinelSeen
 from .traffic import Traffic
 
 __all__ = ["Attempt", "after_attempt", "essence", "held_back"]
@@ -83,9 +74,7 @@ def essence(observed: Observed) -> Observed:
         nodes=tuple(_essence(node) for node in observed.nodes),
         sentinels=tuple(_sentinel_essence(node) for node in observed.sentinels),
         elections=(),
-        introductions=(),
-        histories=(),
-        counted_at=None,
+        cluster=replace(observed.cluster, introductions=(), histories=(), counted_at=None),
         attempts=(),
     )
 

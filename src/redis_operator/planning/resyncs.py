@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .observed import NodeId, Observed, Seen
+from .identity import NodeId
+from .observed import Observed, Seen
 from .topology import Topology
 
 __all__ = ["Resyncs", "after_look", "resyncing"]

@@ -12,7 +12,8 @@ from functools import cached_property
 
 from ..redis.slots import SlotSet
 from .advice import Phase, Plan, Wanted
-from .observed import Node, NodeId, Observed, Pod, Role, Seen, Unreachable, Workload
+from .identity import NodeId, Role
+from .observed import Node, Observed, Pod, Seen, Unreachable, Workload
 
 __all__ = ["Topology"]
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ...redis.slots import NO_SLOTS, SlotSet
 from ..at import At
 from ..fence import Fence
-from ..observed import NodeId
+from ..identity import NodeId
 
 __all__ = [
     "AssignSlots",

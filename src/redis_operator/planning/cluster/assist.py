@@ -6,7 +6,8 @@ from ...redis.slots import NO_SLOTS, SlotSet
 from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..at import at
 from ..fence import Fence
-from ..observed import Evidence, NodeId, Seen
+from ..identity import NodeId
+from ..observed import Evidence, Seen
 from .actions import Failover, FailoverMode
 from .election import best, can_be_elected
 from .situation import Situation

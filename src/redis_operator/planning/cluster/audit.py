@@ -16,7 +16,7 @@ def audit(situation: Situation) -> Plan | None:
     Counting walks through all slots a server does not own, so it is not part of every look. Rules
     that act where keys may be left behind ask for it themselves. I14
     """
-    last = situation.observed.counted_at
+    last = situation.observed.cluster.counted_at
     if last is None or situation.now - last < AUDIT_SECONDS or not situation.uncounted:
         return None
     return Plan(rule="audit", count_on=situation.to_count)

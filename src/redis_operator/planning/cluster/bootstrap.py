@@ -8,8 +8,9 @@ from ...redis.slots import SlotSet, even_shares
 from ..actions import Action, DeletePod
 from ..advice import Phase, Plan
 from ..at import at
+from ..clusters import Counted
 from ..common.roll import outdated
-from ..observed import Counted, Seen, Unreachable
+from ..observed import Seen, Unreachable
 from .actions import AssignSlots, Meet, Replicate, SetConfigEpoch, TuneForBootstrap
 from .situation import Situation
 

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import Introduction, NodeId, Peer, PeerFlag, Seen
+from ..clusters import Introduction, Peer, PeerFlag
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import Meet
 from .situation import Situation
 
@@ -28,7 +30,7 @@ def connect(situation: Situation) -> Plan | None:
     steps: list[Action] = []
     blocked: dict[str, None] = {}
     greeted = {node.id: _greeted(situation, node) for node in members}
-    tried = {frozenset((i.node, i.peer)): i for i in situation.observed.introductions}
+    tried = {frozenset((i.node, i.peer)): i for i in situation.observed.cluster.introductions}
     meeting, spans = 0, []
     for one, two in _doubtful(situation, members, greeted):
         if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:

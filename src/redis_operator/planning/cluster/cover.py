@@ -8,7 +8,9 @@ from ...redis.slots import NO_SLOTS, SlotSet, even_shares
 from ..actions import Action
 from ..advice import Loss, Phase, Plan
 from ..at import at
-from ..observed import Counted, NodeId, Seen
+from ..clusters import Counted
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import AssignSlots
 from .situation import Situation
 
@@ -60,7 +62,7 @@ def _on_their_way(situation: Situation) -> SlotSet:
     Giving them out then would take them from the one who has just got them. I3, I5
     """
     slots = NO_SLOTS
-    for move in situation.observed.moving:
+    for move in situation.observed.cluster.moving:
         slots |= move.slots
     return slots
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import NodeId, Seen
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import ResetEmptyNode
 from .situation import Situation
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ...redis.slots import NO_SLOTS
 from ..advice import ACCEPT_LOSS
 from ..degradations import memory_kill
-from ..observed import Election, NodeId, Seen, Unreachable
+from ..identity import NodeId
+from ..observed import Election, Seen, Unreachable
 from .situation import Situation
 
 __all__ = [
@@ -77,7 +78,7 @@ def _of_its_history(situation: Situation, primary: NodeId) -> tuple[tuple[Seen, 
         if node.id != primary
         for history in (node.replication.id, node.replication.id2)
     } - {""}
-    told = dict(situation.observed.histories).get(primary)
+    told = dict(situation.observed.cluster.histories).get(primary)
     copies = [n for n in ranked(situation, primary) if situation.is_copy(n)]
     able = [n for n in copies if n.replication.id not in elsewhere]
     able = [n for n in able if not n.replication.unlinked] or able
@@ -230,7 +231,7 @@ def _silent_siblings(situation: Situation, primary: NodeId) -> list[Unreachable]
 
 def successor(situation: Situation, dead: NodeId) -> Seen | None:
     """The primary that was promoted over a dead one, as its history or our memory says."""
-    told = dict(situation.observed.histories).get(dead)
+    told = dict(situation.observed.cluster.histories).get(dead)
     elected = {e.node for e in situation.observed.elections if e.over == dead}
     found = [
         node

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import NodeId, Seen
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import Replicate
 from .situation import Situation
 

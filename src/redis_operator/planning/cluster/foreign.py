@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import NodeId, Peer
+from ..clusters import Peer
+from ..identity import NodeId
 from .actions import Forget
 from .situation import Situation
 

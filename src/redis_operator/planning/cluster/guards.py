@@ -11,10 +11,12 @@ from collections import Counter
 
 from ...redis.slots import NO_SLOTS
 from ..actions import Action, DeletePod, DiscardData, ScaleWorkload
+from ..clusters import Counted
 from ..fence import Fence
 from ..gates import can_copy
 from ..guards import Guards
-from ..observed import Counted, NodeId, Seen
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import (
     AssignSlots,
     Failover,
@@ -126,7 +128,7 @@ def _inherit(situation: Situation, step: InheritSlots) -> list[str]:
     if step.slots - situation.owned.get(step.dead, NO_SLOTS):
         found.append(f"I3: {step.dead} did not own all of slots {step.slots}")
     node = situation.by_id.get(step.node.id)
-    history = dict(situation.observed.histories).get(step.dead, "")
+    history = dict(situation.observed.cluster.histories).get(step.dead, "")
     elected = any(
         e.node == step.node.id and e.over == step.dead for e in situation.observed.elections
     )

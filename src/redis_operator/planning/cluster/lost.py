@@ -6,7 +6,9 @@ from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
 from ..advice import Loss, Phase, Plan
 from ..at import at
-from ..observed import NodeId, Peer, Seen
+from ..clusters import Peer
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import Forget, Replicate, ResetEmptyNode
 from .situation import Claim, Situation
 

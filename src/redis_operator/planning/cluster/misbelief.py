@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ...redis.versions import heals_maps, parse_version
-from ..observed import Counted, Seen
+from ..clusters import Counted
+from ..observed import Seen
 from .situation import Situation
 
 __all__ = ["Misbelief", "limitation", "misbelief"]
@@ -91,6 +92,6 @@ def _held(situation: Situation, owner: Seen) -> str | None:
             continue
         if not isinstance(strays, Counted):
             return f"keys on {node.pod.name} are not counted yet"
-        if strays.slots & owner.slots - situation.observed.shadowed(node.id):
+        if strays.slots & owner.slots - situation.observed.cluster.shadowed(node.id):
             return f"{node.pod.name} holds keys of slots of {owner.pod.name}"
     return None

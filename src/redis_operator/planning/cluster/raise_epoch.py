@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import NodeId, PeerFlag, Role, Seen
+from ..clusters import PeerFlag
+from ..identity import NodeId, Role
+from ..observed import Seen
 from .actions import RaiseEpoch
 from .misbelief import limitation, misbelief
 from .situation import Situation

@@ -18,8 +18,10 @@ from ...redis.weights import SlotWeights
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
+from ..clusters import Moving, NotCounted, NotWeighed, Weighed
 from ..gates import can_copy
-from ..observed import Moving, NodeId, NotCounted, NotWeighed, Seen, Weighed
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import MoveSlots, StopMoving
 from .settled import unrest
 from .situation import Situation
@@ -35,7 +37,7 @@ def rebalance(situation: Situation) -> Plan | None:
     takes them in turn. I4, I5, I12, CL-06, CL-07, CL-15
     """
     moves = _moves(situation)
-    if situation.observed.moving:
+    if situation.observed.cluster.moving:
         return _under_way(situation, moves)
     if not moves:
         return None
@@ -176,7 +178,7 @@ def _under_way(situation: Situation, moves: tuple[SlotMove, ...]) -> Plan:
     takers = {move.target for move in moves}
     stops: list[Action] = []
     notes: list[str] = []
-    for move in situation.observed.moving:
+    for move in situation.observed.cluster.moving:
         turned = move.source in takers or move.target in givers
         if turned and not _only_finishes(situation, move):
             stops.append(StopMoving(source=move.source, target=move.target))

@@ -6,7 +6,8 @@ from ...redis.slots import ALL_SLOTS, NO_SLOTS
 from ..actions import DiscardData
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import NodeId, Seen, Unreachable
+from ..identity import NodeId
+from ..observed import Seen, Unreachable
 from .situation import Situation
 
 __all__ = ["replace_data"]

@@ -8,7 +8,8 @@ from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import Counted, NodeId
+from ..clusters import Counted
+from ..identity import NodeId
 from .actions import RescueKeys
 from .situation import Situation
 
@@ -31,7 +32,7 @@ def rescue(situation: Situation) -> Plan | None:
     for node in situation.by_id.values():
         if not node.is_primary or not isinstance(node.stranded, Counted):
             continue
-        known = moving | situation.observed.shadowed(node.id)
+        known = moving | situation.observed.cluster.shadowed(node.id)
         for slot in node.stranded.slots - known:
             owner = situation.owner_of(slot)
             if owner is None or owner not in situation.by_id:

@@ -8,7 +8,9 @@ from ...redis.slots import NO_SLOTS, SlotSet
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import Counted, NodeId, OpenSlot, Seen, SlotState
+from ..clusters import Counted, OpenSlot, SlotState
+from ..identity import NodeId
+from ..observed import Seen
 from .actions import CancelJob, CloseSlots, MoveSlots
 from .situation import Situation
 
@@ -73,7 +75,7 @@ def _in_hand(situation: Situation, node: Seen, open_slot: OpenSlot) -> bool:
     """This process is moving the slot right now."""
     return any(
         open_slot.slot in move.slots and node.id in (move.source, move.target)
-        for move in situation.observed.moving
+        for move in situation.observed.cluster.moving
     )
 
 
@@ -138,7 +140,9 @@ def _judge_target(
         return f"slot {open_slot.slot} waits for {situation.name_of(open_slot.peer)}"
     if node.keys and not isinstance(node.stranded, Counted):
         return f"keys of slot {open_slot.slot} on {node.pod.name} are not counted yet"
-    left = open_slot.slot in situation.observed.shadowed(node.id)  # its owner has them as well
+    left = open_slot.slot in situation.observed.cluster.shadowed(
+        node.id
+    )  # its owner has them as well
     if _holds(node, open_slot.slot) and not left:
         return (
             f"slot {open_slot.slot} of {node.pod.name} is closed when its keys are on their owner"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS
-from ..observed import Node, NodeId, Peer, Seen, Unreachable
+from ..clusters import Peer
+from ..identity import NodeId
+from ..observed import Node, Seen, Unreachable
 from .election import unsynced
 from .misbelief import misbelief
 from .situation import Situation

@@ -12,15 +12,9 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
-from ..observed import (
-    Counted,
-    Node,
-    NodeId,
-    Peer,
-    Pod,
-    Seen,
-    Unreachable,
-)
+from ..clusters import Counted, Peer
+from ..identity import NodeId
+from ..observed import Node, Pod, Seen, Unreachable
 from ..topology import Topology
 from .views import Views
 
@@ -296,7 +290,7 @@ class Situation(Topology):
         ]
         reasons += [
             f"slots move from {self.name_of(move.source)} to {self.name_of(move.target)}"
-            for move in self.observed.moving
+            for move in self.observed.cluster.moving
         ]
         return tuple(reasons)
 
@@ -330,7 +324,7 @@ class Situation(Topology):
     def moving_slots(self) -> SlotSet:
         """Slots on their way from one server to another, by this process or by the engine."""
         slots = NO_SLOTS
-        for move in self.observed.moving:
+        for move in self.observed.cluster.moving:
             slots |= move.slots
         for node in self.seen:
             for job in node.jobs:

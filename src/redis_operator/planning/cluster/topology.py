@@ -6,7 +6,8 @@ from functools import cached_property
 
 from ...redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 from ..advice import Phase, Plan
-from ..observed import NodeId, Role, Seen, Unreachable
+from ..identity import NodeId, Role
+from ..observed import Seen, Unreachable
 from .election import unsynced
 from .hand_over import hand_over
 from .settled import shard_unrest, unrest

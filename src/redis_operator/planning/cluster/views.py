@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
-from ..observed import NodeId, Peer, PeerFlag, Seen
+from ..clusters import Peer, PeerFlag
+from ..identity import NodeId
+from ..observed import Seen
 
 __all__ = ["Views"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..actions import Action, LabelPod, LabelRole
-from ..observed import Node, Role
+from ..identity import Role
+from ..observed import Node
 from ..topology import Topology
 
 __all__ = ["label"]

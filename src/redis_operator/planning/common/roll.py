@@ -6,7 +6,8 @@ from ..actions import DeletePod
 from ..advice import ACCEPT_LOSS, Phase, Plan
 from ..degradations import memory_kill
 from ..gates import limitation as version_limitation
-from ..observed import Node, Pod, Role, Seen, Unreachable
+from ..identity import Role
+from ..observed import Node, Pod, Seen, Unreachable
 from ..resyncs import resyncing
 from ..sizes import lowered_too_far
 from ..topology import Topology

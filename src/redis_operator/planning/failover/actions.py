@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..at import At
 from ..fence import Fence
-from ..observed import NodeId
+from ..identity import NodeId
 
 __all__ = ["FailoverAction", "Follow", "Promote", "ResetSentinel", "SwitchOver", "Unwatch", "Watch"]
 

@@ -6,7 +6,8 @@ from ...redis.slots import ALL_SLOTS
 from ..advice import Loss, Phase, Plan
 from ..at import at
 from ..fence import Fence
-from ..observed import Evidence, NodeId, Seen, Unreachable
+from ..identity import NodeId
+from ..observed import Evidence, Seen, Unreachable
 from .actions import Promote, Unwatch
 from .election import FRESH, Undecided, best, holds, same_history
 from .topology import FailoverTopology, address

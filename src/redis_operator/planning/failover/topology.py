@@ -9,7 +9,8 @@ from ...redis.slots import SlotSet
 from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
 from ..at import at
-from ..observed import Led, Node, Role, Seen, SentinelSeen, Unreachable, Workload
+from ..identity import Role
+from ..observed import Led, Node, Seen, SentinelSeen, Unreachable, Workload
 from ..sentinels import Monitored, SentinelView
 from ..topology import Topology
 from .actions import Follow, SwitchOver, Watch

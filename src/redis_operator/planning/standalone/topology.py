@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...redis.slots import SlotSet
 from ..advice import Phase, Plan
-from ..observed import Role, Seen, Unreachable
+from ..identity import Role
+from ..observed import Seen, Unreachable
 from ..topology import Topology
 
 __all__ = ["StandaloneTopology"]
