@@ -64,3 +64,20 @@ async def test_a_restart_on_request_replaces_every_pod_and_loses_nothing(watched
         await cache.wait_ready()
     assert await cache.lost(writer) == []
     assert writer.longest < 0.5 * PATIENCE
+
+
+async def test_a_primary_that_is_deleted_with_all_sentinels_hands_over_first(watched: Any) -> None:
+    cache = await watched()
+    old = (await cache.wait_ready())["primary"]
+    uid = (await cache.uids())[old]
+    async with cache.writing() as writer:
+        await cache.delete_pods(*[f"cache-sentinel-{n}" for n in range(3)], old)
+        await cache.wait_other_primary(old)
+
+        async def recreated() -> bool:
+            return (await cache.uids()).get(old, uid) != uid
+
+        await until(recreated, seconds=60, what=f"{old} to be recreated")
+        await cache.wait_ready()
+    assert await cache.lost(writer) == []
+    assert writer.longest < 0.5 * PATIENCE
