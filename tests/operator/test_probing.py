@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ from redis_operator.planning.clusters import NotCounted, NotWeighed
 from redis_operator.planning.observed import Pod, Seen
 from redis_operator.redis import commands
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
+from redis_operator.redis.versions import Ability, can
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -86,3 +88,39 @@ async def test_what_a_server_does_for_its_clients_is_told_as_it_counts_it(
         assert (found.traffic.keyspace_hits, found.traffic.keyspace_misses) == (2, 1)
         assert found.traffic.connected_clients >= 2
         assert found.traffic.commands_processed >= 4
+
+
+@pytest.mark.parametrize("engine", find_engines(), ids=lambda engine: engine.name)
+async def test_directives_are_the_same_when_the_version_of_a_server_is_known(
+    engine: EngineBinary,
+) -> None:
+    """Versions that understand it are asked for all at once from then on: no error is counted."""
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1, options={"cluster-enabled": "no"})
+        links = Links(on_lost=lambda _: None)
+        names = ("maxmemory-policy", "no-such-directive", "appendonly", "hz")
+        target = Target("uid", server.address)
+        pod = Pod("db-0", "uid", 0, 0, server.address.host)
+        question = Question(pod, target, names, mode=Mode.STANDALONE)
+        first = await probe(links, question, timeout=5.0)
+        before = await _questions(server)
+        second = await probe(links, question, timeout=5.0)
+        asked = await _questions(server) - before
+        version = (await links.open(target, timeout=5.0)).version
+        links.close()
+        assert isinstance(first, Seen)
+        assert isinstance(second, Seen)
+        assert [name for name, _ in second.config] == ["appendonly", "hz", "maxmemory-policy"]
+        assert first.config == second.config
+        assert version == engine.version
+        assert asked == (1 if can(engine.version, Ability.MULTI_CONFIG) else len(names))
+
+
+async def _questions(server: Server) -> int:
+    """How many CONFIG commands a server has carried out; it has refused nothing."""
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    writer.write(b"INFO commandstats\r\nINFO errorstats\r\nQUIT\r\n")
+    told = (await reader.read()).decode()
+    writer.close()
+    assert "errorstat_" not in told
+    return sum(int(calls) for calls in re.findall(r"cmdstat_config\S*?:calls=(\d+)", told))

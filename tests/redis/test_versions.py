@@ -106,7 +106,7 @@ async def test_the_table_agrees_with_the_server(binary: EngineBinary) -> None:
         Ability.MIGRATESLOTS: commands.slot_migrations(),
         Ability.MIGRATION_IMPORT: commands.migration_status(),
         Ability.ACL_DRYRUN: commands.acl_dryrun("default", ["PING"]),
-        Ability.MULTI_CONFIG_SET: commands.config_set({"hz": "10", "timeout": "0"}),
+        Ability.MULTI_CONFIG: commands.config_set({"hz": "10", "timeout": "0"}),
     }
     directives = {
         Ability.NO_REPLICA_MIGRATION: "cluster-allow-replica-migration",
@@ -122,6 +122,8 @@ async def test_the_table_agrees_with_the_server(binary: EngineBinary) -> None:
         async with await server.connect() as connection:
             answers = await connection.run_all(list(probes.values()), timeout=5)
             known = await connection.run(commands.config_get("*"), timeout=5)
+            [got] = await connection.run_all([commands.config_get("hz", "timeout")], timeout=5)
+    assert _unknown(got) == _unknown(answers[list(probes).index(Ability.MULTI_CONFIG)])
     found = {a for a, answer in zip(probes, answers, strict=True) if not _unknown(answer)}
     found |= {ability for ability, name in directives.items() if name in known}
     expected = {a for a in [*probes, *directives] if can(binary.version, a)}

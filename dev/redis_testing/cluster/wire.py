@@ -238,11 +238,12 @@ def _role(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
 
 
 def _config(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    several = len(words) > (2 if words[0].upper() == "GET" else 3)
+    if several and not server.can(Ability.MULTI_CONFIG):
+        raise RefusalError("ERR Unknown subcommand or wrong number of arguments for 'CONFIG'.")
     if words[0].upper() == "GET":
         found = [n for n in words[1:] if n in server.config]
         return [part for n in found for part in (n.encode(), server.config[n].encode())]
-    if len(words) > 3 and not server.can(Ability.MULTI_CONFIG_SET):
-        raise RefusalError("ERR Unknown subcommand or wrong number of arguments for 'SET'.")
     before = server.config["appendonly"]
     verbs.config_set(server, dict(zip(words[1::2], words[2::2], strict=True)))
     if before == "no" and server.config["appendonly"] == "yes":

@@ -212,6 +212,6 @@ def _persistence_of(*, aof: bool, rdb: bool) -> dict[str, str]:
 
 def _memory(spec: RedisSpec, version: Version) -> dict[str, str]:
     found = {"maxmemory": str(maxmemory_bytes(spec)), "maxmemory-policy": "noeviction"}
-    if can(version, Ability.MULTI_CONFIG_SET):
+    if can(version, Ability.MULTI_CONFIG):
         found["maxmemory-clients"] = "10%"
     return found

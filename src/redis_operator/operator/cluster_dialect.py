@@ -46,12 +46,12 @@ async def _see(connection: Connection, question: Question, timeout: float, now: 
     questions: list[Command[Any]] = [
         commands.cluster_nodes(),
         commands.cluster_info(),
-        *common_questions(question),
+        *common_questions(connection, question),
     ]
     answers = await connection.run_all(questions, timeout=timeout)
     nodes: tuple[ClusterNode, ...] = must(answers[0])
     cluster: ClusterInfo = must(answers[1])
-    fields = common_fields(question, answers[2:], now)
+    fields = common_fields(connection, question, answers[2:], now)
     info: Info = must(answers[2])
     myself = next((node for node in nodes if node.is_myself), None)
     if myself is None:

@@ -21,6 +21,7 @@ from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import MalformedReplyError, RedisError, ReplyError
 from redis_operator.redis.replies import Info
+from redis_operator.redis.versions import Ability, can, parse_version
 
 __all__ = ["TIMEOUT", "Dialect", "Question", "common_fields", "common_questions", "must"]
 
@@ -59,18 +60,26 @@ class Dialect(Struct, frozen=True):
     """How actions of the mode's own are carried out, given the servers and the passwords."""
 
 
-def common_questions(question: Question) -> list[Command[Any]]:
-    """What every server is asked: the answers are for `common_fields`."""
+def common_questions(connection: Connection, question: Question) -> list[Command[Any]]:
+    """What every server is asked: the answers are for `common_fields`.
+
+    Directives are asked for in one command where the server is known to understand it.
+    """
+    names, version = question.directives, connection.version
+    together = names and version is not None and can(version, Ability.MULTI_CONFIG)
     return [
         commands.info(),
         commands.dbsize(),
-        *(commands.config_get(name) for name in question.directives),
+        *([commands.config_get(*names)] if together else map(commands.config_get, names)),
     ]
 
 
-def common_fields(question: Question, answers: list[Any], now: float) -> dict[str, Any]:
+def common_fields(
+    connection: Connection, question: Question, answers: list[Any], now: float
+) -> dict[str, Any]:
     """What every server tells of itself, as fields of `Seen`."""
     info: Info = must(answers[0])
+    connection.version = parse_version(info.server.engine, info.server.version)
     keys = answers[1]
     settings = [a for a in answers[2:] if isinstance(a, dict)]
     return {

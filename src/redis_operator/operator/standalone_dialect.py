@@ -24,8 +24,8 @@ __all__ = ["STANDALONE"]
 
 
 async def _see(connection: Connection, question: Question, timeout: float, now: float) -> Seen:
-    answers = await connection.run_all(common_questions(question), timeout=timeout)
-    fields = common_fields(question, answers, now)
+    answers = await connection.run_all(common_questions(connection, question), timeout=timeout)
+    fields = common_fields(connection, question, answers, now)
     info: Info = must(answers[0])
     return Seen(**fields, id=NodeId(info.server.run_id), role=_role(info))
 

@@ -37,6 +37,7 @@ from .errors import (
     reply_error,
 )
 from .resp import Argument, Reply, encode, encode_all
+from .versions import Version
 
 __all__ = ["Address", "Connection", "Credentials", "connect"]
 
@@ -142,6 +143,7 @@ class Connection:
         self, address: Address, protocol: _Protocol, credentials: Credentials | None
     ) -> None:
         self.address = address
+        self.version: Version | None = None  # once told: a process has one as long as it lives
         self._protocol = protocol
         self._credentials = credentials
 

@@ -50,7 +50,7 @@ class Ability(Enum):
     ADDSLOTSRANGE = "CLUSTER ADDSLOTSRANGE"
     CLUSTER_SHARDS = "CLUSTER SHARDS"
     CLUSTER_LINKS = "CLUSTER LINKS"
-    MULTI_CONFIG_SET = "several directives in one CONFIG SET"
+    MULTI_CONFIG = "several directives in one CONFIG GET or SET"
     ANNOUNCE_HOSTNAME = "cluster-announce-hostname"
     DISKLESS_MAX_REPLICAS = "repl-diskless-sync-max-replicas"
     SHUTDOWN_TIMEOUT = "shutdown-timeout"
@@ -79,7 +79,7 @@ _TABLE: dict[Ability, tuple[_Since, _Since]] = {
     Ability.ADDSLOTSRANGE: ((7, 0), (7, 2)),
     Ability.CLUSTER_SHARDS: ((7, 0), (7, 2)),
     Ability.CLUSTER_LINKS: ((7, 0), (7, 2)),
-    Ability.MULTI_CONFIG_SET: ((7, 0), (7, 2)),
+    Ability.MULTI_CONFIG: ((7, 0), (7, 2)),
     Ability.ANNOUNCE_HOSTNAME: ((7, 0), (7, 2)),
     Ability.DISKLESS_MAX_REPLICAS: ((7, 0), (7, 2)),
     Ability.SHUTDOWN_TIMEOUT: ((7, 0), (7, 2)),
