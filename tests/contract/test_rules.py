@@ -43,7 +43,6 @@ RULES: list[tuple[str, str, dict[str, Any], bool]] = [
     ("find", "self.text.find('[0-9]+') == '12'", {"text": "ab12c"}, True),
     ("split", "self.text.split(',')[1] == 'b'", {"text": "a,b"}, True),
     ("lower case", "self.text.lowerAscii() == 'abc'", {"text": "ABC"}, True),
-    ("url", "url(self.text).getHost() == 'h:80'", {"text": "http://h:80/x"}, True),
     ("sum", "self.sizes.sum() == 6", {"sizes": [1, 2, 3]}, True),
     ("is sorted", "self.sizes.isSorted()", {"sizes": [2, 1]}, False),
     ("index of", "self.names.indexOf('b') == 1", {"names": ["a", "b"]}, True),

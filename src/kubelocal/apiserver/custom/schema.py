@@ -11,13 +11,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from kubelocal.apiserver.causes import Cause
-from kubelocal.apiserver.custom.structure import check_structural
-from kubelocal.apiserver.custom.validation import validate
 from kubelocal.apiserver.kinds.filling import writable
 from kubelocal.apiserver.kinds.schemas import OBJECT_META, definition
 
-__all__ = ["Cause", "Schema", "apply_defaults", "check_structural", "prune", "validate"]
+__all__ = ["Schema", "apply_defaults", "prune"]
 
 Schema = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 from kubelocal.apiserver.kinds.filling import fill
 from kubelocal.apiserver.kinds.schemas import published, schema_of
 from kubelocal.apiserver.objects.prepare import prepare
-from kubelocal.apiserver.objects.validation.problems import problems
+from kubelocal.apiserver.objects.validation.kinds import problems
 
 __all__ = ["default", "prepare", "problems", "published", "schema_of"]
 
