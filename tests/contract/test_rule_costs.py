@@ -99,7 +99,9 @@ def test_a_rule_costs_what_the_largest_object_could_take(api: Api, group: str, c
     reply = api.request("POST", ROOT, body, dryRun="All")
     causes = sorted(reply.causes()) if reply.status == 422 else []
     assert reply.status in (201, 422), reply.text
-    same("rule-costs", case, [list(cause) for cause in causes])
+    # A real server names the schema by its place in a former version of definitions.
+    found = [["openAPIV3Schema" + c[0].partition("openAPIV3Schema")[2], *c[1:]] for c in causes]
+    same("rule-costs", case, found)
 
 
 def test_a_change_to_a_dear_rule_is_refused(api: Api, group: str) -> None:
