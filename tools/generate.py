@@ -20,6 +20,7 @@ from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.users import USERS
 from redis_operator.redis.versions import parse_version
+from redis_operator.translation.translate import translate
 
 ROOT = Path(__file__).parent.parent
 HEADER = "# Made by `make generate` from src/redis_operator; do not edit.\n"
@@ -51,6 +52,11 @@ INSTALL = """\
 def example(path: Path) -> Redis:
     """The database of an example, as the API server would give it to the operator."""
     raw = yaml.safe_load(path.read_text())
+    if raw["kind"] == "RedisFailover":
+        translated = translate(raw)
+        if not isinstance(translated, dict):
+            raise SystemExit(f"{path.name}: " + "; ".join(map(str, translated)))
+        raw = translated
     redis = load(raw)
     if not isinstance(redis, Redis):
         raise SystemExit(f"{path.name}: " + "; ".join(map(str, redis)))

@@ -17,6 +17,7 @@ from redis_operator.api.unbuilt import UNBUILT
 from redis_operator.api.validation import change_problems, load, load_status
 from redis_operator.api.version import CATALOG, RedisVersionSpec, find_version
 from redis_operator.redis.versions import parse_version, support_limitation
+from redis_operator.translation.translate import translate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -37,6 +38,8 @@ def paths(document: dict[str, Any]) -> list[str]:
 )
 def test_every_example_is_valid(path: Path) -> None:
     document = yaml.safe_load(path.read_text())
+    if document["kind"] == "RedisFailover":
+        document = translate(document)
     assert isinstance(load(document), Redis), load(document)
 
 

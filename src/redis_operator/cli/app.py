@@ -55,7 +55,7 @@ def _existing(name: str) -> tuple[Instance, Settings]:
 class _Commands(click.Group):
     """Also has the commands for a Kubernetes cluster, which are loaded when they are asked for."""
 
-    _CLUSTER = ("install", "upgrade", "uninstall")
+    _CLUSTER = ("convert", "install", "upgrade", "uninstall")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *self._CLUSTER])
@@ -63,9 +63,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._CLUSTER:
             return super().get_command(ctx, cmd_name)
-        from redis_operator.cli import install  # noqa: PLC0415
+        from redis_operator.cli import convert, install  # noqa: PLC0415
 
-        found: click.Command = getattr(install, cmd_name)
+        module = convert if cmd_name == "convert" else install
+        found: click.Command = getattr(module, cmd_name)
         return found
 
 
