@@ -93,11 +93,14 @@ class Replicated:
             await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _leads(self, pod: str) -> tuple[str, float]:
-        async with await self._open(self.servers[pod], 6379) as connection:
-            question = commands.info_replication()
-            while not (await connection.run(question, timeout=10)).is_primary:  # noqa: ASYNC110
+        while True:
+            try:
+                async with await self._open(self.servers[pod], 6379) as connection:
+                    while not await _is_primary(connection):  # noqa: ASYNC110
+                        await asyncio.sleep(_POLL)
+                return pod, time.perf_counter()
+            except RedisError:  # a sentinel that promotes a server ends all its connections
                 await asyncio.sleep(_POLL)
-        return pod, time.perf_counter()
 
     async def labelled(self, old: str) -> float:
         """Wait until another pod than the old primary's has the label; return when that was."""
@@ -195,3 +198,7 @@ class Replicated:
 
     async def _open(self, host: str, port: int) -> Connection:
         return await connect(Address(host, port), credentials=self._operator, timeout=5)
+
+
+async def _is_primary(connection: Connection) -> bool:
+    return (await connection.run(commands.info_replication(), timeout=10)).is_primary

@@ -173,3 +173,18 @@ def test_every_rule_of_the_crds_compiles() -> None:
     for crd in crds().values():
         [entry] = crd["spec"]["versions"]
         assert compile_rules(entry["schema"]["openAPIV3Schema"], at="schema") == []
+
+
+def test_rules_hold_for_the_defaults_of_what_they_are_on() -> None:
+    """A real API server refuses a definition whose own default breaks a rule, or lacks its field.
+
+    Defaults are checked as they are written: nothing is filled in.
+    """
+    for crd in crds().values():
+        [entry] = crd["spec"]["versions"]
+        for path, schema in walk(entry["schema"]["openAPIV3Schema"], crd["spec"]["names"]["kind"]):
+            if schema.get("default") != {}:
+                continue
+            for row in schema.get("x-kubernetes-validations", ()):
+                told = "oldSelf" in row["rule"] or row["rule"].startswith("!has(self.")
+                assert told, f"{path}: {row['rule']} needs a field that the default {{}} lacks"

@@ -123,9 +123,16 @@ REDISFAILOVER_RULES: Final[tuple[Rule, ...]] = (
         f"{_HAS_CLAIM.format('self')} == {_HAS_CLAIM.format('oldSelf')}",
         STORAGE_CHANGED,
     ),
-    Rule("RedisSettings", "replicas", "self.replicas >= 2", NO_REPLICA),
-    Rule("SentinelSettings", "replicas", "self.replicas >= 3", FEW_SENTINELS),
-    Rule("SentinelSettings", "replicas", "self.replicas % 2 == 1", EVEN_SENTINELS),
+    Rule("RedisSettings", "replicas", "!has(self.replicas) || self.replicas >= 2", NO_REPLICA),
+    Rule(
+        "SentinelSettings", "replicas", "!has(self.replicas) || self.replicas >= 3", FEW_SENTINELS
+    ),
+    Rule(
+        "SentinelSettings",
+        "replicas",
+        "!has(self.replicas) || self.replicas % 2 == 1",
+        EVEN_SENTINELS,
+    ),
     Rule(
         "SentinelSettings",
         "quorum",
