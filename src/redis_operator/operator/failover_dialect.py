@@ -14,7 +14,7 @@ from redis_operator.operator.dialect import TIMEOUT, Dialect, Question, must
 from redis_operator.operator.replication import replication_effects
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.standalone_dialect import STANDALONE
-from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.identity import Role, RunId
 from redis_operator.planning.observed import Node, Seen, SentinelSeen
 from redis_operator.planning.preconditions import ServerFacts
 from redis_operator.redis import commands
@@ -32,7 +32,7 @@ async def _facts(connection: Connection) -> ServerFacts:
     info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
     told = info.replication
     return ServerFacts(
-        id=NodeId(info.server.run_id),
+        id=RunId(info.server.run_id),
         role=Role.PRIMARY if told.is_primary else Role.REPLICA,
         keys=keys,
         offset=told.offset,
@@ -45,7 +45,7 @@ async def _see_sentinel(
     connection: Connection, question: Question, timeout: float, now: float
 ) -> SentinelSeen:
     view = await view_sentinel(connection, timeout=timeout, now=now)
-    return SentinelSeen(pod=question.pod, id=NodeId(view.id), view=view)
+    return SentinelSeen(pod=question.pod, id=RunId(view.id), view=view)
 
 
 def _related(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

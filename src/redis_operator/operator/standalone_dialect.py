@@ -12,7 +12,7 @@ from redis_operator.operator.dialect import (
     common_questions,
     must,
 )
-from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.identity import Role, RunId
 from redis_operator.planning.observed import Seen
 from redis_operator.planning.preconditions import ServerFacts
 from redis_operator.redis import commands
@@ -27,7 +27,7 @@ async def _see(connection: Connection, question: Question, timeout: float, now: 
     answers = await connection.run_all(common_questions(connection, question), timeout=timeout)
     fields = common_fields(connection, question, answers, now)
     info: Info = must(answers[0])
-    return Seen(**fields, id=NodeId(info.server.run_id), role=_role(info))
+    return Seen(**fields, id=RunId(info.server.run_id), role=_role(info))
 
 
 async def _identity(connection: Connection) -> str:
@@ -40,7 +40,7 @@ async def _facts(connection: Connection) -> ServerFacts:
     questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
     info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
     offset = info.replication.offset
-    return ServerFacts(id=NodeId(info.server.run_id), role=_role(info), keys=keys, offset=offset)
+    return ServerFacts(id=RunId(info.server.run_id), role=_role(info), keys=keys, offset=offset)
 
 
 def _role(info: Info) -> Role:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from .at import At
 from .cluster.actions import ClusterAction
 from .failover.actions import FailoverAction
-from .identity import NodeId, Role
+from .identity import Role, ServerId
 
 __all__ = [
     "Action",
@@ -65,7 +65,7 @@ class DeletePod(Struct, frozen=True):
     pod: str
     uid: str
     why: str
-    expect_id: NodeId | None = None
+    expect_id: ServerId | None = None
     expect_role: Role | None = None
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .identity import NodeId
+from .identity import ServerId
 from .observed import Seen, SentinelSeen
 
 __all__ = ["At", "at"]
 
 
 class At(Struct, frozen=True):
-    """One server, by all that identifies it. `CLUSTER MYID` must answer `id` before the act."""
+    """One server, by all that identifies it. The server must say `id` before the act."""
 
     pod: str
     uid: str
     ip: str
-    id: NodeId
+    id: ServerId
 
 
 def at(node: Seen | SentinelSeen) -> At:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NewType
+from typing import NewType, TypeAlias
 
-__all__ = ["NodeId", "Role"]
+__all__ = ["NodeId", "Role", "RunId", "ServerId"]
 
-NodeId = NewType("NodeId", str)
+ServerId = NewType("ServerId", str)
+"""How a server or a sentinel is known in its mode; rules of all modes only compare it."""
+
+NodeId: TypeAlias = ServerId
+"""The id of a server of mode Cluster: it is kept in a file and outlives restarts."""
+
+RunId: TypeAlias = ServerId
+"""The id of any other server: each start has another one."""
 
 
 class Role(Enum):

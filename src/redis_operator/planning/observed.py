@@ -24,7 +24,7 @@ from .clusters import (
     Peer,
     Weighed,
 )
-from .identity import NodeId, Role
+from .identity import Role, ServerId
 from .sentinels import SentinelView
 from .traffic import Traffic
 
@@ -112,9 +112,9 @@ class Seen(Struct, frozen=True):
     """A server that answered, in its own words, with the view of its mode where it has one."""
 
     pod: Pod
-    id: NodeId  # a node id in mode Cluster, else the run id, which is another for each start
+    id: ServerId
     role: Role
-    replica_of: NodeId | None = None
+    replica_of: ServerId | None = None
     replication: Replication = Replication()
     keys: int = 0
     engine: str = "valkey"
@@ -132,7 +132,7 @@ class Seen(Struct, frozen=True):
     traffic: Traffic = Traffic()
     view: ClusterView | None = None
 
-    def peer(self, node: NodeId) -> Peer | None:
+    def peer(self, node: ServerId) -> Peer | None:
         """What it thinks of a node, or None when it does not know it."""
         return next((peer for peer in self.peers if peer.id == node), None)
 
@@ -223,7 +223,7 @@ class Unreachable(Struct, frozen=True):
     error: str
     since: float
     evidence: Evidence = Evidence.SILENT
-    last_id: NodeId | None = None  # the id this pod (same uid) had when it last answered
+    last_id: ServerId | None = None  # the id this pod (same uid) had when it last answered
 
     @property
     def dead(self) -> bool:
@@ -238,7 +238,7 @@ class SentinelSeen(Struct, frozen=True):
     """A sentinel that answered, in its own words."""
 
     pod: Pod
-    id: NodeId  # by which other sentinels know it
+    id: ServerId  # by which other sentinels know it
     view: SentinelView
 
 
@@ -286,9 +286,9 @@ class Unlabelled(Struct, frozen=True):
 class Election(Struct, frozen=True):
     """A promotion that is remembered: engines dislike a second one too soon."""
 
-    node: NodeId
+    node: ServerId
     at: float
-    over: NodeId | None = None  # the primary it followed
+    over: ServerId | None = None  # the primary it followed
 
 
 class Spelling(Struct, frozen=True, order=True):
@@ -324,7 +324,7 @@ class Observed(Struct, frozen=True):
     unlabelled: tuple[Unlabelled, ...] = ()
     elections: tuple[Election, ...] = ()
     cluster: ClusterFacts = ClusterFacts()
-    resyncs: tuple[tuple[NodeId, int], ...] = ()  # full syncs of late to replicas that stayed
+    resyncs: tuple[tuple[ServerId, int], ...] = ()  # full syncs of late to replicas that stayed
     can_resize: bool = False  # the cluster changes resources of pods that run
     stiff: frozenset[str] = frozenset()  # uids of pods that it refused to resize
     spellings: frozenset[Spelling] = frozenset()

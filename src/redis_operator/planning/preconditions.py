@@ -32,7 +32,7 @@ from .cluster.actions import (
 from .clusters import Peer
 from .failover.actions import Promote
 from .fence import Fence
-from .identity import NodeId, Role
+from .identity import Role, ServerId
 from .observed import Seen, SentinelSeen, Unreachable
 from .sentinels import SentinelView
 from .topology import Topology
@@ -58,9 +58,9 @@ __all__ = [
 class ServerFacts(Struct, frozen=True):
     """A server in its own words."""
 
-    id: NodeId
+    id: ServerId
     role: Role
-    replica_of: NodeId | None = None
+    replica_of: ServerId | None = None
     slots: SlotSet = NO_SLOTS
     keys: int = 0
     offset: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .identity import NodeId
+from .identity import ServerId
 from .observed import Observed, Seen
 from .topology import Topology
 
@@ -21,14 +21,14 @@ _MOST = 100  # that are remembered of one look
 class Resyncs(Struct, frozen=True):
     """What is known of full syncs: the last counts, who was in sync, and when counts rose."""
 
-    last: tuple[tuple[NodeId, int], ...] = ()
-    synced: frozenset[tuple[NodeId, str, int]] = frozenset()  # primary, pod, restarts
-    given: tuple[tuple[NodeId, float], ...] = ()
+    last: tuple[tuple[ServerId, int], ...] = ()
+    synced: frozenset[tuple[ServerId, str, int]] = frozenset()  # primary, pod, restarts
+    given: tuple[tuple[ServerId, float], ...] = ()
 
     @property
-    def times(self) -> tuple[tuple[NodeId, int], ...]:
+    def times(self) -> tuple[tuple[ServerId, int], ...]:
         """How many each primary has given of late."""
-        found: dict[NodeId, int] = {}
+        found: dict[ServerId, int] = {}
         for node, _ in self.given:
             found[node] = found.get(node, 0) + 1
         return tuple(found.items())
@@ -40,7 +40,7 @@ def after_look(before: Resyncs, observed: Observed, now: float) -> Resyncs:
     A new replica, one that restarted and one that follows another than before copy everything once:
     what counts is a full sync while all who follow were in sync with this primary before.
     """
-    replicas: dict[NodeId, set[tuple[NodeId, str, int]]] = {}
+    replicas: dict[ServerId, set[tuple[ServerId, str, int]]] = {}
     linked = set()
     for node in observed.seen:
         if node.replica_of is not None:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..redis.slots import SlotSet
 from .advice import Phase, Plan, Wanted
-from .identity import NodeId, Role
+from .identity import Role, ServerId
 from .observed import Node, Observed, Pod, Seen, Unreachable, Workload
 
 __all__ = ["Topology"]
@@ -31,7 +31,7 @@ class Topology(ABC):
     # Pods
 
     @cached_property
-    def by_id(self) -> dict[NodeId, Seen]:
+    def by_id(self) -> dict[ServerId, Seen]:
         """The servers that answered, by id."""
         return {node.id: node for node in self.seen}
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..at import At
 from ..fence import Fence
-from ..identity import NodeId
+from ..identity import ServerId
 
 __all__ = ["FailoverAction", "Follow", "Promote", "ResetSentinel", "SwitchOver", "Unwatch", "Watch"]
 
@@ -26,7 +26,7 @@ class Promote(Struct, frozen=True):
     fence: Fence
     replication_id: str = ""
     min_offset: int = 0
-    primary: NodeId = NodeId("")  # who led before, where it is known
+    primary: ServerId = ServerId("")  # who led before, where it is known
     primary_pod: str = ""
     primary_uid: str = ""
     unseen: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from ...redis.slots import ALL_SLOTS
 from ..advice import Loss, Phase, Plan
 from ..at import at
 from ..fence import Fence
-from ..identity import NodeId
+from ..identity import ServerId
 from ..observed import Evidence, Seen, Unreachable
 from .actions import Promote, Unwatch
 from .election import FRESH, Undecided, best, holds, same_history
@@ -150,7 +150,7 @@ def _named(
         fence=fence,
         replication_id=link.id,
         min_offset=link.offset,
-        primary=last or NodeId(""),
+        primary=last or ServerId(""),
         primary_pod=before.pod.name if before is not None else "",
         primary_uid=before.pod.uid if before is not None else "",
         sentinels=tuple(at(node) for node in topology.watchers) if _contested(topology) else (),
