@@ -231,7 +231,7 @@ class Images:
         if reference.name == "pause":
             return _pause_image(reference)
         if reference.name in self._catalog.commands:
-            return _command_image(reference)
+            return _command_image(reference, self._catalog.start)
         raise self._unknown(reference)
 
     def _program_image(self, reference: Reference, known: ProgramImage) -> Image:
@@ -292,7 +292,7 @@ def _pause_image(reference: Reference) -> Image:
     return Image(reference.text, _identity("pause"), default=("sh", "-c", script))
 
 
-def _command_image(reference: Reference) -> Image:
+def _command_image(reference: Reference, start: Start) -> Image:
     name = reference.name
     program = Path(sys.executable).with_name(name)
     return Image(
@@ -301,4 +301,5 @@ def _command_image(reference: Reference) -> Image:
         default=(name,),
         entry=name,
         names={name: program},
+        start=start,
     )

@@ -57,6 +57,13 @@ export REDIS_ADDR REDIS_EXPORTER_WEB_LISTEN_ADDRESS
 exec {program} "$@"
 """
 
+_OPERATOR: Final = """\
+#!/bin/sh
+# Serves health and metrics at the pod's own address: pods share this machine's network.
+if [ "$1" = run ]; then shift; set -- run --health-host {address} "$@"; fi
+exec {program} "$@"
+"""
+
 
 def start(name: str, program: str, address: str, version: str) -> str:
     """Return the script that stands for a program in a pod with this address."""
@@ -74,6 +81,8 @@ def start(name: str, program: str, address: str, version: str) -> str:
         )
     if name.endswith("-cli"):
         return _CLI.format(program=program, address=address)
+    if name == "redis-operator":
+        return _OPERATOR.format(program=program, address=address)
     if name == _EXPORTER_PROGRAM:
         return _EXPORTER.format(program=program, address=address)
     return plain_start(name, program, address, version)

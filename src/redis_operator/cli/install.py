@@ -67,6 +67,7 @@ def _choices(function: F) -> F:
             help="Namespaces whose databases are looked after, separated by commas, or `all`.",
         ),
         click.option("--replicas", type=int, default=None, help="Pods, of which one leads."),
+        click.option("--argument", multiple=True, help="One more for `redis-operator run`."),
         click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
     )
 
@@ -77,6 +78,8 @@ def _chosen(before: Options, given: dict[str, Any]) -> Options:
     changes: dict[str, Any] = {name: value for name, value in given.items() if value}
     if "pull_secret" in changes:
         changes["pull_secrets"] = changes.pop("pull_secret")
+    if "argument" in changes:
+        changes["arguments"] = changes.pop("argument")
     if watched is not None:
         names = [name.strip() for name in watched.split(",") if name.strip()]
         changes["watch_namespaces"] = () if names == ["all"] else tuple(names)
