@@ -21,6 +21,7 @@ from kubecontroller.client.transport import Transport
 from kubecontroller.runtime.controller import CachesNotSynced
 from kubecontroller.runtime.events import Recorder
 from kubecontroller.runtime.manager import Manager
+from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
@@ -28,6 +29,9 @@ from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from kubelocal.controllers.loop import ControlLoops
 from kubelocal.controllers.volumes import DEFAULT_CLASS
 from redis_operator.api.crd import crds
+from redis_operator.install.installer import kind_of
+from redis_operator.install.inventory import item_of
+from redis_operator.install.rights import OPERATOR, account
 from redis_operator.manifests.names import MANAGER
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
@@ -40,10 +44,24 @@ from .kubelet import Kubelet
 from .network import Network, SimulationLoop
 from .process import Effect, Journal, Process
 
-__all__ = ["DATABASE", "NAMESPACE", "Broken", "Simulation", "Snapshot", "database", "simulate"]
+__all__ = [
+    "ACCOUNT",
+    "DATABASE",
+    "NAMESPACE",
+    "Broken",
+    "Simulation",
+    "Snapshot",
+    "database",
+    "simulate",
+]
 
 NAMESPACE = "default"
 DATABASE = "db"
+ACCOUNT = User(
+    f"system:serviceaccount:{OPERATOR}:{OPERATOR}",
+    ("system:serviceaccounts", "system:authenticated"),
+)
+"""Who operators are: they have the rights that they are installed with, and no other."""
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _WORLD_EPOCH = 1000.0
 _RESTART_SECONDS = 1.0
@@ -160,6 +178,8 @@ class Simulation:
             await self.client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
             for definition in crds().values():
                 await self.client.apply(BUILT_IN_KINDS["customresourcedefinitions"], definition)
+            for document in account():
+                await self.client.apply(kind_of(item_of(document)), document)
         await self.kubelet.register(nodes)
         loops = ControlLoops(
             self._system_client("control-plane"),
@@ -213,7 +233,7 @@ class Simulation:
         return process
 
     async def _operate(self, process: Process, wrap: Wrap) -> None:
-        below = wrap(InProcessTransport(self.server))
+        below = wrap(InProcessTransport(self.server, user=ACCOUNT))
         client = Client(ProcessTransport(below, process, self.journal), field_manager=MANAGER)
         manager = Manager(client, name=MANAGER)
         self.metrics = manager.metrics.registry

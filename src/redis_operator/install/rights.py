@@ -27,6 +27,7 @@ OPERATOR: Final = "redis-operator"
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
+_FOLLOW: Final = ["list", "watch"]
 _OWNED: Final = [*_READ, "create", "patch", "delete"]
 _WRITE: Final = ["create", "update", "patch", "delete", "deletecollection"]
 Rule = dict[str, list[str]]
@@ -37,18 +38,19 @@ def _rule(group: str, resources: str, verbs: list[str]) -> Rule:
 
 
 DATABASE_RIGHTS: Final = (
-    _rule("redisoperator.dev", "redis", [*_READ, "create", "patch", "update"]),
-    _rule("redisoperator.dev", "redis/status", ["get", "patch"]),
+    _rule("redisoperator.dev", "redis", [*_READ, "create", "patch"]),
+    _rule("redisoperator.dev", "redis/status", ["patch"]),
+    # no call needs `finalizers`: they let an object be owned so that it holds its owner up
     _rule("redisoperator.dev", "redis/finalizers", ["update"]),
-    _rule("redisoperator.dev", "redisfailovers", _READ),
-    _rule("redisoperator.dev", "redisfailovers/status", ["get", "patch"]),
+    _rule("redisoperator.dev", "redisfailovers", _FOLLOW),
+    _rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
     _rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
     _rule("", "pods", [*_READ, "patch", "delete"]),
     _rule("", "pods/resize", ["patch"]),
-    _rule("", "persistentvolumeclaims", [*_READ, "patch", "delete", "deletecollection"]),
+    _rule("", "persistentvolumeclaims", [*_READ, "patch", "delete"]),
     _rule("", "secrets services configmaps serviceaccounts", _OWNED),
     _rule("", "events", ["create", "patch", "list"]),
-    _rule("apps", "statefulsets", [*_READ, "create", "patch", "update", "delete"]),
+    _rule("apps", "statefulsets", _OWNED),
     _rule("policy", "poddisruptionbudgets", _OWNED),
     _rule("networking.k8s.io", "networkpolicies", _OWNED),
     # The Role of a database is empty: whoever may do nothing needs no right to hand out rights.
@@ -57,9 +59,9 @@ DATABASE_RIGHTS: Final = (
 """Where databases are: in every namespace, or in each of those that are looked after."""
 
 CLUSTER_RIGHTS: Final = (
-    _rule("redisoperator.dev", "redisversions", _READ),
-    _rule("", "nodes", _READ),
-    _rule("storage.k8s.io", "storageclasses", _READ),
+    _rule("redisoperator.dev", "redisversions", _FOLLOW),
+    _rule("", "nodes", _FOLLOW),
+    _rule("storage.k8s.io", "storageclasses", _FOLLOW),
 )
 """What belongs to no namespace; read only."""
 

@@ -1,0 +1,136 @@
+"""The rights that the operator is installed with are those that it uses, none more and none less.
+
+That none is missing is also seen by every other test of the simulated operator: it works under the
+account of an installation.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from install.calls import Recording, Right
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import Forbidden
+from kubecontroller.client.objects import ROLES, SECRETS
+from kubecontroller.runtime.lease import Elector, Fence, LeaseSettings
+from kubelocal.apiserver.inprocess import InProcessTransport
+from redis_operator.install.rights import (
+    CLUSTER_RIGHTS,
+    DATABASE_RIGHTS,
+    ELECTION_RIGHTS,
+    Rule,
+    account,
+)
+from redis_operator.operator.world import REDIS_FAILOVERS
+from redis_testing.simulation.catalog import SCENARIOS
+from redis_testing.simulation.scenarios import formed, play
+from redis_testing.simulation.system import (
+    ACCOUNT,
+    DATABASE,
+    NAMESPACE,
+    Simulation,
+    is_ready,
+    simulate,
+)
+
+PLAYED = (
+    "deleted and made anew on its volumes",
+    "children deleted",
+    "scale in",
+    "failover: restart",
+)
+_CHILDREN = "an object of a database that is no longer wanted, or cannot be changed, is deleted"
+_ADMISSION = "admission asks for it, no call does"
+NOT_PLAYED: dict[Right, str] = {
+    ("", "events", "list"): "why a StatefulSet cannot create pods: operator/absent.py",
+    ("", "persistentvolumeclaims", "patch"): "a volume grows: e2e/cluster/test_storage.py",
+    ("", "pods/resize", "patch"): "limits change in place: e2e/cluster/test_resources.py",
+    ("", "configmaps", "delete"): _CHILDREN,
+    ("", "secrets", "delete"): _CHILDREN,
+    ("", "serviceaccounts", "delete"): _CHILDREN,
+    ("", "services", "delete"): _CHILDREN,
+    ("networking.k8s.io", "networkpolicies", "delete"): _CHILDREN,
+    ("rbac.authorization.k8s.io", "roles", "delete"): _CHILDREN,
+    ("rbac.authorization.k8s.io", "rolebindings", "delete"): _CHILDREN,
+    ("redisoperator.dev", "redis/finalizers", "update"): _ADMISSION,
+    ("redisoperator.dev", "redisfailovers/finalizers", "update"): _ADMISSION,
+}
+
+
+def rights(*rules: Rule) -> set[Right]:
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def played(name: str) -> set[Right]:
+    """Return the rights that the operator used in a scenario, of older and newer servers."""
+    scenario = next(s for s in SCENARIOS if s.name == name)
+    seen: set[Right] = set()
+
+    async def run(simulation: Simulation) -> None:
+        simulation.wrap = lambda below: Recording(below, seen)
+        await play(simulation, scenario)
+
+    simulate(run, snapshot=formed(scenario.base) if scenario.base is not None else None)
+    return seen
+
+
+async def owned(simulation: Simulation) -> set[Right]:
+    """Return the rights that a RedisFailover takes, which has a database made."""
+    seen: set[Right] = set()
+    simulation.wrap = lambda below: Recording(below, seen, streams=False)
+    simulation.start_operator()
+    metadata = {"namespace": NAMESPACE, "name": DATABASE}
+    spec = {"redis": {"image": "valkey/valkey:8.1.1"}}
+    await simulation.client.create(REDIS_FAILOVERS, {"metadata": metadata, "spec": spec})
+
+    async def ready() -> bool:
+        return is_ready(await simulation.client.get(REDIS_FAILOVERS, (NAMESPACE, DATABASE)))
+
+    await simulation.until_all(ready, within=180.0, what="the RedisFailover is ready")
+    return seen
+
+
+async def elected() -> set[Right]:
+    """Return the rights that an election uses: the lease is made, renewed, and left."""
+    seen: set[Right] = set()
+    simulation = Simulation(seed=1)
+    client = Client(Recording(InProcessTransport(simulation.server), seen))
+    settings = LeaseSettings("default", "lease", "me")
+    for _ in range(2):
+        elector = Elector(client, settings, Fence(), random=random.random)
+        assert await elector._attempt()
+    return seen
+
+
+def test_every_right_is_used_and_no_other_is_needed() -> None:
+    used: set[Right] = set()
+    for name in PLAYED:
+        used |= played(name)
+    used |= simulate(owned) | simulate(lambda _: elected())
+    table = rights(*DATABASE_RIGHTS, *CLUSTER_RIGHTS, *ELECTION_RIGHTS)
+    assert used - table == set(), "the operator needs what it is not given"
+    assert table - used - {*NOT_PLAYED} == set(), "the operator is given what it does not use"
+    assert {*NOT_PLAYED} & used == set(), "these are used after all: take them off the list"
+    assert {*NOT_PLAYED} <= table
+
+
+def test_the_simulated_operator_has_the_rights_of_an_installation_and_no_other() -> None:
+    async def look(simulation: Simulation) -> None:
+        client = Client(InProcessTransport(simulation.server, user=ACCOUNT))
+        await client.list(SECRETS)
+        role = {"metadata": {"name": "more", "namespace": "default"}}
+        rule = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}
+        with pytest.raises(Forbidden):
+            await client.create(ROLES, {**role, "rules": [rule]})
+
+    simulate(look)
+    [bound] = [o["subjects"] for o in account() if o["kind"] == "ClusterRoleBinding"]
+    assert ACCOUNT.name.endswith(":{namespace}:{name}".format(**bound[0]))
