@@ -19,7 +19,7 @@ from kubecontroller.client.scheme import Kind
 from redis_operator.install.installer import InstallError
 from redis_operator.install.options import Options
 from redis_operator.install.waiting import NotInForce
-from redis_operator.operator.world import REDISES
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 CLUSTER_ROLES: Kind[Manifest] = Kind(
     "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, dict
@@ -154,6 +154,17 @@ async def test_everything_goes_while_the_operator_can_still_deal_with_volumes() 
             "Deployment redis-operator in namespace redis-operator: deleted"
         )
         assert not [name for name in await cluster.state() if "redis" in name]
+
+
+async def test_whoever_would_have_a_database_made_again_goes_first() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache")
+        owner = {"metadata": {"namespace": "default", "name": "cache"}, "spec": {}}
+        await cluster.client.create(REDIS_FAILOVERS, owner)
+        await cluster.remover().uninstall("redis-operator", everything=True)
+        told = [line for line in cluster.told if "default/cache" in line]
+        assert told == ["RedisFailover default/cache: deleted", "Redis default/cache: deleted"]
 
 
 async def test_an_operator_that_does_not_let_go_is_named() -> None:

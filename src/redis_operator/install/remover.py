@@ -20,10 +20,11 @@ from kubecontroller.client.objects import (
     PODS,
     SECRETS,
 )
+from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.finalizers import remove_finalizer
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.ending import FINALIZER, is_protected
-from redis_operator.operator.world import REDISES
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 from .installer import Installer, InstallError, Tell
 from .inventory import INVENTORY, Inventory, Item, Phase, item_of, written
@@ -46,8 +47,11 @@ class Remover:
 
     async def databases(self) -> list[Manifest]:
         """Return every database of the cluster."""
+        return await self._all(REDISES)
+
+    async def _all(self, kind: Kind[Manifest]) -> list[Manifest]:
         try:
-            return list((await self._client.list(REDISES)).items)
+            return list((await self._client.list(kind)).items)
         except NotFound:
             return []  # the kind itself is gone already
 
@@ -89,14 +93,16 @@ class Remover:
         await self._delete_namespace(namespace)
 
     async def _delete_databases(self, found: list[Manifest], namespace: str) -> None:
-        """Delete all databases, and let an operator that runs deal with their volumes."""
-        for raw in found:
+        """Delete all databases, and let an operator that runs deal with their volumes.
+
+        First whoever would have them made again.
+        """
+        owners = [(REDIS_FAILOVERS, raw) for raw in await self._all(REDIS_FAILOVERS)]
+        for kind, raw in [*owners, *((REDISES, raw) for raw in found)]:
             meta = raw["metadata"]
             with suppress(NotFound):
-                await self._client.delete(
-                    REDISES, (meta["namespace"], meta["name"]), uid=meta["uid"]
-                )
-            self._tell(f"Redis {_name(raw)}: deleted")
+                await self._client.delete(kind, (meta["namespace"], meta["name"]), uid=meta["uid"])
+            self._tell(f"{kind.kind} {_name(raw)}: deleted")
 
         async def held() -> str | None:
             left = [_name(raw) for raw in await self.databases()]
