@@ -29,6 +29,7 @@ from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.connection import Address
+from redis_operator.redis.errors import BusyError
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -216,6 +217,38 @@ async def test_a_primary_whose_writes_cannot_be_paused_keeps_its_place(database:
     action = await database.switch(1)
     await database.servers[0].ask(commands.acl_setuser("default", ["-client"]))
     assert "writes cannot be paused" in await database.do(action)
+    assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
+
+
+async def test_a_primary_that_would_not_let_itself_be_demoted_keeps_its_place(
+    database: Database,
+) -> None:
+    """Else two would lead: the replica was promoted, and the old one takes writes."""
+    action = await database.switch(1)
+    await database.servers[0].ask(commands.acl_setuser("default", ["-replicaof", "-slaveof"]))
+    assert "could not be demoted" in await database.do(action)
+    assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
+
+
+@pytest.mark.parametrize("ordinal", [0, 1], ids=["primary", "replica"])
+async def test_a_script_that_does_not_end_keeps_a_switchover_from_beginning(
+    database: Database, ordinal: int
+) -> None:
+    """It is given up before writes are paused; the script goes on until who runs it ends it."""
+    action = await database.switch(1)
+    busy = database.servers[ordinal]
+    await busy.ask(commands.config_set({"lua-time-limit": "50"}))
+    reader, writer = await asyncio.open_connection(busy.address.host, busy.address.port)
+    writer.write(b'EVAL "while true do end" 0\r\n')
+    await asyncio.sleep(0.2)
+    with pytest.raises(BusyError):
+        await database.do(action)
+    other, killer = await asyncio.open_connection(busy.address.host, busy.address.port)
+    killer.write(b"SCRIPT KILL\r\n")
+    assert await other.readline() == b"+OK\r\n", "the script was running still"
+    assert b"killed" in (await reader.readline()).lower()
+    writer.close()
+    killer.close()
     assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
 
 

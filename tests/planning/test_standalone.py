@@ -9,9 +9,15 @@ from msgspec.structs import replace
 
 from redis_operator.api.redis import Mode
 from redis_operator.api.status import Phase, RedisStatus, ShardStatus
-from redis_operator.planning.actions import ConfigSet, DeletePod, GrowVolume, ScaleWorkload
+from redis_operator.planning.actions import (
+    ConfigSet,
+    DeletePod,
+    GrowVolume,
+    ScaleWorkload,
+)
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.context import Context
+from redis_operator.planning.failover.actions import Promote
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.modes import situation
@@ -19,6 +25,7 @@ from redis_operator.planning.observed import (
     Evidence,
     Observed,
     Pod,
+    Replication,
     Seen,
     Unreachable,
     Volume,
@@ -233,3 +240,32 @@ def test_while_there_is_no_pod_the_recorded_run_stays() -> None:
     before = RedisStatus(shards=(ShardStatus(name="server-0", primary="db-0", node_id="run-1"),))
     found = told(IN_MEMORY, replace(FORMED, nodes=()), before)
     assert [s.node_id for s in found.shards] == ["run-1"]
+
+
+# A server that started with the scripts of mode Failover
+
+
+def nobody(port: int, **fields: Any) -> Seen:
+    link = Replication(id="own", follows=f"127.0.0.1:{port}", link_up=False)
+    return replace(SERVER, role=Role.REPLICA, replication=link, **fields)
+
+
+def test_a_server_that_follows_nobody_is_made_to_lead() -> None:
+    (step, *_) = steps(WANTED, replace(FORMED, nodes=(nobody(1),)))
+    assert isinstance(step, Promote)
+    assert (step.node.pod, step.follows) == ("db-0", "127.0.0.1:1")
+
+
+def test_a_server_that_follows_nobody_and_lost_its_files_is_held() -> None:
+    lost = replace(FORMED, nodes=(nobody(2, keys=0),))
+    found = plan(WANTED, lost, NOW)
+    assert [loss.accepted for loss in found.losses] == [False]
+    assert not found.steps
+    accepted = plan(replace(WANTED, accepted_loss=ALL_SLOTS), lost, NOW)
+    assert isinstance(accepted.steps[0], Promote)
+
+
+def test_a_replica_of_a_server_elsewhere_is_left_alone() -> None:
+    link = Replication(id="own", follows="10.9.9.9:6379", link_up=True)
+    found = replace(FORMED, nodes=(replace(SERVER, role=Role.REPLICA, replication=link),))
+    assert not any(isinstance(step, Promote) for step in steps(WANTED, found))

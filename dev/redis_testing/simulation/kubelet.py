@@ -311,7 +311,7 @@ class Kubelet:
             return
         volume, follows = self.volumes[kept.name], None
         if is_failover(files):
-            kept.handover_seconds = float(environment["HANDOVER_SECONDS"])
+            kept.handover_seconds = float(environment.get("HANDOVER_SECONDS", "20"))
             follows = follows_at_start(self._world.servers[kept.name], fresh=volume.fresh)
         server = self._world.start(kept.name, address=kept.ip, follows=follows)
         server.engine, server.version = _software(kept.server.image)

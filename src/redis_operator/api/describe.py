@@ -32,7 +32,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Redis.status": _f("What was last seen and decided. Written by the operator alone."),
     "RedisSpec.mode": _f(
         "How the servers work together: Standalone is one server, Failover is a primary with "
-        "replicas watched by Sentinel, Cluster spreads the keys over shards."
+        "replicas watched by Sentinel, Cluster spreads the keys over shards. Standalone and "
+        "Failover can be changed into each other while the database is in use."
     ),
     "RedisSpec.engine": _f("Which server runs."),
     "RedisSpec.version": _f(

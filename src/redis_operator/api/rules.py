@@ -16,7 +16,7 @@ from .redisfailover_rules import REDISFAILOVER_RULES
 from .rule import Rule
 from .unbuilt import UNBUILT
 
-__all__ = ["RULES", "SAVE_POINTS", "Rule", "rules_of"]
+__all__ = ["MODE_CHANGE", "RULES", "SAVE_POINTS", "Rule", "rules_of"]
 
 
 def _spec(field: str, rule: str, message: str) -> Rule:
@@ -25,6 +25,12 @@ def _spec(field: str, rule: str, message: str) -> Rule:
 
 SAVE_POINTS: Final = r"^\s*[0-9]+\s+[0-9]+(\s+[0-9]+\s+[0-9]+)*\s*$"
 """What `save` may be: pairs of seconds and changes, at least one."""
+
+
+MODE_CHANGE: Final = (
+    "a database changes between modes Standalone and Failover only, since mode Cluster keeps keys "
+    "differently; create another database and copy the data, by restoring a backup or importing"
+)
 
 
 def _refused_directives() -> list[Rule]:
@@ -84,9 +90,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     _spec(
         "mode",
-        "self.mode == oldSelf.mode",
-        "the mode of a database that exists cannot be changed; create another one and "
-        "copy the data",
+        "self.mode == oldSelf.mode || (self.mode != 'Cluster' && oldSelf.mode != 'Cluster')",
+        MODE_CHANGE,
     ),
     _spec(
         "config",

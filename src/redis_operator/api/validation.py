@@ -23,7 +23,7 @@ from .exporter_rules import exporter_field_problems
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
 from .redis import Mode, Persistence, Redis, RedisSpec, Resources
-from .rules import SAVE_POINTS
+from .rules import MODE_CHANGE, SAVE_POINTS
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
 from .status import RedisStatus
@@ -297,8 +297,8 @@ def change_problems(old: RedisSpec, new: RedisSpec) -> tuple[Problem, ...]:
 
 
 def _changes(old: RedisSpec, new: RedisSpec) -> Iterator[Problem]:
-    if old.mode is not new.mode:
-        yield Problem("spec.mode", "the mode of a database that exists cannot be changed")
+    if old.mode is not new.mode and Mode.CLUSTER in (old.mode, new.mode):
+        yield Problem("spec.mode", MODE_CHANGE)
     if (old.storage is None) != (new.storage is None):
         yield Problem("spec.storage", "cannot be added to or removed from a database that exists")
     if old.storage is None or new.storage is None:

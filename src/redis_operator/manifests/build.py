@@ -69,7 +69,8 @@ def config_map(redis: Redis, facts: Facts) -> Object:
     once_set = facts.once_set | redis.spec.config.keys()
     marks = {names.SETTINGS_ANNOTATION: " ".join(sorted(once_set))} if once_set else {}
     accepted = proven(redis.spec, facts.version, facts.accepted)
-    recorded = msgspec.json.encode(redis.spec, order="sorted").decode()
+    asked = facts.becomes or redis.spec
+    recorded = msgspec.json.encode(asked, order="sorted").decode()
     if len(recorded) < _LONGEST_RECORD:
         marks[names.SPEC_ANNOTATION] = recorded
     marks[names.VERSION_ANNOTATION] = _chosen(facts.version)

@@ -7,7 +7,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-from redis_operator.api.redis import Persistence
+from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.versions import Version
 
 __all__ = ["Facts", "Passwords", "Rotation", "Stage"]
@@ -79,7 +79,8 @@ class Facts(Struct, frozen=True):
     live directives that servers are known to take, None where none was asked yet: what is not among
     them stays out of the files, so that no pod starts with a value that nobody has tried.
     `persistence` is what pods start with while the spec asks for another kind and servers have not
-    written the files of that kind yet; None: what the spec says.
+    written the files of that kind yet; None: what the spec says. `becomes` is the spec of a
+    database that leaves its mode: its pods are made for the next mode, and all else is as it was.
     """
 
     version: Version
@@ -100,5 +101,6 @@ class Facts(Struct, frozen=True):
     once_set: frozenset[str] = frozenset()
     accepted: Mapping[str, str] | None = None
     persistence: Persistence | None = None
+    becomes: RedisSpec | None = None
     holds_losses: bool = False  # it was in use, and nobody has given its data up
     sidecar_broken: bool = False  # a pod is not ready though its server is

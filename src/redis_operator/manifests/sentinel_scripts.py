@@ -28,13 +28,13 @@ tells whether the server found files (1) or none (2)."""
 
 _NAMED = r"""
 # What a sentinel answers.
-ask_sentinel() { (PORT=$SENTINEL_PORT; ask_at "$(cat "$CONFIG/sentinel-host")" "$1"); }
+ask_sentinel() { (PORT=${SENTINEL_PORT:-26379}; ask_at "$(cat "$CONFIG/sentinel-host")" "$1"); }
 
 cr=$(printf '\r')
 
 # Whether the sentinels still name this server as the primary.
 is_named() {
-    for word in $(ask_sentinel "SENTINEL GET-MASTER-ADDR-BY-NAME $PRIMARY_NAME"); do
+    for word in $(ask_sentinel "SENTINEL GET-MASTER-ADDR-BY-NAME ${PRIMARY_NAME:-}"); do
         case $word in "$POD_IP"|"$POD_IP$cr") return 0 ;; esac
     done
     return 1
@@ -79,7 +79,8 @@ watch_sentinels() {
 
 # A primary that was killed and listens again at once would be a silent one to the sentinels for
 # half a minute: they replace one that is down within seconds.
-if [ -e server.pid ] && [ -s "$CONFIG/sentinel-host" ]; then
+# A pod that was made for mode Standalone, and lives on in this one, is told of no sentinels.
+if [ -e server.pid ] && [ -s "$CONFIG/sentinel-host" ] && [ -n "${PRIMARY_NAME:-}" ]; then
     sleep "$FAILOVER_SECONDS" &
     waiting=$!
     watch_sentinels "$waiting" 2>/dev/null &
@@ -176,11 +177,12 @@ wait_while() {
 }
 
 hand_over() {
-    wait_while is_followed "$HANDOVER_SECONDS"
+    seconds=${HANDOVER_SECONDS:-20}
+    wait_while is_followed "$seconds"
     is_only_copy || return 0
     printf 'stop: no replica has the data of this primary yet; waiting for one\n'
-    wait_while is_only_copy "$((HANDOVER_SECONDS * 3))"
-    wait_while is_followed "$HANDOVER_SECONDS"
+    wait_while is_only_copy "$((seconds * 3))"
+    wait_while is_followed "$seconds"
 }
 """
     + WAIT_SAVED

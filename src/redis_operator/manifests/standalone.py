@@ -10,7 +10,7 @@ from . import names
 from .facts import Facts
 from .layout import Layout, Port, ServiceRow
 from .scripts import BOOT_ALONE, READY_ALONE, STOP_ALONE
-from .users import USERS
+from .users import STANDALONE_USERS
 
 __all__ = ["STANDALONE"]
 
@@ -33,7 +33,7 @@ STANDALONE: Final = Layout(
     announces=lambda _redis, _version: {},
     ports=(Port("redis", names.CLIENT_PORT),),
     services=(ServiceRow(names.client_service, optioned=True),),
-    users=USERS,
+    users=STANDALONE_USERS,
     binding={},
     everything="all",
 )

@@ -32,6 +32,7 @@ __all__ = [
     "REPLICATION",
     "SENTINEL",
     "SENTINEL_USERS",
+    "STANDALONE_USERS",
     "USERS",
     "acl_file",
     "acl_file_name",
@@ -81,7 +82,7 @@ _EXPORTER = (
     "+client|list +client|setname +cluster|info +cluster|nodes"
 )
 
-# In mode Failover there are no slots to move, and replication is changed from outside.
+# Without slots there is nothing to move, and replication is changed from outside.
 _FAILOVER_OPERATOR = (
     "&* -@all +ping +info +role +wait +dbsize +multi +exec +discard +acl +client +command +time "
     "+memory +bgsave +lastsave +shutdown +latency +config|get +config|set +replicaof +slaveof"
@@ -165,9 +166,14 @@ USERS: Final[Mapping[str, Callable[[Version], str]]] = {
 }
 """Every user that a server has, and what each may do there."""
 
-FAILOVER_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
+STANDALONE_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     **USERS,
     OPERATOR: lambda _: _FAILOVER_OPERATOR,
+}
+"""The users of a server in mode Standalone, which may change to mode Failover."""
+
+FAILOVER_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
+    **STANDALONE_USERS,
     SENTINEL: lambda _: _SENTINEL_ON_SERVER,
 }
 """The users of a server in mode Failover."""

@@ -7,8 +7,11 @@ deletes by hand must not take data along; the operator removes claims by the dat
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from redis_operator.api.redis import DisruptionBudget, Redis
 
+from .config import as_started
 from .facts import Facts
 from .layouts import layout_of
 from .names import IDENTITY_ANNOTATION, SHAPE_ANNOTATION, common_labels, nodes_service
@@ -35,7 +38,7 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
     """The workload of one shard."""
     name, layout = redis.metadata.name, layout_of(redis)
     watches = layout.is_sentinel(number)
-    template = sentinel_template if watches else pod_template
+    template = sentinel_template if watches else _server_template
     spec: Object = {
         "serviceName": nodes_service(name),
         "replicas": pod_count(redis, facts, number),
@@ -58,6 +61,13 @@ def statefulset(redis: Redis, facts: Facts, number: int) -> Object:
         labels=layout.group_labels(number),
         annotations={SHAPE_ANNOTATION: shape},
     )
+
+
+def _server_template(redis: Redis, facts: Facts, number: int) -> Object:
+    """The template of servers: of a database that leaves its mode, the one of the next."""
+    if facts.becomes is not None:
+        redis = replace(redis, spec=as_started(facts.becomes, facts.persistence))
+    return pod_template(redis, facts, number)
 
 
 def _claim(redis: Redis, facts: Facts, number: int) -> Object:

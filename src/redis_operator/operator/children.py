@@ -18,7 +18,7 @@ from kubecontroller.client.errors import ApiError, Conflict, Invalid, NotFound
 from kubecontroller.client.meta import Key, Manifest, key_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.applier import Applier
-from redis_operator.api.redis import OnDataLoss, Persistence, Redis
+from redis_operator.api.redis import Mode, OnDataLoss, Persistence, Redis, RedisSpec
 from redis_operator.api.status import Endpoints
 from redis_operator.api.version import RedisVersionSpec
 from redis_operator.manifests import names
@@ -28,6 +28,7 @@ from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.layout import ServiceRow
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.look import is_left_out
+from redis_operator.operator.mode_change import as_run
 from redis_operator.operator.ownership import limitation
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.operator.world import CHILD_KINDS, World
@@ -81,7 +82,19 @@ class Children:
         self._built: dict[Key, _Built] = {}
         self._applied: dict[str, set[tuple[Kind[Any], Key]]] = {}  # by the database's uid
 
-    def facts(self, redis: Redis, entry: RedisVersionSpec, passwords: Passwords) -> Facts:
+    def as_run(self, redis: Redis) -> tuple[Redis, RedisSpec | None]:
+        """Return a database in the mode that it is run in, and the spec that it becomes, if any."""
+        key = (redis.metadata.namespace, redis.metadata.name)
+        return as_run(redis, self._world.workloads_of(key), self._world.claims_of(key))
+
+    def facts(
+        self,
+        redis: Redis,
+        entry: RedisVersionSpec,
+        passwords: Passwords,
+        *,
+        becomes: RedisSpec | None = None,
+    ) -> Facts:
         """Return what `manifests` needs to know besides the spec."""
         key = (redis.metadata.namespace, redis.metadata.name)
         version = _version(redis, entry)
@@ -114,6 +127,7 @@ class Children:
             persistence=self._persistence(key),
             holds_losses=_holds_losses(redis),
             sidecar_broken=any(map(is_left_out, self._world.pods_of(key))),
+            becomes=becomes,
         )
 
     def endpoints(self, redis: Redis) -> Endpoints:
@@ -187,6 +201,13 @@ class Children:
         except msgspec.DecodeError:
             spec = None  # somebody wrote on it
         return {**raw, "spec": spec}
+
+    def recorded_mode(self, raw: Manifest) -> Mode | None:
+        """Return the mode in which a database was last followed, if one is recorded."""
+        try:
+            return Mode((self.recorded(raw)["spec"] or {}).get("mode"))
+        except ValueError:
+            return None
 
     def chosen(self, redis: Redis) -> str:
         """Return the version of the spec's engine that the database was last made with. IN-29"""

@@ -6,39 +6,19 @@ sentinel is known by the id that the others know it by.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from redis_operator.operator.dialect import TIMEOUT, Dialect, Question, must
+from redis_operator.operator.dialect import Dialect, Question
 from redis_operator.operator.replication import replication_effects
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.standalone_dialect import STANDALONE
-from redis_operator.planning.identity import Role, RunId
+from redis_operator.planning.identity import RunId
 from redis_operator.planning.observed import Node, Seen, SentinelSeen
-from redis_operator.planning.preconditions import ServerFacts
-from redis_operator.redis import commands
-from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 
 __all__ = ["FAILOVER"]
 
 _PORT = 6379
-
-
-async def _facts(connection: Connection) -> ServerFacts:
-    """Ask a server what it is, holds and follows, in one round trip."""
-    questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
-    info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
-    told = info.replication
-    return ServerFacts(
-        id=RunId(info.server.run_id),
-        role=Role.PRIMARY if told.is_primary else Role.REPLICA,
-        keys=keys,
-        offset=told.offset,
-        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
-        replication_id=told.replication_id,
-    )
 
 
 async def _see_sentinel(
@@ -66,7 +46,7 @@ def _related(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 FAILOVER = Dialect(
     see=STANDALONE.see,
     identity=STANDALONE.identity,
-    facts=_facts,
+    facts=STANDALONE.facts,
     see_sentinel=_see_sentinel,
     related=_related,
     effects=replication_effects,

@@ -34,6 +34,7 @@ __all__ = ["Logins"]
 
 _TIMEOUT = 5.0
 _REPLICA_LOGIN = "masterauth"
+_REPLICATION_RIGHT = "+replicaof"
 Users: TypeAlias = Mapping[str, Callable[[Version], str]]
 
 
@@ -141,12 +142,17 @@ def _changes(
     changes: list[Command[None]] = []
     for user in users:
         wanted = [password_hash(word) for word in passwords.accepted(user)]
-        if user not in known:
-            rules = rules_of(user, version, passwords, users).split()
+        rules = rules_of(user, version, passwords, users).split()
+        if user not in known or _lacks_rights(known[user], rules):
             changes.append(commands.acl_setuser(user, rules))
         elif {word for word in known[user] if word.startswith("#")} != set(wanted):
             changes.append(commands.acl_setuser(user, ["resetpass", *wanted]))
     return changes
+
+
+def _lacks_rights(known: list[str], rules: list[str]) -> bool:
+    """Tell whether a user may not change replication and shall: its server had another mode."""
+    return "-@all" in known and _REPLICATION_RIGHT in rules and _REPLICATION_RIGHT not in known
 
 
 def _digest(passwords: Passwords, users: Users) -> str:

@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller.client.meta import Key, Manifest
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.rules import MODE_CHANGE
 from redis_operator.api.status import RedisStatus
 from redis_operator.api.validation import config_problems, load, load_status
 from redis_operator.api.version import RedisVersionSpec, exporter_problems, find_version
@@ -129,11 +130,16 @@ class PassReader(Struct, frozen=True):
         found += exporter_problems(loaded.spec, entry)
         if found:
             return NotFollowed("InvalidSpec", tuple(found))
+        forbidden = self._forbidden_change(raw, loaded)
+        if forbidden:
+            return NotFollowed("InvalidSpec", (forbidden,))
+        run, becomes = self.children.as_run(loaded)
         try:
-            passwords = await self.passwords.read(loaded)
+            passwords = await self.passwords.read(run)
         except PasswordError as error:
             return NotFollowed(error.reason, (str(error),))
-        one = _pass(key, raw, loaded, self.children.facts(loaded, entry, passwords))
+        facts = self.children.facts(run, entry, passwords, becomes=becomes)
+        one = _pass(key, raw, run, facts)
         return replace(one, refusal=await self._refusal(one))
 
     async def last_followed(self, key: Key, raw: Manifest, why: NotFollowed) -> Pass | None:
@@ -165,11 +171,19 @@ class PassReader(Struct, frozen=True):
         entry = self._version(loaded)
         if isinstance(entry, str):
             return None
+        run, becomes = self.children.as_run(loaded)
         try:
-            passwords = await self.passwords.read(loaded, known_will_do=True)
+            passwords = await self.passwords.read(run, known_will_do=True)
         except PasswordError:
             return None
-        return loaded, self.children.facts(loaded, entry, passwords)
+        return run, self.children.facts(run, entry, passwords, becomes=becomes)
+
+    def _forbidden_change(self, raw: Manifest, redis: Redis) -> str:
+        """Say which change came past the API server, by the last spec that was followed."""
+        before, now = self.children.recorded_mode(raw), redis.spec.mode
+        if before is None or before is now or Mode.CLUSTER not in (before, now):
+            return ""
+        return f"spec.mode: {MODE_CHANGE}; it was {before.value}"
 
     def _version(self, redis: Redis) -> RedisVersionSpec | str:
         catalog = self.memories.catalog(self.world.versions.cache)

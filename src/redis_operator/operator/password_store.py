@@ -15,6 +15,7 @@ from kubecontroller.client.objects import SECRETS, Secret
 from redis_operator.api.redis import Redis
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.secrets import PASSWORD_KEY
 from redis_operator.operator.ownership import limitation
 from redis_operator.operator.passwords import (
@@ -92,6 +93,9 @@ class PasswordStore:
             if not (known_will_do and redis.spec.auth.secret_name):
                 default = await self._wanted(redis, known=found.default)
             found = wished(found, default, marked)
+            if layout_of(redis).sentinels is not None and not found.sentinel:
+                # The record is from before there were any.
+                found = replace(found, sentinel=generated(), serial=found.serial + 1)
         else:
             found = await self._first(redis, users, marked)
         self.keep(redis, found)

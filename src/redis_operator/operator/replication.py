@@ -171,6 +171,7 @@ class _Replication:
         old = await self._servers.reach(action.primary)
         new = await self._servers.reach(action.node)
         require(not_a_primary(action.primary, await self._servers.dialect.facts(old)))
+        await _demotable(old, action.primary.pod)
         offset = await _pause(old)
         try:
             await _caught_up(new, offset, action.node.pod)
@@ -202,6 +203,14 @@ class _Replication:
             await new.run(commands.replica_of(action.primary.ip, PORT), timeout=_TIMEOUT)
         except (RedisError, ActionError):
             return  # several primaries are a repair of their own
+
+
+async def _demotable(old: Connection, pod: str) -> None:
+    """See that a primary will let itself be demoted: this changes nothing for one that leads."""
+    try:
+        await old.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+    except RedisError as error:
+        raise Refused(f"{pod} could not be demoted: {error}") from error
 
 
 async def _pause(old: Connection) -> int:

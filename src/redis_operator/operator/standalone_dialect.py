@@ -12,6 +12,7 @@ from redis_operator.operator.dialect import (
     common_questions,
     must,
 )
+from redis_operator.operator.replication import replication_effects
 from redis_operator.planning.identity import Role, RunId
 from redis_operator.planning.observed import Seen
 from redis_operator.planning.preconditions import ServerFacts
@@ -39,12 +40,19 @@ async def _facts(connection: Connection) -> ServerFacts:
     """Ask a server what it is and holds, in one round trip."""
     questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
     info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
-    offset = info.replication.offset
-    return ServerFacts(id=RunId(info.server.run_id), role=_role(info), keys=keys, offset=offset)
+    told = info.replication
+    return ServerFacts(
+        id=RunId(info.server.run_id),
+        role=_role(info),
+        keys=keys,
+        offset=told.offset,
+        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
+        replication_id=told.replication_id,
+    )
 
 
 def _role(info: Info) -> Role:
     return Role.PRIMARY if info.replication.is_primary else Role.REPLICA
 
 
-STANDALONE = Dialect(see=_see, identity=_identity, facts=_facts)
+STANDALONE = Dialect(see=_see, identity=_identity, facts=_facts, effects=replication_effects)

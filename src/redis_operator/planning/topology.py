@@ -74,6 +74,11 @@ class Topology(ABC):
         """Whether the spec has no place for this pod."""
         return pod.shard >= self.wanted.shards or pod.ordinal >= self.wanted.pods_per_shard
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether data are there more than once: a pod that is recreated gets them back."""
+        return bool(self.wanted.replicas)
+
     def groups(self) -> range:
         """The numbers of the groups that are wanted."""
         return range(self.wanted.shards)

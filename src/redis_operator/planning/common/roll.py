@@ -99,7 +99,7 @@ def _refused(situation: Topology) -> str | None:
     reason = lowered_too_far(wanted, situation.observed)
     if reason:
         return reason
-    if not wanted.replicas and not wanted.persistent and not wanted.restart_may_lose:
+    if not situation.has_copies and not wanted.persistent and not wanted.restart_may_lose:
         return (
             "without replicas and storage a restart loses all data: "
             "add either, accept it once with the annotation "

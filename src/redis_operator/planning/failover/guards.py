@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..actions import Action, DeletePod, ScaleWorkload
+from ..actions import Action, DeletePod, DeleteWorkload, ScaleWorkload
 from ..guards import Guards
 from ..observed import Seen
 from .actions import Follow, Promote, SwitchOver
@@ -26,6 +26,8 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
             return []
         case DeletePod():
             return _deletion(topology, step)
+        case DeleteWorkload():
+            return _dismissal(topology, step)
         case ScaleWorkload(from_pods=before, to_pods=after) if after < before:
             return _shrinking(topology, step)
         case _:
@@ -44,7 +46,7 @@ def _promotion(topology: FailoverTopology, step: Promote) -> list[str]:
         for other in topology.seen
         if other.replication.id == node.replication.id
         and other.replication.offset > node.replication.offset
-        and not topology.leaving(other.pod)
+        and not topology.going(other.pod)
         and not other.loading
     ]
     return [f"I1: {ahead[0].pod.name} has more than {node.pod.name}"] if ahead else []
@@ -89,6 +91,15 @@ def _shrinking(topology: FailoverTopology, step: ScaleWorkload) -> list[str]:
         return ["I1: no primary is known, and a server that goes may have been it"]
     if leader.pod.ordinal >= step.to_pods:
         return [f"I1: {leader.pod.name} is the primary"]
+    return []
+
+
+def _dismissal(topology: FailoverTopology, step: DeleteWorkload) -> list[str]:
+    """Nothing is deleted but sentinels that watch the one server that stays. I8"""
+    if topology.observed.sentinel_workload is None or step.shard == 0:
+        return ["I1: the servers' StatefulSet is not deleted"]
+    if not topology.leaves_mode or len(topology.observed.nodes) > 1:
+        return ["I8: sentinels are deleted while servers are left that they could promote"]
     return []
 
 

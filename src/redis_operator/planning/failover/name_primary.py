@@ -35,7 +35,7 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
         return _wait(topology, hazard)
     if topology.usurped is not None:
         return _named(topology, topology.usurped, Fence.NEVER_LED, None)
-    candidates = [n for n in topology.seen if not n.loading and not topology.leaving(n.pod)]
+    candidates = [n for n in topology.seen if not n.loading and not topology.going(n.pod)]
     loading = next((n for n in topology.seen if n.loading), None)
     before = _before(topology)
     synced = [n for n in candidates if before is not None and _followed(n, before)]
@@ -99,7 +99,7 @@ def _ahead(
     topology: FailoverTopology, before: Unreachable | Seen | None, synced: list[Seen]
 ) -> list[Seen]:
     """The server that led before, where it goes on in the history of its replicas. I1"""
-    if not isinstance(before, Seen) or before.loading or topology.leaving(before.pod):
+    if not isinstance(before, Seen) or before.loading or topology.going(before.pod):
         return []
     return [before] if all(same_history(before, node) for node in synced) else []
 

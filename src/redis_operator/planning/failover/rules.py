@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ..actions import ConfigSet, DeletePod, GrowVolume, LabelRole, ResizePod, ScaleWorkload
+from ..actions import (
+    ConfigSet,
+    DeletePod,
+    DeleteWorkload,
+    GrowVolume,
+    LabelRole,
+    ResizePod,
+    ScaleWorkload,
+)
 from ..common.configure import configure
 from ..common.grow import grow
 from ..common.hibernate import hibernate
@@ -10,13 +18,13 @@ from ..common.label import label
 from ..common.pods import pods
 from ..common.resize import resize
 from ..common.roll import roll
-from ..common.shrink import shrink
 from ..common.switch import drain, switch
 from ..common.wait import wait
 from ..row import Companion, Kind, Row
 from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 from .follow import follow
 from .ghosts import forget_replicas, forget_sentinels
+from .leave import dismiss_sentinels, shrink
 from .name_primary import name_primary
 from .sentinel_pods import roll_sentinels, sentinel_pods, shrink_sentinels
 from .vouch import vouch
@@ -135,6 +143,15 @@ RULES: tuple[Row, ...] = (
         actions=(*_HAND_OVER, ScaleWorkload),
         keeps=("I1", "I6"),
         cases=("SE-17",),
+    ),
+    Row(
+        "dismiss_sentinels",
+        dismiss_sentinels,
+        Kind.CHANGE,
+        "ScalingDown",
+        "who leaves the mode keeps its sentinels until no other server is left",
+        actions=(DeleteWorkload,),
+        keeps=("I8",),
     ),
     Row(
         "shrink_sentinels",

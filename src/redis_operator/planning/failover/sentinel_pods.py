@@ -30,7 +30,7 @@ def roll_sentinels(topology: FailoverTopology) -> Plan | None:
     Each only while all others watch the primary: a majority is there at every moment.
     """
     old = [node for node in topology.observed.sentinels if _outdated(topology, node)]
-    if not old:
+    if not old or topology.leaves_mode:
         return None
     count = f"{len(old)} sentinels are of an old revision"
     if topology.wanted.update_paused:

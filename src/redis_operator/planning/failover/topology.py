@@ -10,7 +10,7 @@ from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
 from ..at import at
 from ..identity import Role
-from ..observed import Led, Node, Seen, SentinelSeen, Unreachable, Workload
+from ..observed import Led, Node, Pod, Seen, SentinelSeen, Unreachable, Workload
 from ..sentinels import Monitored, SentinelView
 from ..topology import Topology
 from .actions import Follow, SwitchOver, Watch
@@ -81,6 +81,23 @@ class FailoverTopology(Topology):
         """The StatefulSets of servers and of sentinels."""
         found = self.observed.sentinel_workload
         return self.observed.workloads if found is None else (*self.observed.workloads, found)
+
+    # Pods
+
+    @property
+    def leaves_mode(self) -> bool:
+        """Whether it is to be one server without sentinels: the mode itself has a replica."""
+        return self.wanted.replicas == 0
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether another server has the data too; the last ones leave when all is done."""
+        return not self.leaves_mode or len(self.seen) > 1
+
+    def going(self, pod: Pod) -> bool:
+        """Whether a pod was told to go: one that only has no place in the spec serves on."""
+        found = self.observed.workload(pod.shard)
+        return self.leaving(pod) if found is None else pod.ordinal >= found.pods
 
     # Roles
 

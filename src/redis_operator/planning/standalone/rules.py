@@ -11,7 +11,9 @@ from ..common.pods import pods
 from ..common.resize import resize
 from ..common.roll import roll
 from ..common.wait import wait
+from ..failover.actions import Promote
 from ..row import Companion, Kind, Row
+from .lead import lead
 from .lost import lost
 
 __all__ = ["COMPANIONS", "RULES"]
@@ -43,6 +45,15 @@ RULES: tuple[Row, ...] = (
         actions=(DeletePod,),
         keeps=("I1",),
         cases=("ST-02", "ST-03"),
+    ),
+    Row(
+        "lead",
+        lead,
+        Kind.REPAIR,
+        "NamingPrimary",
+        "nothing is served before it leads",
+        actions=(Promote,),
+        keeps=("I1",),
     ),
     Row(
         "configure",

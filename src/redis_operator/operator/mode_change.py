@@ -1,0 +1,55 @@
+"""Databases that change between modes Standalone and Failover, with their data. Pure.
+
+Into Failover nothing is special: the one server is the primary, replicas and sentinels join it, and
+it is replaced last. Out of it the database is run in mode Failover, with pods made for Standalone,
+until the pod that stays leads and is alone; its sentinels go last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from kubecontroller.client.objects import PersistentVolumeClaim, StatefulSet
+from redis_operator.api.redis import Mode, Redis, RedisSpec, Sentinel
+from redis_operator.manifests.failover import FAILOVER, SENTINEL_GROUP
+
+__all__ = ["as_run"]
+
+
+def as_run(
+    redis: Redis, workloads: Iterable[StatefulSet], claims: Iterable[PersistentVolumeClaim]
+) -> tuple[Redis, RedisSpec | None]:
+    """The database in the mode that it is run in, and the spec that it becomes if that is another.
+
+    As long as there are sentinels, or several servers, what belongs to mode Failover is not over.
+    One that sleeps wakes with every server that has a volume: any of them may hold the last writes.
+    """
+    name, spec = redis.metadata.name, redis.spec
+    pods = {
+        FAILOVER.group_of(name, found.metadata.name): found.spec.replicas or 0
+        for found in workloads
+        if not found.metadata.is_deleting
+    }
+    servers = pods.get(0, 0)
+    if spec.mode is not Mode.STANDALONE or (servers <= 1 and SENTINEL_GROUP not in pods):
+        return redis, None
+    watchers = pods.get(SENTINEL_GROUP) or Sentinel().replicas
+    asleep = 0 if servers else max(0, _volumes(name, claims) - 1)
+    run = replace(
+        spec,
+        mode=Mode.FAILOVER,
+        replicas=asleep,
+        sentinel=Sentinel(replicas=watchers, quorum=watchers // 2 + 1),
+    )
+    return replace(redis, spec=run), spec
+
+
+def _volumes(name: str, claims: Iterable[PersistentVolumeClaim]) -> int:
+    """How many places of servers have a volume."""
+    found = {claim.metadata.name for claim in claims if not claim.metadata.is_deleting}
+    count = 0
+    while FAILOVER.claim(name, 0, count) in found:
+        count += 1
+    return count

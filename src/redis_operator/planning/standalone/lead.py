@@ -1,0 +1,47 @@
+"""The one server that started as a replica of nobody, as those of mode Failover do."""
+
+from __future__ import annotations
+
+from ...redis.slots import ALL_SLOTS
+from ..advice import Loss, Phase, Plan
+from ..at import at
+from ..failover.actions import Promote
+from ..fence import Fence
+from ..topology import Topology
+
+__all__ = ["lead"]
+
+_NOBODY = "127.0.0.1:"
+_WITHOUT_FILES = "127.0.0.1:2"
+
+
+def lead(topology: Topology) -> Plan | None:
+    """Have it lead: it left mode Failover, and restarted before it had the scripts of this one.
+
+    One that lost its files is held, as at any other start.
+    """
+    for node in topology.seen:
+        link = node.replication
+        if node.is_primary or node.loading or not link.follows.startswith(_NOBODY):
+            continue
+        losses: tuple[Loss, ...] = ()
+        if link.follows == _WITHOUT_FILES and topology.observed.formed and not node.keys:
+            accepted = topology.wanted.volatile or topology.wanted.gives_up(ALL_SLOTS)
+            losses = (Loss(why=f"{node.pod.name} found no files", accepted=accepted),)
+            if not accepted:
+                return Plan(rule="lead", losses=losses, phase=Phase.HEALING, final=True)
+        step = Promote(
+            node=at(node),
+            follows=link.follows,
+            fence=Fence.NEVER_LED,
+            replication_id=link.id,
+            min_offset=link.offset,
+        )
+        return Plan(
+            rule="lead",
+            why=f"{node.pod.name} follows no server and is the only one",
+            stages=((step,),),
+            losses=losses,
+            phase=Phase.HEALING,
+        )
+    return None
