@@ -1,4 +1,4 @@
-"""The scripts in the pod: how a server starts, whether it is ready, and how it is let go.
+"""The scripts of mode Cluster: how a server starts, whether it is ready, and how it is let go.
 
 POSIX sh that needs no programs but `cat`, `mv`, `rm` and `sleep`: any image of the engine will do.
 With `od`, two servers that were killed at once know which of their snapshots is the newer one.
@@ -7,164 +7,20 @@ Files are named only through the variables that the pod sets.
 
 from __future__ import annotations
 
-__all__ = [
-    "APPEND",
-    "BOOT",
-    "BOOT_ALONE",
-    "DATA_MISSING",
-    "DROP_SYNCED",
-    "FIND_DATA",
-    "IN_TIME",
-    "LIFE",
-    "READY",
-    "READY_ALONE",
-    "SETTINGS",
-    "STOP",
-    "STOP_ALONE",
-    "TALK",
-    "WAIT_SAVED",
-]
-
-TALK = r"""
-# Says what it is given to the server at an address, and prints the answers. Uses the command line
-# client of the image, or bash where there is none; fails where there is neither.
-talk() {
-    for client in valkey-cli redis-cli; do
-        if command -v "$client" >/dev/null 2>&1; then
-            "$client" -h "$1" -p "$PORT"
-            return
-        fi
-    done
-    HOST=$1 bash -c 'exec 3<>"/dev/tcp/$HOST/$PORT" && cat >&3 && cat <&3'
-}
-
-# What the server at an address answers to each of the given questions.
-ask_at() {
-    host=$1
-    shift
-    {
-        printf 'AUTH exporter %s\r\n' "$(cat "$USERS/exporter")"
-        printf '%s\r\n' "$@" QUIT
-    } | talk "$host" 2>&1
-}
-
-ask() { ask_at "$POD_IP" "$@"; }
-
-login() {
-    while read -r word value; do
-        [ "$word" != masterauth ] || printf 'AUTH replication %s\r\n' "$value"
-    done <"$USERS/replication.conf"
-}
-"""
-
-# Pieces that the scripts of several modes share.
-
-IN_TIME = r"""
-# Whether something holds, found out within three seconds: an address that is gone may not answer.
-in_time() {
-    "$@" >/dev/null 2>&1 &
-    asking=$!
-    { sleep 3; kill "$asking"; } >/dev/null 2>&1 &
-    timer=$!
-    held=0
-    wait "$asking" 2>/dev/null || held=1
-    kill "$timer" 2>/dev/null || :
-    return "$held"
-}
-"""
-
-LIFE = r"""
-# The first process of a container is deaf to signals that it does not ask for: whoever told it to
-# stop would wait until the end of the grace period.
-trap 'exit 0' TERM INT
-umask 077
-cd "$DATA"
-
-say() { printf 'boot: %s\n' "$1"; }
-"""
-
-FIND_DATA = r"""
-# An append-only file that was written to its end at least once: before, there is no manifest, or
-# (before redis 7.0) the file is empty.
-has_aof() {
-    for file in appendonly.aof appendonlydir/*.manifest; do
-        [ ! -s "$file" ] || return 0
-    done
-    return 1
-}
-
-aof_is_newer() {
-    for file in appendonly.aof appendonlydir/appendonly.aof.*; do
-        [ ! "$file" -nt dump.rdb ] || return 0
-    done
-    return 1
-}
-
-# Which files have the data: aof, rdb or none at all. While persistence is changed, those of the old
-# kind are complete and those of the new kind may not be; a server reads one kind and ignores the
-# other, and would be empty.
-find_data() {
-    data=
-    case $PERSISTENCE in
-        none) ;;
-        rdb)
-            if [ -s dump.rdb ] && ! { has_aof && aof_is_newer; }; then data=rdb
-            elif has_aof; then data=aof
-            fi ;;
-        *)
-            if has_aof; then data=aof
-            elif [ -s dump.rdb ]; then data=rdb
-            elif [ -e appendonly.aof ]; then data=aof
-            fi ;;
-    esac
-}
-"""
-
-DROP_SYNCED = r"""
-if [ "$PERSISTENCE" = none ] && [ -e dump.rdb ]; then
-    say "this database keeps nothing on disk; a file left by a sync is not its data"
-    mv -f dump.rdb dump.rdb.old
-fi
-"""
-
-APPEND = r"""
-case $data,$PERSISTENCE in
-    aof,*|,aof|,both) append=yes ;;
-    *) append=no ;;
-esac
-if [ "$data" = rdb ]; then
-    # Append-only files beside it are older or were never finished: never to be taken for the data.
-    for file in appendonly.aof appendonlydir; do
-        [ ! -e "$file" ] || { rm -rf "$file.old"; mv -f "$file" "$file.old"; }
-    done
-fi
-"""
-
-SETTINGS = (
-    "# What only a start can apply comes with the pod: the file above is that of all pods.\n"
-    r"""if [ -n "${SETTINGS:-}" ]; then
-    printf '%s\n' "$SETTINGS" >settings.conf
-    set -- "$@" --include "$DATA/settings.conf"
-fi
-"""
+from .script_parts import (
+    APPEND,
+    CAN_ASK,
+    DROP_SYNCED,
+    FIND_DATA,
+    IN_TIME,
+    KEEP_IDENTITY,
+    LIFE,
+    SETTINGS,
+    TALK,
+    WAIT_SAVED,
 )
 
-WAIT_SAVED = r"""
-# A server that gets the signal to end while it writes its first append-only file ignores it, and is
-# killed at the end of the grace period.
-wait_saved() {
-    left=200
-    while [ "$left" -gt 0 ]; do
-        case $(ask "INFO persistence") in
-            *aof_rewrite_in_progress:1*|*aof_rewrite_scheduled:1*) ;;
-            *) return ;;
-        esac
-        left=$((left - 1))
-        sleep 1
-    done
-}
-
-"""
+__all__ = ["BOOT", "READY", "STOP"]
 
 BOOT = (
     r"""#!/bin/sh
@@ -303,10 +159,9 @@ if [ -e nodes.conf ] && [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; t
     mv -f nodes.conf nodes.conf.foreign
 fi
 if [ "$(cat identity 2>/dev/null || :)" != "$identity" ]; then
-    printf '%s\n' "$identity" >identity.new
-    sync identity.new 2>/dev/null || :
-    mv -f identity.new identity
-fi
+"""
+    + KEEP_IDENTITY
+    + r"""fi
 """
     + DROP_SYNCED
     + r"""
@@ -361,12 +216,8 @@ READY = (
 # listening server is ready.
 set -u
 """
-    + TALK
-    + r"""
-for program in valkey-cli redis-cli bash; do
-    ! command -v "$program" >/dev/null 2>&1 || found=yes
-done
-[ -n "${found:-}" ] || exit 0
+    + CAN_ASK
+    + r"""[ -n "${found:-}" ] || exit 0
 answer=$(ask "CLUSTER INFO" "INFO replication") || exit 1
 case $answer in *cluster_state:ok*) ;; *) exit 1 ;; esac
 case $answer in *role:slave*) ;; *role:master*) exit 0 ;; *) exit 1 ;; esac
@@ -431,76 +282,5 @@ hand_over() {
     + WAIT_SAVED
     + r"""hand_over
 wait_saved
-"""
-)
-
-# Mode Standalone
-
-DATA_MISSING = "the files that this server had are gone"
-"""What a server says that does not start because of it; the operator reads it from the pod."""
-
-BOOT_ALONE = (
-    r"""#!/bin/sh
-# Starts the one server of a database. Never lets it serve nothing in the place of what it had.
-set -eu"""
-    + LIFE
-    + FIND_DATA
-    + r"""
-identity="$IDENTITY $POD_NAME"
-found=$(cat identity 2>/dev/null || :)
-"""
-    + DROP_SYNCED
-    + rf"""
-find_data
-# A volume that no server has used yet has no identity. An append-only file is there from the first
-# start; a snapshot is not before the first one was written.
-if [ -e "$CONFIG/hold" ] && [ -z "$data" ]; then
-    case $found,$PERSISTENCE in
-        ,*|*,aof|*,both)
-            say "{DATA_MISSING}; not starting, so that an empty server does not take their place"
-            exit 1 ;;
-    esac
-fi
-if [ "$found" != "$identity" ]; then
-    [ -z "$found" ] || say "this volume was used by another server; its data are served"
-    printf '%s\n' "$identity" >identity.new
-    sync identity.new 2>/dev/null || :
-    mv -f identity.new identity
-fi
-"""
-    + APPEND
-    + r"""
-set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
-    --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile ""
-"""
-    + SETTINGS
-    + r"""exec "$SERVER" "$@"
-"""
-)
-
-READY_ALONE = (
-    r"""#!/bin/sh
-# Ready: the server takes commands. Where nobody can be asked, a listening server is ready.
-set -u
-"""
-    + TALK
-    + r"""
-for program in valkey-cli redis-cli bash; do
-    ! command -v "$program" >/dev/null 2>&1 || found=yes
-done
-[ -n "${found:-}" ] || exit 0
-case $(ask "INFO persistence") in *loading:0*) exit 0 ;; esac
-exit 1
-"""
-)
-
-STOP_ALONE = (
-    r"""#!/bin/sh
-# Runs before the server is told to stop; told, it writes what it has and ends.
-set -u
-"""
-    + TALK
-    + WAIT_SAVED
-    + r"""wait_saved
 """
 )

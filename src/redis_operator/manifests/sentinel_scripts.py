@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .scripts import (
+from .script_parts import (
     APPEND,
+    CAN_ASK,
     DROP_SYNCED,
     FIND_DATA,
     IN_TIME,
+    KEEP_IDENTITY,
     LIFE,
     SETTINGS,
     TALK,
@@ -99,10 +101,9 @@ found=$(cat identity 2>/dev/null || :)
 find_data
 if [ "$found" != "$identity" ]; then
     [ -z "$found" ] || say "this volume was used by another server"
-    printf '%s\n' "$identity" >identity.new
-    sync identity.new 2>/dev/null || :
-    mv -f identity.new identity
-fi
+"""
+    + KEEP_IDENTITY
+    + r"""fi
 """
     + APPEND
     + rf"""
@@ -126,12 +127,8 @@ READY_SERVER = (
 # listening server is ready.
 set -u
 """
-    + TALK
-    + r"""
-for program in valkey-cli redis-cli bash; do
-    ! command -v "$program" >/dev/null 2>&1 || found=yes
-done
-[ -n "${found:-}" ] || exit 0
+    + CAN_ASK
+    + r"""[ -n "${found:-}" ] || exit 0
 answer=$(ask "INFO replication" "INFO persistence") || exit 1
 case $answer in *loading:0*) ;; *) exit 1 ;; esac
 case $answer in *role:master*) exit 0 ;; esac
@@ -224,12 +221,8 @@ READY_SENTINEL = (
 # Ready: the sentinel answers. What it keeps can be read, since it has started with it.
 set -u
 """
-    + TALK
-    + r"""
-for program in valkey-cli redis-cli bash; do
-    ! command -v "$program" >/dev/null 2>&1 || found=yes
-done
-[ -n "${found:-}" ] || { rm -f "$DATA/starting"; exit 0; }
+    + CAN_ASK
+    + r"""[ -n "${found:-}" ] || { rm -f "$DATA/starting"; exit 0; }
 case $(ask PING) in *PONG*) rm -f "$DATA/starting"; exit 0 ;; esac
 exit 1
 """

@@ -9,7 +9,7 @@ from redis_operator.api.redis import Persistence, Redis
 from . import names
 from .facts import Facts
 from .layout import Layout, Port, ServiceRow
-from .scripts import BOOT_ALONE, READY_ALONE, STOP_ALONE
+from .standalone_scripts import BOOT_ALONE, READY_ALONE, STOP_ALONE
 from .users import STANDALONE_USERS
 
 __all__ = ["STANDALONE"]

@@ -17,7 +17,7 @@ from redis_operator.api.quantity import parse_quantity
 from redis_operator.manifests import names
 from redis_operator.manifests.layout import Layout
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
-from redis_operator.manifests.scripts import DATA_MISSING
+from redis_operator.manifests.standalone_scripts import DATA_MISSING
 from redis_operator.planning import observed as seen
 
 __all__ = [
