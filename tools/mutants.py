@@ -46,7 +46,13 @@ _ROOT = Path(__file__).resolve().parent.parent
 _SOURCE = Path("src")
 _PRODUCT = "redis_operator"
 _CHANGED = (
-    *("planning", "operator", "kubecontroller/runtime", "manifests/scripts.py", "redis/config.py"),
+    *(
+        "planning",
+        "operator",
+        "kubecontroller/runtime",
+        "manifests/cluster_scripts.py",
+        "redis/config.py",
+    ),
     *("redis/mover.py", "redis/moving.py", "redis/carrying.py", "redis/atomic.py"),
     *("redis/manual.py", "redis/rescue.py", "redis/tally.py", "redis/weights.py"),
 )

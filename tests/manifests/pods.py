@@ -16,9 +16,9 @@ import pytest
 
 from kubelocal.loopback import free_host
 from redis_operator.api.redis import Durability, Mode, Persistence, RedisSpec
+from redis_operator.manifests.cluster_scripts import BOOT, READY, STOP
 from redis_operator.manifests.config import config_file, config_file_name
 from redis_operator.manifests.facts import Passwords
-from redis_operator.manifests.scripts import BOOT, READY, STOP
 from redis_operator.manifests.users import acl_file, acl_file_name, replication_file
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command

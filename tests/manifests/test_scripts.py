@@ -20,8 +20,8 @@ from manifests.pods import (
     write,
 )
 from redis_operator.api.redis import Mode, Persistence, RedisSpec
+from redis_operator.manifests.cluster_scripts import BOOT
 from redis_operator.manifests.config import boot_settings
-from redis_operator.manifests.scripts import BOOT
 from redis_operator.redis import commands
 from redis_operator.redis.replies import PrimaryRole
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet

@@ -10,7 +10,7 @@ from pathlib import Path
 from kubelocal.loopback import free_host
 from redis_operator.api.redis import Durability, Mode, Persistence, RedisSpec
 from redis_operator.manifests.config import config_file, config_file_name
-from redis_operator.manifests.sentinel_scripts import BOOT_SERVER, STOP_SERVER
+from redis_operator.manifests.failover_scripts import BOOT_SERVER, STOP_SERVER
 from redis_operator.manifests.users import (
     FAILOVER_USERS,
     acl_file,

@@ -9,9 +9,9 @@ from redis_operator.redis.config import Directive
 from redis_operator.redis.versions import Ability, Version, can
 
 from . import names
+from .cluster_scripts import BOOT, READY, STOP
 from .layout import Layout, Port, ServiceRow
 from .memory import backlog_bytes, memory_limit
-from .scripts import BOOT, READY, STOP
 from .users import USERS
 
 __all__ = ["CLUSTER", "NODE_TIMEOUT_MS", "node_timeout_ms"]

@@ -10,9 +10,9 @@ from redis_operator.redis.versions import Version
 
 from . import names
 from .facts import Facts
+from .failover_scripts import BOOT_SENTINEL, BOOT_SERVER, READY_SENTINEL, READY_SERVER, STOP_SERVER
 from .layout import Layout, Port, Sentinels, ServiceRow
 from .memory import backlog_bytes, memory_limit
-from .sentinel_scripts import BOOT_SENTINEL, BOOT_SERVER, READY_SENTINEL, READY_SERVER, STOP_SERVER
 from .users import FAILOVER_USERS
 
 __all__ = ["FAILOVER", "SENTINEL_GROUP", "sentinel_of"]
