@@ -1,4 +1,7 @@
-"""Write anew the files that are made from code: CRDs and golden manifests. `make generate`."""
+"""Write anew what is made from code: CRDs, rights, installation, chart, golden manifests.
+
+`make generate` runs it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.api.version import find_version
 from redis_operator.install.admission import deletion_protection
+from redis_operator.install.chart import chart
 from redis_operator.install.objects import objects
 from redis_operator.install.options import Options
 from redis_operator.install.rendering import to_stream, to_yaml
@@ -96,6 +100,9 @@ def generated() -> dict[Path, str]:
     policy = to_stream(deletion_protection())
     found[ROOT / "config" / "admission" / "deletion-protection.yaml"] = f"{HEADER}{POLICY}{policy}"
     found[ROOT / "config" / "install.yaml"] = f"{HEADER}{INSTALL}{to_stream(objects(Options()))}"
+    for name, text in chart().items():
+        header = HEADER if name.endswith(".yaml") else ""
+        found[ROOT / "charts" / "redis-operator" / name] = header + text
     examples = (p for p in (ROOT / "examples").glob("*.yaml") if p.stem != "version")
     for path in sorted(examples):
         found[ROOT / "tests" / "golden" / path.name] = golden(path)

@@ -1,0 +1,84 @@
+"""The Helm chart as helm renders it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from redis_operator.install.objects import objects
+from redis_operator.install.options import Options
+
+pytestmark = pytest.mark.e2e
+CHART = Path(__file__).parents[3] / "charts" / "redis-operator"
+SOME = Options(
+    namespace="ops",
+    image="own/operator:2",
+    pull_policy="Always",
+    pull_secrets=("pull",),
+    watch_namespaces=("team", "123"),
+    replicas=3,
+    arguments=("--workers=4",),
+    resources={"limits": {"memory": "1Gi"}},
+)
+
+
+def helm(*words: str, check: bool = True) -> str:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("there is no helm on PATH")
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def rendered(options: Options, values: dict[str, Any]) -> list[dict[str, Any]]:
+    policy = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+    words = ["template", "operator", str(CHART), "--namespace", options.namespace]
+    words += ["--api-versions", policy]
+    for name, value in values.items():
+        words += ["--set-json", f"{name}={json.dumps(value)}"]
+    return [found for found in yaml.safe_load_all(helm(*words)) if found]
+
+
+def plain(made: dict[str, Any]) -> dict[str, Any]:
+    metadata = {k: v for k, v in made["metadata"].items() if k != "annotations"}
+    return {**made, "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [
+        (Options(namespace="ops"), {}),
+        (
+            SOME,
+            {
+                "image": {"repository": "own/operator", "tag": "2", "pullPolicy": "Always"},
+                "imagePullSecrets": ["pull"],
+                "watchNamespaces": ["team", "123"],
+                "replicas": 3,
+                "arguments": ["--workers=4"],
+                "resources": {"limits": {"memory": "1Gi"}, "requests": None},
+            },
+        ),
+    ],
+    ids=["all", "some"],
+)
+def test_the_chart_gives_the_same_objects_as_the_program(
+    options: Options, values: dict[str, Any]
+) -> None:
+    found = rendered(options, values)
+    wanted = [made for made in objects(options) if made["kind"] != "Namespace"]
+    assert sorted(map(plain, found), key=str) == sorted(map(plain, wanted), key=str)
+
+
+def test_wrong_values_are_refused_by_their_schema() -> None:
+    words = ("template", "operator", str(CHART), "--set", "replicas=0", "--set", "what=ever")
+    said = helm(*words, check=False)
+    assert "replicas" in said
+    assert "what" in said
