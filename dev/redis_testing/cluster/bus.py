@@ -69,22 +69,19 @@ def _send(world: SimulatedCluster, sender: Server, receiver: Server) -> None:
     """Let a message arrive: at once, late, twice or not at all."""
     weather, random = world.weather, world.random
     if weather.is_still:
-        if weather.few:
-            _receive(world, receiver, _message(world, sender))
-        else:
-            _hear(world, receiver, sender)
+        _hear(world, receiver, sender)
         return
     if weather.loses(random):
         return
-    message = _message(world, sender)
     for _ in range(weather.copies(random)):
         delay = weather.delay(random)
         if delay:
+            message = _message(world, sender)
             told = [_as_told(record) for record in message.gossip]
             kept = replace(message, gossip=told, well=None)
             world.mail.append((world.now + delay, receiver.name, receiver.started_at, kept))
         else:
-            _receive(world, receiver, message)
+            _hear(world, receiver, sender)
 
 
 def _as_told(record: Record) -> Record:
