@@ -50,8 +50,9 @@ types: $(STAMP)
 layers: $(STAMP)
 	.venv/bin/lint-imports
 
-contract: $(STAMP) ## the contract suite: on the embedded API server, or on KUBECONFIG=...
-	$(PYTHON) -m pytest -q -n $(if $(KUBECONFIG),0,2) --dist loadgroup -m contract tests/contract
+contract: $(STAMP) ## contract suites: the embedded API server (or KUBECONFIG=...), and what simulated servers promise on real ones
+	$(PYTHON) -m pytest -q $(if $(KUBECONFIG),-n 0 tests/contract,-n 4 tests/contract $(wildcard tests/sim/test_contract_*.py)) \
+	  --dist loadgroup -m "contract and not campaign"
 
 e2e: $(STAMP) ## databases end to end: on local mode, or on KUBECONFIG=...
 	$(PYTHON) -m pytest -q -m "e2e and not campaign" --timeout 300 $(E2E)

@@ -196,9 +196,12 @@ def test_a_real_cluster_gets_the_contract_suite_and_a_part_of_the_rest(
     checkout.recorded["e2e"] = "if real: tests.t::one\nif real: tests.t::of-another-part\n"
     checkout.plays("e2e", 0, "pass one", "pass of-another-part")
     checkout.plays("e2e-real", 0, "skip one")
+    checkout.recorded["contract"] = "if not real: tests.t::of this machine\n"
+    checkout.plays("contract", 0, "skip of this machine")
     code, told = checkout.run(rig=checkout.make_rig("echo export KUBECONFIG=/dev/null"))
     assert code == 0, told
     assert {"contract-real 0 ", "e2e-real 0 1"} <= {*checkout.ran()}
+    assert "there is none" not in told  # what this machine alone has is not missed there
 
 
 def test_what_cannot_be_compared_is_red(checkout: Checkout) -> None:

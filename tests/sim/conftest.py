@@ -1,4 +1,7 @@
-"""The servers that the contract of the simulation runs on: simulated ones, and all real engines."""
+"""The servers that the contract of the simulation runs on: simulated ones, and all real engines.
+
+`make test` runs it on the simulated ones, `make contract` on the real ones.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,13 @@ from sim import fleet as f
 from sim import sentinel_fleet as s
 
 SIMULATED = (("redis", "6.2.14"), ("valkey", "9.1.2"))
-KINDS = [*SIMULATED, *find_engines()]
+KINDS = [
+    *(pytest.param(kind, id=f"simulated-{kind[0]}") for kind in SIMULATED),
+    *(pytest.param(e, id=e.name, marks=pytest.mark.contract) for e in find_engines()),
+]
 
 
-def _name(kind: Any) -> str:
-    return f"simulated-{kind[0]}" if isinstance(kind, tuple) else str(kind.name)
-
-
-@pytest.fixture(params=KINDS, ids=_name)
+@pytest.fixture(params=KINDS)
 async def fleet_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
     started: list[f.RealFleet] = []
 
@@ -36,7 +38,7 @@ async def fleet_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...
         await fleet.__aexit__()
 
 
-@pytest.fixture(params=KINDS, ids=_name)
+@pytest.fixture(params=KINDS)
 async def group_of(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
     """Plain servers, and sentinels that are started when they are to watch."""
     started: list[s.RealGroup] = []
