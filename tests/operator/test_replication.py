@@ -29,7 +29,7 @@ from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.connection import Address
-from redis_operator.redis.errors import BusyError
+from redis_operator.redis.errors import BusyError, ReplyError
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -227,6 +227,18 @@ async def test_a_primary_that_would_not_let_itself_be_demoted_keeps_its_place(
     action = await database.switch(1)
     await database.servers[0].ask(commands.acl_setuser("default", ["-replicaof", "-slaveof"]))
     assert "could not be demoted" in await database.do(action)
+    assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
+
+
+async def test_asking_whether_a_server_could_be_demoted_changes_no_server(
+    database: Database,
+) -> None:
+    for ordinal in (0, 1):
+        asked = [commands.role(), commands.replica_of_no_port(), commands.role()]
+        before, refused, after = await database.servers[ordinal].ask(*asked)
+        assert isinstance(refused, ReplyError)
+        assert refused.code == "ERR"
+        assert type(after) is type(before)
     assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
 
 

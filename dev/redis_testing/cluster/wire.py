@@ -307,6 +307,8 @@ def _replicaof(world: SimulatedCluster, server: Server, words: list[str]) -> Rep
     if [word.upper() for word in words] == ["NO", "ONE"]:
         replication.lead(world, server)
         return _OK
+    if not words[1].isdigit():
+        raise RefusalError("ERR Invalid master port")
     if replication.follow(world, server, (words[0], int(words[1]))):
         return _OK
     return b"OK Already connected to specified master"

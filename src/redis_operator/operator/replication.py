@@ -31,7 +31,7 @@ from redis_operator.planning.sentinels import SentinelView
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
-from redis_operator.redis.errors import RedisError, UnknownPrimaryError
+from redis_operator.redis.errors import NoPermError, RedisError, ReplyError, UnknownPrimaryError
 from redis_operator.redis.replies import InfoReplication, PrimaryRole
 
 __all__ = ["replication_effects"]
@@ -206,11 +206,14 @@ class _Replication:
 
 
 async def _demotable(old: Connection, pod: str) -> None:
-    """See that a primary will let itself be demoted: this changes nothing for one that leads."""
+    """See that a primary will let itself be demoted, with a command that no server carries out."""
     try:
-        await old.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
-    except RedisError as error:
+        await old.run(commands.replica_of_no_port(), timeout=_TIMEOUT)
+    except NoPermError as error:
         raise Refused(f"{pod} could not be demoted: {error}") from error
+    except ReplyError as error:
+        if error.code != "ERR":
+            raise
 
 
 async def _pause(old: Connection) -> int:

@@ -86,6 +86,7 @@ __all__ = [
     "ping",
     "replica_of",
     "replica_of_no_one",
+    "replica_of_no_port",
     "replicate",
     "reset_hard",
     "role",
@@ -159,6 +160,11 @@ def replica_of(host: str, port: int) -> Command[None]:
 def replica_of_no_one() -> Command[None]:
     """REPLICAOF NO ONE: the server takes writes, under a history of its own that goes on."""
     return Command(("REPLICAOF", "NO", "ONE"), _as_done)
+
+
+def replica_of_no_port() -> Command[None]:
+    """REPLICAOF with a port that is none: every server refuses it, with NOPERM who may not."""
+    return Command(("REPLICAOF", "127.0.0.1", "none"), _as_done)
 
 
 def _as_done(reply: Reply) -> None:
