@@ -6,6 +6,7 @@ The admin's group may do everything and needs no role, so that nobody can lock t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
 from msgspec import Struct
@@ -22,46 +23,6 @@ __all__ = ["MASTERS", "RBAC", "Attributes", "Authorizer", "check_escalation", "e
 
 MASTERS = "system:masters"
 RBAC = "rbac.authorization.k8s.io"
-_ALL = ("*",)
-_PUBLIC = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
-_DISCOVERY = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_PUBLIC]
-_AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-_READ, _WRITE = (
-    ["get", "list", "watch"],
-    ["create", "delete", "deletecollection", "patch", "update"],
-)
-_EDITED: dict[str, list[str]] = {
-    "": [
-        "configmaps",
-        "endpoints",
-        "persistentvolumeclaims",
-        "pods",
-        "pods/attach",
-        "pods/eviction",
-        "pods/exec",
-        "pods/portforward",
-        "secrets",
-        "serviceaccounts",
-        "services",
-    ],
-    "apps": [
-        "deployments",
-        "deployments/scale",
-        "replicasets",
-        "replicasets/scale",
-        "statefulsets",
-        "statefulsets/scale",
-    ],
-    "batch": ["jobs"],
-    "networking.k8s.io": ["networkpolicies"],
-    "policy": ["poddisruptionbudgets"],
-}
-_VIEWED: dict[str, list[str]] = {
-    group: [name for name in names if name != "secrets" and "/" not in name]
-    for group, names in _EDITED.items()
-}
-_VIEWED[""] += ["events", "namespaces", "pods/log", "pods/status", "resourcequotas"]
-_VIEWED["discovery.k8s.io"] = ["endpointslices"]
 
 
 class Attributes(Struct, frozen=True):
@@ -263,62 +224,18 @@ def _rule_text(rule: Object) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def _granting(parts: Mapping[str, list[str]], verbs: list[str]) -> list[Object]:
-    return [
-        {"apiGroups": [group], "resources": names, "verbs": verbs} for group, names in parts.items()
-    ]
-
-
 def ensure_roles(core: Core) -> None:
-    """Make sure that the roles every cluster has are there, with who has them."""
-    everything: list[Object] = [
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-        {"nonResourceURLs": ["*"], "verbs": ["*"]},
-    ]
-    viewing = _granting(_VIEWED, _READ)
-    editing = [*viewing, *_granting(_EDITED, [*_READ, *_WRITE])]
-    owning: Object = {
-        "apiGroups": [RBAC],
-        "resources": ["roles", "rolebindings"],
-        "verbs": [*_READ, *_WRITE],
-    }
-    asking: list[Object] = [
-        {
-            "apiGroups": ["authorization.k8s.io"],
-            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            "verbs": ["create"],
-        },
-        {
-            "apiGroups": ["authentication.k8s.io"],
-            "resources": ["selfsubjectreviews"],
-            "verbs": ["create"],
-        },
-    ]
-    both = (_AUTHENTICATED, _UNAUTHENTICATED)
-    roles: tuple[tuple[str, list[Object], tuple[str, ...]], ...] = (
-        ("cluster-admin", everything, (MASTERS,)),
-        ("admin", [*editing, owning], ()),
-        ("edit", editing, ()),
-        ("view", viewing, ()),
-        ("system:basic-user", asking, (_AUTHENTICATED,)),
-        (
-            "system:discovery",
-            [{"nonResourceURLs": _DISCOVERY, "verbs": ["get"]}],
-            (_AUTHENTICATED,),
-        ),
-        ("system:public-info-viewer", [{"nonResourceURLs": _PUBLIC, "verbs": ["get"]}], both),
-    )
-    for name, rules, groups in roles:
-        _ensure(core, "clusterroles", "ClusterRole", name, {"rules": rules})
+    """Make sure that the roles every cluster has are there, with the groups that have them."""
+    roles = decode(files(__package__).joinpath("default_roles.json").read_bytes())
+    for name, role in roles.items():
+        groups = role["groups"]
+        _ensure(core, "clusterroles", "ClusterRole", name, {"rules": role["rules"]})
         if groups:
-            _ensure(core, "clusterrolebindings", "ClusterRoleBinding", name, _bound(name, groups))
-
-
-def _bound(name: str, groups: tuple[str, ...]) -> Object:
-    return {
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group} for group in groups],
-    }
+            bound = {
+                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+                "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": one} for one in groups],
+            }
+            _ensure(core, "clusterrolebindings", "ClusterRoleBinding", name, bound)
 
 
 def _ensure(core: Core, plural: str, kind: str, name: str, content: Object) -> None:

@@ -1,117 +1,27 @@
 """What Go code fills in when it reads an object of a built-in kind, by definition.
 
-Plain defaults are listed; what needs thought is a function. `builtin_filling` lays them out.
+Plain defaults are in `defaults.json`; what needs thought is a function. `filling` lays them out.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
+
+import msgspec
 
 __all__ = ["DEFAULTS", "SPECIAL"]
 
 _CORE = "io.k8s.api.core.v1."
 _APPS = "io.k8s.api.apps.v1."
-_HOOKS = "io.k8s.api.admissionregistration.v1."
 _CRDS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _RBAC = "rbac.authorization.k8s.io"
 
-_HTTP: dict[str, Any] = {"path": "/", "scheme": "HTTP"}
-_MODE: dict[str, Any] = {"defaultMode": 420}
-_WEBHOOK: dict[str, Any] = {
-    "failurePolicy": "Fail",
-    "matchPolicy": "Equivalent",
-    "namespaceSelector": {},
-    "objectSelector": {},
-    "timeoutSeconds": 10,
-}
-
-DEFAULTS: dict[str, dict[str, Any]] = {
-    _CORE + "PodSpec": {
-        "dnsPolicy": "ClusterFirst",
-        "restartPolicy": "Always",
-        "schedulerName": "default-scheduler",
-        "securityContext": {},
-        "terminationGracePeriodSeconds": 30,
-    },
-    _CORE + "Container": {
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-    },
-    _CORE + "EphemeralContainer": {
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-    },
-    _CORE + "Probe": {
-        "failureThreshold": 3,
-        "periodSeconds": 10,
-        "successThreshold": 1,
-        "timeoutSeconds": 1,
-    },
-    _CORE + "HTTPGetAction": _HTTP,
-    _CORE + "GRPCAction": {"service": ""},
-    _CORE + "ObjectFieldSelector": {"apiVersion": "v1"},
-    _CORE + "SecretVolumeSource": _MODE,
-    _CORE + "ConfigMapVolumeSource": _MODE,
-    _CORE + "DownwardAPIVolumeSource": _MODE,
-    _CORE + "ProjectedVolumeSource": _MODE,
-    _CORE + "ServiceAccountTokenProjection": {"expirationSeconds": 3600},
-    _CORE + "HostPathVolumeSource": {"type": ""},
-    _CORE + "ServiceSpec": {"sessionAffinity": "None", "type": "ClusterIP"},
-    _CORE + "ClientIPConfig": {"timeoutSeconds": 10800},
-    _CORE + "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
-    _CORE + "PersistentVolumeClaimStatus": {"phase": "Pending"},
-    _CORE + "PersistentVolumeSpec": {
-        "persistentVolumeReclaimPolicy": "Retain",
-        "volumeMode": "Filesystem",
-    },
-    _CORE + "PersistentVolumeStatus": {"phase": "Pending"},
-    _CORE + "NamespaceStatus": {"phase": "Active"},
-    _CORE + "PodStatus": {"phase": "Pending"},
-    _CORE + "ResourceFieldSelector": {"divisor": "0"},
-    _CORE + "EndpointPort": {"protocol": "TCP"},
-    _CORE + "Secret": {"type": "Opaque"},
-    _APPS + "StatefulSetSpec": {
-        "persistentVolumeClaimRetentionPolicy": {},
-        "podManagementPolicy": "OrderedReady",
-        "replicas": 1,
-        "revisionHistoryLimit": 10,
-    },
-    _APPS + "StatefulSetPersistentVolumeClaimRetentionPolicy": {
-        "whenDeleted": "Retain",
-        "whenScaled": "Retain",
-    },
-    _APPS + "RollingUpdateStatefulSetStrategy": {"partition": 0},
-    _APPS + "DeploymentSpec": {
-        "progressDeadlineSeconds": 600,
-        "replicas": 1,
-        "revisionHistoryLimit": 10,
-    },
-    _APPS + "DeploymentStrategy": {"type": "RollingUpdate"},
-    _APPS + "RollingUpdateDeployment": {"maxSurge": "25%", "maxUnavailable": "25%"},
-    _APPS + "ReplicaSetSpec": {"replicas": 1},
-    "io.k8s.api.batch.v1.JobSpec": {
-        "completionMode": "NonIndexed",
-        "manualSelector": False,
-        "parallelism": 1,
-        "suspend": False,
-    },
-    "io.k8s.api.discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
-    "io.k8s.api.storage.v1.StorageClass": {
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "Immediate",
-    },
-    "io.k8s.api.networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
-    "io.k8s.api.rbac.v1.RoleRef": {"apiGroup": _RBAC},
-    _HOOKS + "MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
-    _HOOKS + "ValidatingWebhook": _WEBHOOK,
-    _HOOKS + "ServiceReference": {"port": 443},
-    _HOOKS + "RuleWithOperations": {"scope": "*"},
-    _CRDS + "ServiceReference": {"port": 443},
-    _CRDS + "CustomResourceDefinitionSpec": {"conversion": {}},
-    _CRDS + "CustomResourceConversion": {"strategy": "None"},
-}
+DEFAULTS: dict[str, dict[str, Any]] = msgspec.json.decode(
+    files(__package__).joinpath("defaults.json").read_bytes()
+)
 
 
 def _pull_policy(container: dict[str, Any]) -> None:
