@@ -25,6 +25,8 @@ CREATED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} UTC")
 AGE = re.compile(r"(?<![\w.-])(\d+[smhd]){1,2}(?![\w-])|<unknown>(?=\s|$)")
 ADDRESS = re.compile(r"(?<![\d.])\d{1,3}(\.\d{1,3}){3}(?![\d.])")
 TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+")
+# What was made of a patch is shown as Go prints it; here only what is wrong with it is said.
+PATCH = re.compile(r"(?m)(is invalid: patch: Invalid value:).*?( strict decoding error: .*)?$")
 DIFF = re.compile(r"^(diff|---|\+\+\+) .*$", re.MULTILINE)
 COLUMNS = re.compile(r"(?<=\S) {2,}(?=\S)")
 LOG = re.compile(r"[EWI]\d{4} \d\d:\d\d:\d\d\.")
@@ -120,6 +122,7 @@ class Kubectl:
         ):
             text = pattern.sub(word, text)
         text = VERSION.sub(r"\1<version>", text)
+        text = PATCH.sub(r"\1\2", text)
         text = DIFF.sub(r"\1 <file>", text)
         lines = text.split("\n")
         return "\n".join(COLUMNS.sub("  ", line).rstrip() for line in lines)

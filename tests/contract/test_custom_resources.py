@@ -58,7 +58,7 @@ def test_unknown_fields_are_preserved_where_the_schema_says_so(widgets: Space) -
 def test_metadata_is_coerced_by_the_server_not_the_schema(widgets: Space) -> None:
     body = {"metadata": {"name": "a", "labels": {"x": 5}}, "spec": {}}
     status = widgets.post("widgets", body).refused(400, "BadRequest")
-    assert "json: cannot unmarshal number into Go struct field" in status["message"]
+    assert "labels" in status["message"]
 
 
 def test_status_is_not_written_by_create(widgets: Space) -> None:

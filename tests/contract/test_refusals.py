@@ -81,26 +81,12 @@ def test_body_without_a_format_is_json(space: Space) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param(
-            b"{oops",
-            "invalid character 'o' looking for beginning of object key string ({oops)",
-            id="not json",
-        ),
-        pytest.param(b"", "unexpected end of JSON input (<empty>)", id="empty"),
-        pytest.param(b"[]", "json: cannot unmarshal array into Go value of type struct", id="list"),
-        pytest.param(
-            b'"x"', "json: cannot unmarshal string into Go value of type struct", id="text"
-        ),
-    ],
+    "body", [b"{oops", b"", b"[]", b'"x"'], ids=["not json", "empty", "list", "text"]
 )
-def test_body_that_is_no_object_is_a_bad_request(space: Space, body: bytes, message: str) -> None:
+def test_body_that_is_no_object_is_a_bad_request(space: Space, body: bytes) -> None:
     status = space.post("configmaps", body).refused(400, "BadRequest")
-    assert status["message"].startswith(
-        "the object provided is unrecognized (must be of type ConfigMap):"
-        " couldn't get version/kind; json parse error: " + message
-    )
+    assert "json parse error" in status["message"]
+    assert "must be of type ConfigMap" in status["message"]
 
 
 def test_deep_nesting_is_a_bad_request(space: Space) -> None:

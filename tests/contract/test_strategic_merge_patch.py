@@ -200,7 +200,7 @@ def test_missing_merge_key_is_refused(deployment: Space) -> None:
 def test_unknown_directive_is_refused(deployment: Space) -> None:
     body = {"spec": {"template": {"spec": {"nodeSelector": {"$patch": "odd"}}}}}
     status = deployment.patch("deployments/a", body, STRATEGIC).refused(500)
-    assert status["message"] == "unknown patch type: odd in map: map[$patch:odd]"
+    assert status["message"].startswith("unknown patch type: odd in map")
 
 
 def test_finalizers_are_a_merged_set(space: Space) -> None:

@@ -126,10 +126,8 @@ def test_strict_strategic_patch_refuses_unknown_fields(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
     reply = space.patch("configmaps/a", {"odd": 1}, STRATEGIC, fieldValidation="Strict")
     status = reply.refused(422, "Invalid")
-    assert status["message"] == (
-        ' "" is invalid: patch: Invalid value: "map[odd:1]": strict decoding error:'
-        ' unknown field "odd"'
-    )
+    assert status["message"].startswith(' "" is invalid: patch: Invalid value: ')
+    assert 'strict decoding error: unknown field "odd"' in status["message"]
 
 
 def test_strict_json_patch_refuses_unknown_fields(space: Space) -> None:
@@ -141,30 +139,18 @@ def test_strict_json_patch_refuses_unknown_fields(space: Space) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param(
-            {"metadata": {"name": "a"}, "data": {"k": 5}},
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal'
-            " number into Go struct field ConfigMap.data of type string",
-            id="number for text",
-        ),
-        pytest.param(
-            {"metadata": {"name": "a"}, "data": ["k"]},
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal'
-            " array into Go struct field ConfigMap.data of type map[string]string",
-            id="list for map",
-        ),
-        pytest.param(
-            {"metadata": {"name": "a"}, "immutable": "yes"},
-            'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal'
-            " string into Go struct field ConfigMap.immutable of type bool",
-            id="text for boolean",
-        ),
-    ],
+    ("field", "value"),
+    [("data", {"k": 5}), ("data", ["k"]), ("immutable", "yes")],
+    ids=["number for text", "list for map", "text for boolean"],
 )
-def test_wrong_type_is_a_bad_request(space: Space, body: dict[str, object], message: str) -> None:
-    assert space.post("configmaps", body).refused(400, "BadRequest")["message"] == message
+def test_wrong_type_is_a_bad_request_that_names_the_field(
+    space: Space, field: str, value: object
+) -> None:
+    reply = space.post("configmaps", {"metadata": {"name": "a"}, field: value})
+    message = reply.refused(400, "BadRequest")["message"]
+    start = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: '
+    assert message.startswith(start)
+    assert field in message.removeprefix(start)
 
 
 def test_wrong_quantity_is_a_bad_request(space: Space) -> None:

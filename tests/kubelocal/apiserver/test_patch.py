@@ -47,11 +47,11 @@ def test_a_strategic_merge_ends_as_on_the_real_server(case: dict[str, Any]) -> N
     [
         (
             {"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}},
-            "map: map[image:x] does not contain declared merge key: name",
+            'map: {"image":"x"} does not contain declared merge key: name',
         ),
         (
             {"spec": {"template": {"$patch": "nope"}}},
-            "unknown patch type: nope in map: map[$patch:nope]",
+            'unknown patch type: nope in map: {"$patch":"nope"}',
         ),
     ],
 )

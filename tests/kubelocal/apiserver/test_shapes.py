@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kubelocal.apiserver.custom.schema import prune
-from kubelocal.apiserver.format.go_decoding import mistyped
+from kubelocal.apiserver.format.field_types import mistyped
 from kubelocal.apiserver.objects.builtin import schema_of
 from kubelocal.apiserver.objects.metadata import check_shape, prune_metadata
 from kubelocal.apiserver.verbs.shapes import fits
@@ -107,7 +107,7 @@ def test_every_recorded_object_is_judged_alike():
         group, _, version = sent["apiVersion"].rpartition("/")
         if fits(group, version, sent["kind"], sent):
             judged += 1
-            assert mistyped(schema_of(group, version, sent["kind"]), sent, sent["kind"]) is None
+            assert mistyped(schema_of(group, version, sent["kind"]), sent) is None
             assert prune(schema_of(group, version, sent["kind"]), copy.deepcopy(sent)) == []
     assert judged > 10
 
@@ -124,7 +124,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 def thoroughly(value: dict[str, Any]) -> list[str]:
     schema = schema_of("", "v1", "Pod")
-    problem = mistyped(schema, value, "Pod")
+    problem = mistyped(schema, value)
     before = copy.deepcopy(value)
     check_shape("Pod", "v1", value)
     found = [*prune_metadata(value["metadata"]), *prune(schema, value)]

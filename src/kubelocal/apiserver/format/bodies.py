@@ -31,7 +31,7 @@ from kubelocal.apiserver.errors import (
     too_large,
     unsupported_media_type,
 )
-from kubelocal.apiserver.format.go_decoding import syntax_error
+from kubelocal.apiserver.format.field_types import syntax_error, type_name
 from kubelocal.apiserver.format.protobuf import PROTOBUF, decode_protobuf
 from kubelocal.apiserver.kinds.table import Resource
 from kubelocal.apiserver.storage.entries import Object, encode
@@ -42,7 +42,6 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 LIMIT = 3 * 1024 * 1024
 _JSON = "application/json"
 _YAML = "application/yaml"
-_SHOWN = 30
 _BROKEN: Any = object()
 
 
@@ -127,20 +126,11 @@ def read_body(call: Call, resource: Resource | None = None) -> tuple[Object, lis
 
 
 def _unrecognized(kind: str, body: bytes, value: Any) -> StatusError:
+    problem = f"it is a {type_name(value)}, not an object"
     if value is _BROKEN:
         problem = syntax_error(body)
-    else:
-        word = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-        problem = (
-            f"json: cannot unmarshal {word} into Go value of type struct {{ APIVersion string"
-            ' "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-        )
-    shown = body[:_SHOWN].decode("utf-8", "replace") if body[:1] == b"{" else body[:_SHOWN].hex()
-    if len(body) > _SHOWN:
-        shown += " ..."
     return bad_request(
-        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind;"
-        f" json parse error: {problem} ({shown or '<empty>'})"
+        f"the object provided is unrecognized (must be of type {kind}): json parse error: {problem}"
     )
 
 

@@ -23,7 +23,7 @@ _PATCH = "$patch"
 def strategic_merge(schema: dict[str, Any], document: Any, patch: Any) -> Any:
     """Merge a patch into a document by the strategies of its schema."""
     if not isinstance(patch, dict):
-        text = "json: cannot unmarshal array into Go value of type map[string]interface {}"
+        text = "error decoding patch: it must be an object"
         raise PatchError(text, status=400, reason="BadRequest")
     return _merge_objects(schema, document if isinstance(document, dict) else {}, patch)
 
@@ -53,17 +53,8 @@ def _merge_objects(
 
 
 def _bad_directive(patch: dict[str, Any]) -> PatchError:
-    text = f"unknown patch type: {patch[_PATCH]} in map: {_go_map(patch)}"
+    text = f"unknown patch type: {patch[_PATCH]} in map: {go_value(patch)}"
     return PatchError(text, status=500, reason="InternalError")
-
-
-def _go_map(value: Any) -> str:
-    """Print a value as Go prints maps and lists."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{_go_map(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(_go_map(item) for item in value) + "]"
-    return "<nil>" if value is None else str(value)
 
 
 def _retain(result: dict[str, Any], patch: dict[str, Any]) -> None:
@@ -131,8 +122,9 @@ def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
     rest = iter([identity(item) for item in order])
     for item in patch:
         if not _is_directive(item) and identity(item) not in rest:
-            text = f"The order in patch list:\n{_go_map(patch)}\n doesn't match $setElementOrder "
-            raise PatchError(f"{text}list:\n{_go_map(order)}\n", status=500, reason="InternalError")
+            text = f"The order in patch list:\n{go_value(patch)}\n doesn't match $setElementOrder"
+            text = f"{text} list:\n{go_value(order)}\n"
+            raise PatchError(text, status=500, reason="InternalError")
 
 
 def _is_directive(item: Any) -> bool:
@@ -183,7 +175,7 @@ def _merge_items(
 
 def _merge_item(items: dict[str, Any], key: str, result: list[Any], item: Any) -> None:
     if not isinstance(item, dict) or key not in item:
-        text = f"map: {_go_map(item)} does not contain declared merge key: {key}"
+        text = f"map: {go_value(item)} does not contain declared merge key: {key}"
         raise PatchError(text, status=500, reason="InternalError")
     directive = item.get(_PATCH)
     if directive not in (None, "merge", "delete"):

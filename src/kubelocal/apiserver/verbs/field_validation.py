@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kubelocal.apiserver.calls import Call
 from kubelocal.apiserver.causes import Cause, too_long
 from kubelocal.apiserver.errors import StatusError, bad_request, invalid
-from kubelocal.apiserver.format.go_decoding import mistyped
+from kubelocal.apiserver.format.field_types import mistyped
 from kubelocal.apiserver.objects.metadata import check_shape, prune_metadata
 from kubelocal.apiserver.objects.questions import drop_unknown, schema_for
 from kubelocal.apiserver.storage.entries import Object
@@ -60,7 +60,7 @@ def type_problem(call: Call, value: Object) -> str | None:
     """Return what is of the wrong type in an object of a built-in kind."""
     if call.resource.custom is not None:
         return None
-    return mistyped(schema_for(call.resource), value, call.resource.kind)
+    return mistyped(schema_for(call.resource), value)
 
 
 def unknown_fields(call: Call, value: Object) -> list[str]:

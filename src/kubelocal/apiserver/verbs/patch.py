@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -11,11 +10,10 @@ from kubecontroller.client.request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, 
 from kubelocal.apiserver.apply.merge import ApplyConflict, ApplyError, apply
 from kubelocal.apiserver.apply.ownership import ignored_by
 from kubelocal.apiserver.calls import Call
-from kubelocal.apiserver.causes import forbidden, go_value, required
-from kubelocal.apiserver.causes import invalid as invalid_cause
+from kubelocal.apiserver.causes import Cause, forbidden, required
 from kubelocal.apiserver.errors import StatusError, bad_request, invalid
 from kubelocal.apiserver.format.bodies import read_patch
-from kubelocal.apiserver.format.go_decoding import converted, go_map
+from kubelocal.apiserver.format.field_types import type_name
 from kubelocal.apiserver.objects.metadata import check_shape
 from kubelocal.apiserver.objects.questions import schema_for
 from kubelocal.apiserver.patch.json_patch import (
@@ -65,9 +63,7 @@ class Patched(Struct, frozen=True):
                     result = strategic_merge(schema, live, self.intent)
         except PatchError as error:
             raise unpatched(error) from error
-        if self.media == STRATEGIC_PATCH:
-            return _whole(call, result, lambda: go_map(self.intent))
-        return _whole(call, result, lambda: go_value(result))
+        return _whole(call, result)
 
 
 def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
@@ -79,12 +75,8 @@ def patch_of(call: Call, accepted: tuple[str, ...]) -> Patched:
             raise invalid("meta.k8s.io", "PatchOptions", "", [cause])
         is_list = media == JSON_PATCH
         if not isinstance(intent, list if is_list else dict):
-            go = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
-            words: dict[type, str] = {list: "array", dict: "object", str: "string"}
-            word = words.get(type(intent), "number")
-            raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {word} into Go value of type {go}"
-            )
+            wanted = "a list of operations" if is_list else "an object"
+            raise bad_request(f"error decoding patch: it must be {wanted}, not {type_name(intent)}")
         return Patched(media, intent)
     if not call.options.get("fieldManager"):
         cause = required("fieldManager", "is required for apply patch")
@@ -157,19 +149,22 @@ def _contested(error: ApplyConflict) -> StatusError:
     return StatusError(409, "Conflict", error.message, details={"causes": causes})
 
 
-def _whole(call: Call, result: Any, shown: Callable[[], str]) -> Object:
+def _whole(call: Call, result: Any) -> Object:
     """Return what a patch made, if it is still an object of its kind."""
     if not isinstance(result, dict):
         raise bad_request("the patch leaves no object")
     resource = call.resource
     if (result.get("kind"), result.get("apiVersion")) != (resource.kind, resource.api_version):
         raise _unfit(
-            shown(),
             f'no kind "{result.get("kind")}" is registered for version'
             f' "{result.get("apiVersion")}"',
         )
     if not is_plain(call, result):
-        _drop_unknown(call, result, shown)
+        problem = type_problem(call, result)
+        if problem is not None:
+            raise _unfit(problem)
+        found = unknown_fields(call, result)
+        report(call, found, lambda: _unfit(strict_text(found)))
     if result["metadata"].get("name") != call.name:
         raise bad_request(
             f"the name of the object ({result['metadata'].get('name', '')}) does not match the"
@@ -178,16 +173,8 @@ def _whole(call: Call, result: Any, shown: Callable[[], str]) -> Object:
     return result
 
 
-def _drop_unknown(call: Call, result: Object, shown: Callable[[], str]) -> None:
-    text, problem = shown(), type_problem(call, result)
-    if problem is not None:
-        raise _unfit(text, converted(problem) if text.startswith("map[") else problem)
-    found = unknown_fields(call, result)
-    report(call, found, lambda: _unfit(text, strict_text(found)))
-
-
-def _unfit(shown: str, problem: str) -> StatusError:
-    return invalid("", "", "", [invalid_cause("patch", shown, problem)])
+def _unfit(problem: str) -> StatusError:
+    return invalid("", "", "", [Cause("patch", "FieldValueInvalid", f"Invalid value: {problem}")])
 
 
 def unpatched(error: PatchError) -> StatusError:
