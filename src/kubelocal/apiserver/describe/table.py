@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kubelocal.apiserver.describe.columns import Column, age
 from kubelocal.apiserver.describe.jsonpath import find
-from kubelocal.apiserver.describe.printers import PRINTERS
+from kubelocal.apiserver.describe.printers import printer_of
 from kubelocal.apiserver.kinds.table import Resource
 from kubelocal.apiserver.storage.entries import Object, decode, encode
 from kubelocal.apiserver.storage.store import Entry
@@ -101,7 +101,7 @@ def _row(printer: _Printer, value: Object, include: str, now: datetime) -> Objec
 def _printer(resource: Resource) -> _Printer:
     if resource.custom is not None:
         return _custom(resource)
-    known = PRINTERS.get((resource.group, resource.kind))
+    known = printer_of(resource.kind)
     if known is None:
         return _Printer(
             (_NAME, Column("Created At", "date", description=_CREATED_TEXT)),

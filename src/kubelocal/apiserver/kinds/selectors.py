@@ -21,6 +21,7 @@ __all__ = [
     "parse_fields",
     "parse_labels",
     "selector_of",
+    "selector_text",
 ]
 
 
@@ -184,6 +185,22 @@ def selector_of(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] |
         for item in selector.get("matchExpressions") or ()
     ]
     return tuple(found)
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """Return a LabelSelector as one text."""
+    found = selector or {}
+    parts = [f"{key}={item}" for key, item in (found.get("matchLabels") or {}).items()]
+    for one in found.get("matchExpressions") or ():
+        values = ",".join(sorted(one.get("values") or ()))
+        match one["operator"]:
+            case "In" | "NotIn":
+                parts.append(f"{one['key']} {one['operator'].lower()} ({values})")
+            case "Exists":
+                parts.append(one["key"])
+            case _:
+                parts.append(f"!{one['key']}")
+    return ",".join(sorted(parts))
 
 
 def parse_fields(

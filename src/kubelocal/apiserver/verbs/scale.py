@@ -14,6 +14,7 @@ from kubelocal.apiserver.causes import invalid as invalid_cause
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.errors import StatusError, bad_request, conflict, invalid
 from kubelocal.apiserver.format.bodies import answer_object, read_body, read_patch
+from kubelocal.apiserver.kinds.selectors import selector_text
 from kubelocal.apiserver.kinds.table import Resource
 from kubelocal.apiserver.patch.json_patch import PatchError, json_patch, merge_patch
 from kubelocal.apiserver.storage.entries import Object, value_at
@@ -44,7 +45,7 @@ def scale_of(resource: Resource, value: Object) -> Object:
     place = paths.get("labelSelectorPath")
     selector = value_at(value, place.lstrip(".")) if place else None
     if selector:
-        status["selector"] = selector if isinstance(selector, str) else _text(selector)
+        status["selector"] = selector if isinstance(selector, str) else selector_text(selector)
     metadata = value["metadata"]
     return {
         "kind": "Scale",
@@ -53,20 +54,6 @@ def scale_of(resource: Resource, value: Object) -> Object:
         "spec": {"replicas": wanted} if wanted else {},
         "status": status,
     }
-
-
-def _text(selector: Object) -> str:
-    parts = [f"{key}={item}" for key, item in (selector.get("matchLabels") or {}).items()]
-    for one in selector.get("matchExpressions") or ():
-        values = ",".join(sorted(one.get("values") or ()))
-        match one["operator"]:
-            case "In" | "NotIn":
-                parts.append(f"{one['key']} {one['operator'].lower()} ({values})")
-            case "Exists":
-                parts.append(one["key"])
-            case _:
-                parts.append(f"!{one['key']}")
-    return ",".join(sorted(parts))
 
 
 class Scaling:
