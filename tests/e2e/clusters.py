@@ -166,6 +166,7 @@ class LocalCluster(Cluster):
 
     def start(self) -> None:
         images = self.folder / "images"
+        images.mkdir()
         if shutil.which("redis_exporter") is None:
             _small_exporter(images / "redis_exporter" / "1.74.0" / "bin")
         nodes = ("--nodes", "3", "--zones", "3")
