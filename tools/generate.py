@@ -1,4 +1,4 @@
-"""Write anew what is made from code: CRDs, rights, installation, chart, golden manifests.
+"""Write what is made from code: CRDs, rights, installation, chart, golden manifests.
 
 `make generate` runs it.
 """

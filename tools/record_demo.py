@@ -20,7 +20,7 @@ from typing import NamedTuple
 COMMAND = (".venv/bin/redis-operator", "demo")
 PICTURE = Path(__file__).parent.parent / "docs" / "demo.svg"
 _LONGEST_WAIT = 2.0
-_HOLD = 6.0  # the whole text stays before it begins anew
+_HOLD = 6.0  # the whole text stays before it restarts
 _WIDTH = 118
 _ROW, _COLUMN, _MARGIN = 18, 7.6, 14
 

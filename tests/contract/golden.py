@@ -1,6 +1,6 @@
 """Answers recorded from a real server, which every server must give again.
 
-`CONTRACT_RECORD=1` with `KUBECONFIG` set writes them anew; what names a time, an identity or an
+`CONTRACT_RECORD=1` with `KUBECONFIG` set writes them again; what names a time, an identity or an
 address is replaced by a word first, so that two servers can be compared.
 """
 

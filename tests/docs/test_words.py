@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "redis_operator"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "redis_operator"
 # Private idioms, and the usual word instead.
 _USUAL = {
     r"\banew\b": "again",
@@ -44,5 +45,21 @@ def test_messages_have_no_private_idioms() -> None:
         for idiom, usual in _USUAL.items()
         # A shell script is code; what it prints stands in quotes after `say`.
         if re.search(idiom, text if "\n" not in text else " ".join(re.findall('say "(.*)"', text)))
+    ]
+    assert not found, "\n".join(found)
+
+
+# What is not plain English anywhere: in docs, docstrings, comments and names.
+_NOWHERE = r"(?<![a-z])(anew|mended|heirs?|twins?|ailments?|households?|borne|grudges?)(?![a-z])"
+
+
+def test_docs_docstrings_and_names_have_no_private_idioms() -> None:
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
+    code = [*SOURCE.rglob("*.py"), *ROOT.glob("tests/**/test_*.py")]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: {line.strip()[:80]!r}"
+        for path in sorted({*pages, *code} - {Path(__file__)})
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (match := re.search(_NOWHERE, line, re.IGNORECASE))
     ]
     assert not found, "\n".join(found)

@@ -156,7 +156,7 @@ async def test_everything_goes_while_the_operator_can_still_deal_with_volumes() 
         assert not [name for name in await cluster.state() if "redis" in name]
 
 
-async def test_whoever_would_have_a_database_made_again_goes_first() -> None:
+async def test_whoever_would_have_a_database_recreated_goes_first() -> None:
     async with small_cluster() as cluster:
         await cluster.installer().install(Options())
         await cluster.create_database("cache")

@@ -36,7 +36,7 @@ from redis_testing.simulation.system import (
 )
 
 PLAYED = (
-    "deleted and made anew on its volumes",
+    "deleted and recreated on its volumes",
     "children deleted",
     "scale in",
     "failover: restart",

@@ -129,26 +129,26 @@ async def test_a_replica_that_follows_another_by_now_is_not_asked_to_lead(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
     """A primary that was away does not know who leads by now; its former replica does."""
-    async with shard(tmp_path, binary) as (primary, other, heir):
+    async with shard(tmp_path, binary) as (primary, other, chosen):
         await copied(other, await write(primary, 500, MINE))
         await saved(other)
-        await copied(heir, await write(primary, 500, MINE))
+        await copied(chosen, await write(primary, 500, MINE))
         primary.end(kill=True)
-        await ask(heir, commands.failover(commands.FailoverMode.FORCE))
-        await until(heir, commands.role(), leads)
+        await ask(chosen, commands.failover(commands.FailoverMode.FORCE))
+        await until(chosen, commands.role(), leads)
         await until(other, commands.role(), follows)
-        written = await write(heir, 3000, MINE)
-        await saved(heir)
-        [node] = await ask(heir, commands.my_id())
+        written = await write(chosen, 3000, MINE)
+        await saved(chosen)
+        [node] = await ask(chosen, commands.my_id())
         await printed(other.data / "nodes.conf", f"myself,slave {node}")
         other.end(kill=True)
-        heir.end(kill=True)
-        heir.failover_seconds = 5
+        chosen.end(kill=True)
+        chosen.failover_seconds = 5
         other.start()
         (await other.answers()).close()
-        heir.start()
+        chosen.start()
         primary.start()
-        await until(heir, commands.role(), leads)
+        await until(chosen, commands.role(), leads)
         for pod in (primary, other):
             await until(pod, commands.role(), follows)
             await copied(pod, written)

@@ -431,7 +431,7 @@ def test_a_directive_that_was_removed_goes_back_to_its_default() -> None:
     live = live_directives(spec, V91, once)
     assert live["hz"] == "20"
     assert live["slowlog-max-len"] == "128"
-    assert "databases" not in live  # the pods without it are made anew
+    assert "databases" not in live  # the pods without it are recreated
     assert boot_digest(spec, V91, once) == boot_digest(spec, V91)
 
 

@@ -121,7 +121,7 @@ async def test_a_stale_file_is_not_the_data_of_a_database_in_memory(
 
 
 async def test_the_name_on_a_volume_is_written_once(tmp_path: Path, binary: EngineBinary) -> None:
-    """Written anew at every start, a full disk or a power cut would leave none."""
+    """Written again at every start, a full disk or a power cut would leave none."""
     async with pods(tmp_path, binary, 1, Persistence.AOF) as [pod]:
         [before] = await ask(pod, commands.my_id())
         first = (pod.data / "identity").stat()

@@ -114,7 +114,7 @@ async def test_what_was_said_long_ago_and_what_is_over_are_not_told(world: World
     world.now += 5
     assert await world.trouble(0) == QUOTA
     assert await world.trouble(0, 1) == ""
-    assert await world.trouble(0) == "", "it is missing anew: nobody knows why yet"
+    assert await world.trouble(0) == "", "it is missing again: nobody knows why yet"
 
 
 async def test_events_that_may_not_be_read_leave_pods_only_missing() -> None:

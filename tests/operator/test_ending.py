@@ -51,7 +51,7 @@ async def deleted_and_made_again(sim: Simulation) -> Manifest:
     return {**old, "metadata": {**old["metadata"], "deletionTimestamp": when}}
 
 
-def test_a_database_made_again_at_once_has_volumes_and_an_identity_of_its_own() -> None:
+def test_a_database_recreated_at_once_has_volumes_and_an_identity_of_its_own() -> None:
     async def scenario(sim: Simulation) -> None:
         old = await deleted_and_made_again(sim)
         new = await sim.redis()

@@ -45,7 +45,7 @@ async def test_a_move_that_ended_early_is_told_of_and_not_begun_again_at_once() 
     assert "the next is 60 s after it" in (movers.limitation(KEY, HERE, THERE) or "")
 
 
-async def test_a_move_that_succeeds_or_whose_database_is_gone_leaves_no_grudge() -> None:
+async def test_a_move_that_succeeds_or_whose_database_is_gone_leaves_nothing_behind() -> None:
     ended = asyncio.Event()
     movers = SlotMovers(on_end=lambda _: ended.set())
     await ended_early(movers, ended)

@@ -286,7 +286,7 @@ def test_an_operator_that_dies_at_any_effect_of_a_rotation_comes_to_the_same_end
 
 @pytest.mark.parametrize("away", [True, False], ids=["while away", "while it runs"])
 @pytest.mark.parametrize("edit", ["deleted", "edited"])
-def test_passwords_of_a_running_database_are_never_made_anew(edit: str, away: bool) -> None:
+def test_passwords_of_a_running_database_are_never_recreated(edit: str, away: bool) -> None:
     """K-19, IN-28"""
 
     async def scenario(sim: Simulation) -> None:

@@ -159,7 +159,7 @@ def test_a_slot_is_not_given_to_two() -> None:
     check((), found(FREE, steps[:1], ()))
 
 
-def heir() -> Observed:
+def inherited() -> Observed:
     """0-1 leads in the place of a dead primary, and has not heard of one of its slots."""
     observed = m.but(
         W, "0-1", role=Role.PRIMARY, replica_of=None, slots=P0.slots - FIVE, config_epoch=9
@@ -171,7 +171,7 @@ def heir() -> Observed:
     return m.knowing(observed, histories=((P0.id, "b" * 40),))
 
 
-H = heir()
+H = inherited()
 ELECTED = m.knowing(replace(H, elections=(Election(R0.id, m.NOW, P0.id),)), histories=())
 INHERIT = {
     "it has the history of the dead one": (H, {}, ()),

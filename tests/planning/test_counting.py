@@ -12,7 +12,7 @@ from redis_operator.planning.plan import plan
 from redis_operator.redis.slots import SlotSet, key_slot
 
 
-def test_a_count_without_a_silent_server_is_made_anew_when_it_answers() -> None:
+def test_a_count_without_a_silent_server_is_recreated_when_it_answers() -> None:
     """CL-07: the stray key of a server that was frozen at the count is not left for minutes."""
     database = whole_database()
     slot = key_slot("stray")

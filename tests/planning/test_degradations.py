@@ -191,7 +191,7 @@ def test_pods_that_may_not_be_made_are_told_with_the_reason_also_before_it_is_fo
     )
 
 
-def test_a_change_whose_pod_may_not_be_made_again_is_not_under_way_any_more() -> None:
+def test_a_change_whose_pod_may_not_be_recreated_is_not_under_way_any_more() -> None:
     database = whole_database()
     observed = database.observe()
     nodes = tuple(node for node in observed.nodes if node.pod.name != "db-0-1")
@@ -205,7 +205,7 @@ def test_a_change_whose_pod_may_not_be_made_again_is_not_under_way_any_more() ->
     assert next(c.reason for c in found.conditions if c.type == "Ready") == "PodsRefused"
 
 
-def test_servers_of_a_new_database_that_do_not_start_are_named_and_made_again_when_corrected() -> (
+def test_servers_of_a_new_database_that_do_not_start_are_named_and_recreated_when_corrected() -> (
     None
 ):
     """IN-27: a value that only the server itself refuses."""
@@ -230,7 +230,7 @@ def test_servers_of_a_new_database_that_do_not_start_are_named_and_made_again_wh
 # ST-07
 
 
-def test_a_replica_that_cannot_load_its_files_copies_its_primary_anew() -> None:
+def test_a_replica_that_cannot_load_its_files_copies_its_primary_again() -> None:
     database = whole_database()
     database.corrupt(0, 1)
     assert database.plan().rule == "replace_data"

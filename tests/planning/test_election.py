@@ -115,7 +115,7 @@ def test_the_best_has_the_most_data_then_another_zone() -> None:
     assert [n.pod.name for n in ranked(situation, primary)] == ["db-0-2", "db-0-1"]
 
 
-def test_different_histories_promote_nobody() -> None:
+def test_different_histories_promote_no_replica() -> None:
     seen, now = observed()
     gone = node(seen, "db-0-0")
     seen = replace(seen, nodes=tuple(n for n in seen.nodes if n is not gone))

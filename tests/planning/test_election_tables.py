@@ -250,7 +250,7 @@ def promoted(*pods: str, id2: str = "b" * 40) -> Observed:
 
 
 KNOWN = {"histories": ((P0.id, "b" * 40),)}
-HEIRS: dict[str, tuple[Observed, str | None]] = {
+SUCCESSORS: dict[str, tuple[Observed, str | None]] = {
     "nobody was promoted": (m.knowing(DEAD, **KNOWN), None),
     "one has its history": (m.knowing(promoted("0-1"), **KNOWN), "db-0-1"),
     "one has another": (m.knowing(promoted("0-1", id2="c" * 40), **KNOWN), None),
@@ -273,7 +273,7 @@ HEIRS: dict[str, tuple[Observed, str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("moment", "pod"), HEIRS.values(), ids=HEIRS)
+@pytest.mark.parametrize(("moment", "pod"), SUCCESSORS.values(), ids=SUCCESSORS)
 def test_the_successor_of_a_dead_primary_is_known_by_history_or_election(
     moment: Observed, pod: str | None
 ) -> None:

@@ -180,7 +180,7 @@ def test_a_database_that_is_whole_needs_nothing() -> None:
 
 
 def fresh(ordinal: int, keys: int = 0, **fields: Any) -> Seen:
-    """A server that just started and follows nobody."""
+    """A server that just started and follows no server."""
     link = {"id": f"own-{ordinal}", "offset": 0, "link_up": False, "unlinked": True, "priority": 0}
     link |= fields.pop("link", {})
     follows = FRESH if not keys else "127.0.0.1:1"
@@ -360,7 +360,7 @@ def test_of_two_primaries_the_one_that_the_sentinels_name_stays() -> None:
 
 
 def test_a_server_promoted_by_hand_over_less_data_does_not_lead() -> None:
-    """db-0 led, db-1 was promoted by hand at offset 50, and db-0 was made to follow nobody."""
+    """db-0 led, db-1 was promoted by hand at offset 50, and db-0 was made to follow no server."""
     first = server(0, "127.0.0.1:1", link={"link_up": False})
     second = server(1, link={"id": "new", "id2": "history", "id2_offset": 50, "offset": 60})
     recorded = ((0, "run-0"),)

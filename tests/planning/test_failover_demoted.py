@@ -1,4 +1,4 @@
-"""A primary that was made a replica of nobody is still the one with the most data."""
+"""A primary that was made a replica of no server is still the one with the most data."""
 
 from __future__ import annotations
 

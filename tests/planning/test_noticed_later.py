@@ -60,8 +60,8 @@ def test_it_is_told_why_an_owner_may_be_alive() -> None:
 def test_an_owner_is_gone_only_when_every_pod_says_who_it_is() -> None:
     assert [claim.id for claim in gone_owners(m.situation(LOST))] == [m.STRANGER]
     assert gone_owners(m.situation(m.silent(LOST, "2-1", known=False))) == []
-    twins = m.but(LOST, "2-1", id=R1.id)
-    assert gone_owners(m.situation(twins)) == []
+    duplicates = m.but(LOST, "2-1", id=R1.id)
+    assert gone_owners(m.situation(duplicates)) == []
 
 
 def test_a_loss_that_is_accepted_is_looked_at_again_soon() -> None:

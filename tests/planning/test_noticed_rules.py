@@ -218,7 +218,7 @@ def test_servers_that_leave_are_forgotten_by_those_who_know_them_alone() -> None
 # Two servers with one id
 
 
-def _twins(observed: Observed) -> tuple[Observed, Seen, Seen]:
+def _duplicates(observed: Observed) -> tuple[Observed, Seen, Seen]:
     """Two empty replicas that say they are the same node."""
     one, two = replica_of(observed, 0), replica_of(observed, 1)
     found = changed(
@@ -235,7 +235,7 @@ def test_a_server_that_shares_its_id_is_never_a_candidate() -> None:
     observed = healthy()
     primary = primary_of(observed, 0)
     assert ranked(situation(observed), primary.id)
-    found, _, _ = _twins(observed)
+    found, _, _ = _duplicates(observed)
     assert ranked(situation(found), primary.id) == ()
 
 
@@ -250,7 +250,7 @@ def test_a_server_that_shares_its_id_is_never_a_candidate() -> None:
 def test_of_two_empty_servers_with_one_id_the_one_goes_that_peers_do_not_see(
     seen_at: int | None, goes: int
 ) -> None:
-    found, *pair = _twins(healthy())
+    found, *pair = _duplicates(healthy())
     ip = pair[seen_at].pod.ip if seen_at is not None else "10.255.255.1"
     stranger = primary_of(found, 2).pod.name
 

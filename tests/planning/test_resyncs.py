@@ -35,7 +35,7 @@ def test_full_syncs_to_replicas_that_stayed_are_counted_for_five_minutes() -> No
     assert times(looks(1, 1, 1)) == 0, "what was before the first look is not known"
     assert times(looks(1, 2, 3, 5)) == 4
     assert times(looks(1, 2, 3, 5, restarts=1)) == 0, "a replica that restarts may copy all"
-    assert times(looks(5, 1, 2)) == 1, "it restarted and counts anew"
+    assert times(looks(5, 1, 2)) == 1, "it restarted and counts from zero"
     new = after_look(Resyncs(), m.without(W, "0-1"), m.NOW)
     copying = m.replicating(m.but(W, "0-0", full_syncs=1), "0-1", link_up=False)
     assert times(after_look(new, copying, m.NOW)) == 0, "a new replica copies everything once"

@@ -408,7 +408,7 @@ SPREAD: dict[str, Row] = {
 
 
 @pytest.mark.parametrize("row", SPREAD.values(), ids=SPREAD)
-def test_primaries_are_spread_over_zones_once_all_is_calm(row: Row) -> None:
+def test_primaries_are_spread_over_zones_once_all_is_settled(row: Row) -> None:
     check(spread, row)
 
 
@@ -450,7 +450,7 @@ def test_servers_copy_the_primary_of_their_shard_when_nothing_is_lost_by_it(row:
     check(follow, row)
 
 
-def test_replicas_are_made_while_a_database_is_created_and_mended_later() -> None:
+def test_replicas_are_made_while_a_database_is_created_and_repaired_later() -> None:
     advice = follow(m.situation(replace(IDLE, formed=False)))
     assert advice is not None
     assert advice.phase is Phase.CREATING

@@ -303,8 +303,8 @@ def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recove
     assert_serves_all(database)
 
 
-def test_an_old_pod_that_crashes_while_a_roll_has_stopped_is_not_made_anew() -> None:
-    """IN-07: it comes back as it was; made anew, it would be as broken as the first."""
+def test_an_old_pod_that_crashes_while_a_roll_has_stopped_is_not_recreated() -> None:
+    """IN-07: it comes back as it was; recreated, it would be as broken as the first."""
     database = whole_database()
     database.image_works = False
     database.apply_spec(WANTED, revision="2")
@@ -319,7 +319,7 @@ def test_an_old_pod_that_crashes_while_a_roll_has_stopped_is_not_made_anew() -> 
     assert_serves_all(database)
 
 
-def test_a_roll_waits_for_a_pod_that_nobody_has_made_anew_yet() -> None:
+def test_a_roll_waits_for_a_pod_that_nobody_has_recreated_yet() -> None:
     """I8"""
     database = whole_database()
     database.apply_spec(WANTED, revision="2")

@@ -110,11 +110,11 @@ def test_a_dead_primary_is_replaced_by_force_without_waiting() -> None:
 def test_a_replica_is_not_forced_before_it_knows_who_votes() -> None:
     """CL-01: it counts no vote of those whom it does not know to own slots, and asks only once."""
     database = whole_database()
-    dead, heir = database.server(0, 0), database.server(0, 1)
+    dead, chosen = database.server(0, 0), database.server(0, 1)
     database.world.kill(dead.name)
     voters = [database.server(shard, 0) for shard in (1, 2)]
     for voter in voters:
-        heir.table[voter.id].slots = 0
+        chosen.table[voter.id].slots = 0
     advice = database.plan()
     assert not any(isinstance(step, Failover) for step in advice.steps)
     assert (
@@ -126,18 +126,18 @@ def test_a_replica_is_not_forced_before_it_knows_who_votes() -> None:
     (step,) = [s for s in database.plan().steps if isinstance(s, Failover)]
     assert step.mode is FailoverMode.FORCE
     assert not database.execute(step)
-    assert heir.slots == even_shares(3)[0]
+    assert chosen.slots == even_shares(3)[0]
 
 
 def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> None:
     """CL-01: the owners refuse its old epoch for ever, and the dead tell nobody of the new one."""
     database = whole_database()
-    dead, heir = database.server(0, 0), database.server(0, 1)
+    dead, chosen = database.server(0, 0), database.server(0, 1)
     database.world.kill(dead.name)
     for server in database.servers:
         if server is not dead:
             server.current_epoch = 9
-            if server is not heir:
+            if server is not chosen:
                 server.table[dead.id].epoch = 9
     (step,) = [s for s in database.plan().steps if isinstance(s, Failover)]
     assert step.mode is FailoverMode.TAKEOVER
@@ -145,7 +145,7 @@ def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> N
     assert not database.execute(step)
     database.world.start(dead.name)
     assert database.reconcile().settled
-    assert heir.slots == even_shares(3)[0]
+    assert chosen.slots == even_shares(3)[0]
     assert_serves_all(database)
 
 
@@ -153,7 +153,7 @@ def test_a_replica_that_never_heard_of_its_primarys_last_epoch_takes_over() -> N
 def test_a_primary_that_comes_back_with_anothers_epoch_takes_no_slot_back(seed: int) -> None:
     """Who shares an epoch with another takes the next one, and with it whatever it claims."""
     database = whole_database()
-    dead, other, heir = database.server(0, 0), database.server(1, 0), database.server(0, 1)
+    dead, other, chosen = database.server(0, 0), database.server(1, 0), database.server(0, 1)
     for server in database.servers:  # both took it in the same moment, and could not hear it
         server.current_epoch = 7
         for node in (dead, other):
@@ -162,13 +162,13 @@ def test_a_primary_that_comes_back_with_anothers_epoch_takes_no_slot_back(seed: 
     for _ in range(4):
         database.carry_out(database.plan())
         database.advance(0.1)
-    assert heir.slots == even_shares(3)[0]
-    key = next(key for key in (f"k{n}" for n in range(1000)) if key_slot(key) in heir.slots)
-    assert database.world.write("db", key, "written to the heir")
+    assert chosen.slots == even_shares(3)[0]
+    key = next(key for key in (f"k{n}" for n in range(1000)) if key_slot(key) in chosen.slots)
+    assert database.world.write("db", key, "written to the successor")
     database.world.random.seed(seed)  # who hears of whom first
     database.world.start(dead.name)
     database.advance(2.0)
-    assert database.world.read("db", key) == "written to the heir"
+    assert database.world.read("db", key) == "written to the successor"
     assert database.reconcile().settled
     assert_serves_all(database)
 
@@ -363,7 +363,7 @@ def test_two_databases_that_swapped_addresses_stay_apart() -> None:
         assert all(set(server.table) == ours for server in database.servers)
 
 
-def test_a_primary_without_slots_that_was_made_anew_is_no_stranger_to_its_replicas() -> None:
+def test_a_primary_without_slots_that_was_recreated_is_no_stranger_to_its_replicas() -> None:
     """They are linked with its old id until they notice, and cannot forget whom they follow."""
     database = whole_database(replace(WANTED, persistent=False, volatile=True, start_empty=True))
     wanted = replace(database.wanted, shards=4)

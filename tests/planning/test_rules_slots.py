@@ -1,4 +1,4 @@
-"""Slots, stray keys, ghosts and twins, one situation a test, on the simulated cluster."""
+"""Slots, stray keys, ghosts and duplicates, one situation a test, on the simulated cluster."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_no_slot_changes_hands_while_two_owners_share_an_epoch() -> None:
     assert database.reconcile().settled
 
 
-# Ghosts and twins
+# Ghosts and duplicates
 
 
 def test_a_dead_owner_is_forgotten_only_after_its_replica_took_over() -> None:
@@ -236,7 +236,7 @@ def test_a_dead_owner_is_forgotten_only_after_its_replica_took_over() -> None:
     assert all(len(server.table) == 6 for server in database.servers)
 
 
-def test_an_empty_twin_gets_a_name_of_its_own() -> None:
+def test_an_empty_duplicate_gets_a_name_of_its_own() -> None:
     """CL-25"""
     database = whole_database()
     original, copy = database.server(0, 1), database.server(1, 1)
@@ -256,7 +256,7 @@ def replace_record(record: Record) -> Record:
     return changed(record, reports={})
 
 
-def test_twins_that_both_hold_data_are_named_and_touched_by_nobody() -> None:
+def test_duplicates_that_both_hold_data_are_named_and_touched_by_nobody() -> None:
     """CL-25"""
     database = whole_database()
     copy = database.server(1, 1)

@@ -26,7 +26,7 @@ def names(nodes: Any) -> list[str]:
 # Who is who
 
 
-def test_two_pods_with_one_id_are_nobody_until_they_are_parted() -> None:
+def test_two_pods_with_one_id_are_not_counted_until_they_are_parted() -> None:
     found = m.situation(m.but(W, "1-1", id=P0.id))
     assert found.duplicate_ids == {P0.id}
     assert P0.id not in found.by_id
@@ -284,8 +284,8 @@ def test_whoever_may_hold_data_is_named_with_its_reason() -> None:
     assert m.situation(m.without(W, "0-1")).possible_holders == ("db-0-1 does not exist yet",)
     loading = m.situation(m.but(W, "0-1", loading=True)).possible_holders
     assert loading == ("db-0-1 is still loading its data",)
-    twins = m.situation(m.but(W, "1-1", id=P0.id)).possible_holders
-    assert twins == ("two pods have one node id",)
+    duplicates = m.situation(m.but(W, "1-1", id=P0.id)).possible_holders
+    assert duplicates == ("two pods have one node id",)
     assert m.situation(m.without(W, "0-1")).possible_owners == ("db-0-1",)
     assert m.situation(m.silent(W, "0-1")).possible_owners == ()
 

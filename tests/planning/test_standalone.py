@@ -250,13 +250,13 @@ def nobody(port: int, **fields: Any) -> Seen:
     return replace(SERVER, role=Role.REPLICA, replication=link, **fields)
 
 
-def test_a_server_that_follows_nobody_is_made_to_lead() -> None:
+def test_a_server_that_follows_no_server_is_made_to_lead() -> None:
     (step, *_) = steps(WANTED, replace(FORMED, nodes=(nobody(1),)))
     assert isinstance(step, Promote)
     assert (step.node.pod, step.follows) == ("db-0", "127.0.0.1:1")
 
 
-def test_a_server_that_follows_nobody_and_lost_its_files_is_held() -> None:
+def test_a_server_that_follows_no_server_and_lost_its_files_is_held() -> None:
     lost = replace(FORMED, nodes=(nobody(2, keys=0),))
     found = plan(WANTED, lost, NOW)
     assert [loss.accepted for loss in found.losses] == [False]

@@ -79,10 +79,10 @@ def test_a_dead_primary_is_degraded_and_named() -> None:
 
 
 def test_whose_data_a_shard_holds_is_told_until_nothing_is_a_dead_owners_any_more() -> None:
-    """An operator that begins anew learns from it who was promoted over whom. CL-06"""
+    """An operator that restarts learns from it who was promoted over whom. CL-06"""
     database = whole_database(replace(WANTED, persistent=False))
     before = told(database)
-    heir, dead = database.server(1, 1), database.server(1, 0).id
+    chosen, dead = database.server(1, 1), database.server(1, 0).id
     assert before.shards[1].node_id == dead
     assert before.shards[1].replication_id == database.server(1, 0).replication_id
     slot, _ = told_everybody_but_its_replica(database)
@@ -95,9 +95,9 @@ def test_whose_data_a_shard_holds_is_told_until_nothing_is_a_dead_owners_any_mor
     fresh = knowing(replace(database.observe(), elections=()), histories=histories)
     (step,) = plan(database.wanted, fresh, database.world.now).steps
     assert isinstance(step, InheritSlots)
-    assert (step.node.id, step.slots) == (heir.id, SlotSet([slot]))
+    assert (step.node.id, step.slots) == (chosen.id, SlotSet([slot]))
     database.reconcile()
-    assert told(database, before).shards[1].node_id == heir.id
+    assert told(database, before).shards[1].node_id == chosen.id
 
 
 def test_lost_data_is_told_by_its_slots_until_somebody_decides() -> None:

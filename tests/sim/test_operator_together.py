@@ -191,7 +191,7 @@ def test_an_operator_that_was_away_adopts_the_primary_it_finds() -> None:
     simulate(run, seed=4, snapshot=formed(as_it_is))
 
 
-def test_a_database_made_anew_under_an_old_name_is_not_taken_for_the_old_one() -> None:
+def test_a_database_recreated_under_an_old_name_is_not_taken_for_the_old_one() -> None:
     """K-07: the caches still show the old one, with its deletion, when the new one is there."""
 
     async def run(simulation: Simulation) -> None:

@@ -41,7 +41,7 @@ def replicas_are_removed(database: SimulatedDatabase, random: Random) -> None:
 
 
 def the_template_changes(database: SimulatedDatabase, random: Random) -> None:
-    """All pods have to be made anew."""
+    """All pods have to be recreated."""
     database.image_works = True
     revision = str(int(database.revision) + 1 + random.randrange(3))
     database.apply_spec(database.wanted, revision=revision)

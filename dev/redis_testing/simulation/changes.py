@@ -336,7 +336,7 @@ async def _delete(simulation: Simulation) -> None:
 _RETAINED = database(deletion={"policy": "Retain"})
 
 
-async def _make_anew(simulation: Simulation) -> None:
+async def _recreate(simulation: Simulation) -> None:
     await simulation.client.delete(REDISES, (NAMESPACE, DATABASE))
 
     async def gone() -> bool:
@@ -348,5 +348,5 @@ async def _make_anew(simulation: Simulation) -> None:
 
 ENDS = (
     Scenario("deletion", _delete, goes=True),
-    Scenario("deleted and made anew on its volumes", _make_anew, _count(6), base=_RETAINED),
+    Scenario("deleted and recreated on its volumes", _recreate, _count(6), base=_RETAINED),
 )

@@ -337,7 +337,7 @@ FAILOVER_SCENARIOS = (
     _scenario("primary killed, in memory", _kill_primary, base=_IN_MEMORY),
     _scenario("all servers killed", _kill_all),
     _scenario("all sentinels killed", _kill_sentinels),
-    _scenario("primary killed, sentinels made anew", _kill_primary_and_sentinels),
+    _scenario("primary killed, sentinels recreated", _kill_primary_and_sentinels),
     _scenario("primary and successor killed", _kill_twice),
     _scenario("primary's pod deleted", _delete_primary),
     _scenario("all pods deleted", _delete_all),
@@ -377,7 +377,7 @@ def _no_primary(simulation: Simulation, random: Random) -> str:
     del random
     server = leader(simulation)
     replication.follow(simulation.world, server, ("127.0.0.1", 9))
-    return f"{server.name} follows nobody"
+    return f"{server.name} follows no server"
 
 
 def _wrong_primary(simulation: Simulation, random: Random) -> str:

@@ -16,7 +16,7 @@ from ..sentinels.wire import configure
 
 __all__ = ["boot_sentinel", "follows_at_start", "hand_over", "is_failover", "is_sentinel"]
 
-_NOBODY = "127.0.0.1"
+_NO_PRIMARY = "127.0.0.1"
 _WITH_FILES, _WITHOUT_FILES = 1, 2
 _LOOK_SECONDS = 0.2
 
@@ -34,7 +34,7 @@ def is_failover(files: Mapping[str, str]) -> bool:
 def follows_at_start(server: Server, *, fresh: bool) -> tuple[str, int]:
     """Whom a server follows when it starts, before anybody told it."""
     found = server.persistent and not fresh
-    return _NOBODY, _WITH_FILES if found else _WITHOUT_FILES
+    return _NO_PRIMARY, _WITH_FILES if found else _WITHOUT_FILES
 
 
 def boot_sentinel(

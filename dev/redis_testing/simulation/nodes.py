@@ -48,7 +48,7 @@ async def power_off(simulation: Simulation, node: str) -> list[str]:
     now = simulation.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     await _renew(simulation, node, now)
     silent = MergePatch({"metadata": {"annotations": {"simulation/silent-since": now}}})
-    await simulation.client.patch(BUILT_IN_KINDS["nodes"], ("", node), silent)  # look at it anew
+    await simulation.client.patch(BUILT_IN_KINDS["nodes"], ("", node), silent)  # look at it again
     return [kept.name for kept in there]
 
 

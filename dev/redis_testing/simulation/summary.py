@@ -21,7 +21,7 @@ __all__ = ["is_gone", "mislabelled", "summary"]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
-# Passwords are drawn anew in each run, and addresses given as pods come.
+# Passwords differ in each run, and addresses given as pods come.
 _DRAWN = ("masterauth", "primaryauth", "replica-announce-ip")
 
 

@@ -381,7 +381,7 @@ class Application:
         """Ask others first: an address that did not respond may belong to nobody any more.
 
         When none of those it knew is left, it begins where it began, like a client that is made
-        anew.
+        again.
         """
         if address in self._addresses:
             self._addresses.remove(address)
@@ -393,7 +393,7 @@ class Application:
         self._addresses += [place for place in addresses if place not in self._addresses]
 
     def refresh(self, address: tuple[str, int]) -> None:
-        """Learn the whole map anew, as clients do when a server sends them elsewhere."""
+        """Learn the whole map again, as clients do when a server sends them elsewhere."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh(address))
 

@@ -66,7 +66,7 @@ def _named(name: str, line: str, files: dict[str, Path]) -> str:
 def follow(
     files: dict[str, Path], show: Callable[[str], None], *, goes_on: Callable[[], bool]
 ) -> None:
-    """Show lines as they are written, until told otherwise; a log that is cut begins anew."""
+    """Show lines as they are written, until told otherwise; a log that is cut begins again."""
     places = {name: path.stat().st_size if path.exists() else 0 for name, path in files.items()}
     while goes_on():
         for name, path in files.items():

@@ -74,7 +74,7 @@ class Facts(Struct, frozen=True):
     so that a pod of the old version can restart. `pods` says how many pods a shard has where that
     is not yet what the spec says: a shard still to be drained, a replica not yet removed.
     `identity` is what volumes are marked with; it differs from the object's uid only when a
-    database is created anew on volumes that were retained. `once_set` names the directives that the
+    database is recreated on volumes that were retained. `once_set` names the directives that the
     spec has or had: one that it has no more goes back to its default. `accepted` are the values of
     live directives that servers are known to take, None where none was asked yet: what is not among
     them stays out of the files, so that no pod starts with a value that nobody has tried.

@@ -18,13 +18,13 @@ from .script_parts import (
 __all__ = [
     "BOOT_SENTINEL",
     "BOOT_SERVER",
-    "NOBODY",
+    "NO_PRIMARY",
     "READY_SENTINEL",
     "READY_SERVER",
     "STOP_SERVER",
 ]
 
-NOBODY = "127.0.0.1"
+NO_PRIMARY = "127.0.0.1"
 """The primary of a server that has none. Nothing listens there, so writes are refused; the port
 tells whether the server found files (1) or none (2)."""
 
@@ -114,7 +114,7 @@ set -- --include "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" \
     --aclfile "$USERS/$ACL_FILE" --appendonly "$append" --dir "$DATA" \
     --pidfile "$DATA/server.pid" --logfile "" \
     --replica-announce-ip "$POD_IP" --replica-announce-port "$PORT" \
-    --replicaof {NOBODY} "$nobody" --replica-priority 0
+    --replicaof {NO_PRIMARY} "$nobody" --replica-priority 0
 """
     + SETTINGS
     + r"""exec "$SERVER" "$@"

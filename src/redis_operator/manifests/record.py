@@ -28,7 +28,7 @@ class _Sealed(Struct, frozen=True):
 
 def record(passwords: Passwords) -> str:
     """Return the text that passwords are kept as."""
-    kept = replace(passwords, wished="")  # what is wished is read anew from where it is written
+    kept = replace(passwords, wished="")  # what is wished is read again from where it is written
     return msgspec.json.encode(_Sealed(kept, _digest(kept))).decode()
 
 

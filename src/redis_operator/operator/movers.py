@@ -148,8 +148,8 @@ class DatabaseMovers:
         """Carry one move out, over connections of its own: a long command must not hide probes."""
 
         async with AsyncExitStack() as stack:
-            source = await stack.enter_async_context(await servers.anew(action.source))
-            target = await stack.enter_async_context(await servers.anew(action.target))
+            source = await stack.enter_async_context(await servers.own_connection(action.source))
+            target = await stack.enter_async_context(await servers.own_connection(action.target))
             nodes = await target.run(commands.cluster_nodes(), timeout=_TIMEOUT)
             ends = (action.source.id, action.target.id)
             others = [n.ip for n in nodes if n.is_primary and not n.is_failed and n.id not in ends]
@@ -175,8 +175,8 @@ class DatabaseMovers:
             if moving.slots & action.slots:
                 raise Refused(f"slots {moving.slots & action.slots} are being migrated")
         async with AsyncExitStack() as stack:
-            holder = await stack.enter_async_context(await servers.anew(action.holder))
-            owner = await stack.enter_async_context(await servers.anew(action.owner))
+            holder = await stack.enter_async_context(await servers.own_connection(action.holder))
+            owner = await stack.enter_async_context(await servers.own_connection(action.owner))
             move = await self._move(holder, owner, action.holder, action.owner, action.slots)
             brought, kept = await rescue_keys(holder, owner, move)
         _LOG.info("keys moved to their owner", extra=fields(keys=brought, kept_by_owner=kept))
@@ -213,7 +213,7 @@ async def _crowd(stack: AsyncExitStack, servers: Servers, action: MoveSlots, mov
         return Crowd()
 
     async def more(end: At) -> tuple[Connection, ...]:
-        opened = [await servers.anew(end) for _ in range(_MORE_LINKS)]
+        opened = [await servers.own_connection(end) for _ in range(_MORE_LINKS)]
         return tuple([await stack.enter_async_context(link) for link in opened])
 
     return Crowd(source=await more(action.source), target=await more(action.target))

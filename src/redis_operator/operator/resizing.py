@@ -38,7 +38,7 @@ class Resizing:
             try:
                 answer = await self._client.transport.request(request, timeout=_TIMEOUT)
             except KubeError:
-                return False  # then pods are made anew, as everywhere
+                return False  # then pods are recreated, as everywhere
             if answer.status != 200:
                 return False
             listed = parse_plain("", "v1", answer.body)

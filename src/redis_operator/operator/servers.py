@@ -135,7 +135,7 @@ class Servers:
         connection = await self.reach(action.node)
         return Facts(server=await self.dialect.facts(connection))
 
-    async def anew(self, at: At) -> Connection:
+    async def own_connection(self, at: At) -> Connection:
         """Open a connection of one's own to a server, for work that takes long. Close it."""
         await self.reach(at)
         target = self._targets[at.pod]

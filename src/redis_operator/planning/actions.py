@@ -54,7 +54,7 @@ class LabelRole(Struct, frozen=True):
 
 
 class DeletePod(Struct, frozen=True):
-    """Delete exactly this pod (uid); its workload makes it anew.
+    """Delete exactly this pod (uid); its workload recreates it.
 
     `expect_id` and `expect_role` are what the server answered when it was observed. They are
     checked on the live server; one that does not respond any more may have been promoted, so its

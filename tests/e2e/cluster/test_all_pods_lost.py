@@ -148,7 +148,7 @@ def _addresses(pods: dict[str, Pod]) -> set[str]:
 
 
 async def _all_new(cache: Any, before: dict[str, Pod]) -> bool:
-    """Tell whether every pod was made anew and has an address."""
+    """Tell whether every pod was recreated and has an address."""
     after = await cache.pods()
     return after.keys() == before.keys() and all(
         pod.status.pod_ip and pod.metadata.uid != before[name].metadata.uid

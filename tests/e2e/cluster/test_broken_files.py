@@ -1,4 +1,4 @@
-"""Files that cannot be loaded: a replica copies its primary anew, a last copy is kept. ST-07"""
+"""Files that cannot be loaded: a replica copies its primary again, a last copy is kept. ST-07"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def claim_uids(cache: Any) -> dict[str, str]:
     return {claim.metadata.name: claim.metadata.uid for claim in page.items}
 
 
-async def test_a_replica_with_broken_files_copies_its_primary_anew(database: Any) -> None:
+async def test_a_replica_with_broken_files_copies_its_primary_again(database: Any) -> None:
     cache = await database(storage=STORAGE)
     await cache.wait_ready()
     uids, claims = await cache.uids(), await claim_uids(cache)

@@ -80,10 +80,10 @@ async def test_a_primary_whose_pod_is_deleted_serves_until_its_replica_leads(
         old = (await cache.uids())[primary]
         await cache.delete_pods(primary)
 
-        async def made_anew() -> bool:
+        async def recreated() -> bool:
             return (await cache.uids()).get(primary, old) != old
 
-        await until(made_anew, seconds=60, what=f"another {primary}")
+        await until(recreated, seconds=60, what=f"another {primary}")
         await cache.wait_ready(seconds=90)
     report = await application.verify()
     assert report.lost == (), report

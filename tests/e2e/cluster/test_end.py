@@ -41,7 +41,7 @@ async def test_a_deleted_database_takes_its_pods_and_volumes_along(database: Any
     await until(lambda: _has_no_claims(cache), seconds=60, what="its claims to be gone")
 
 
-async def test_a_database_made_anew_on_retained_volumes_has_its_data_back(database: Any) -> None:
+async def test_a_database_recreated_on_retained_volumes_has_its_data_back(database: Any) -> None:
     cache = await database(**STORED, deletion={"policy": "Retain"})
     await cache.wait_ready()
     application = await cache.fill(200)
@@ -53,7 +53,7 @@ async def test_a_database_made_anew_on_retained_volumes_has_its_data_back(databa
     assert await again.check(application) == []
 
 
-async def test_a_database_made_again_at_once_keeps_its_claims_and_inherits_nothing(
+async def test_a_database_recreated_at_once_keeps_its_claims_and_inherits_nothing(
     database: Any,
 ) -> None:
     """K-31: the end of the first must not take anything of the second along."""

@@ -35,7 +35,7 @@ async def _retaining_class(client: Any) -> str:
     return name
 
 
-async def test_a_namespace_made_again_has_its_database_back_from_retained_volumes(
+async def test_a_namespace_recreated_has_its_database_back_from_retained_volumes(
     cluster: Any,
 ) -> None:
     """By the steps of docs/recovery.md and with nothing but kubectl."""

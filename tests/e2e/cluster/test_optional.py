@@ -19,7 +19,7 @@ def _optional(cache: Any) -> dict[str, list[str]]:
     return found
 
 
-async def test_optional_objects_are_removed_and_made_again(database: Any) -> None:
+async def test_optional_objects_are_removed_and_recreated(database: Any) -> None:
     cache = await database()
     await cache.wait_ready()
     uids, whole = await cache.uids(), _optional(cache)

@@ -49,7 +49,7 @@ async def test_more_memory_reaches_every_pod_and_maxmemory_follows(database: Any
     [after] = await _maxmemory(cache)
     assert after > max(before)
     in_place = '"pods/resize"' in cache.cluster.kubectl("get", "--raw", "/api/v1")
-    assert (await cache.uids() == uids) == in_place, "resized where it can be, else made anew"
+    assert (await cache.uids() == uids) == in_place, "resized where it can be, else recreated"
     statuses = [
         s for pod in (await cache.pods()).values() for s in pod.status.container_statuses or ()
     ]

@@ -92,7 +92,7 @@ def test_a_changed_intent_is_applied() -> None:
         pytest.param({"generation": 1}, {"generation": 2}, True, id="spec changed by others"),
         pytest.param({"generation": 1}, {"resource_version": "6"}, False, id="only its status"),
         pytest.param({}, {"resource_version": "6"}, True, id="no generation: any write"),
-        pytest.param({"generation": 1}, {"generation": 7, "uid": "v"}, True, id="created anew"),
+        pytest.param({"generation": 1}, {"generation": 7, "uid": "v"}, True, id="created again"),
         pytest.param({"generation": 1}, {"labels": {"of": "others"}}, True, id="a label"),
         pytest.param({"generation": 1}, {"labels": {"x": "1"}}, False, id="a label of others"),
         pytest.param({"generation": 1}, {"owner_references": None}, True, id="the owner"),

@@ -220,7 +220,7 @@ async def test_a_plugin_that_failed_is_run_again_for_the_next() -> None:
     assert len(runs) == 2
 
 
-async def test_a_refused_credential_is_fetched_anew_once() -> None:
+async def test_a_refused_credential_is_fetched_again_once() -> None:
     clock = Clock()
     login = PluginLogin(clock.run, now=lambda: clock.now)
     old = await login.current()
@@ -244,7 +244,7 @@ async def test_a_token_file_is_read_again_when_refused(tmp_path: Path) -> None:
     assert (await login.current()).headers == bearer("two")
 
 
-async def test_a_token_file_that_vanishes_later_is_borne(tmp_path: Path) -> None:
+async def test_a_token_file_that_vanishes_later_is_tolerated(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     login = TokenFileLogin(str(file))

@@ -191,7 +191,7 @@ async def test_a_new_ca_file_is_read_when_the_server_changes_its_certificate(
         assert (await transport.request(POST, timeout=5)).status == 200
 
 
-async def test_a_file_in_the_middle_of_its_rotation_is_borne(
+async def test_a_file_in_the_middle_of_its_rotation_is_tolerated(
     serve: Any, authority: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "ca.crt"

@@ -84,7 +84,7 @@ async def test_what_somebody_else_changed_is_put_right(server, client, applier, 
     assert (await applier.apply(kind, intent, observed=changed)).data["x"] == "1"
 
 
-async def test_an_object_deleted_and_made_anew_is_sent_again(
+async def test_an_object_deleted_and_recreated_is_sent_again(
     server, client, applier, kind, manifest
 ):
     intent = manifest("a", data={"x": "1"})

@@ -78,7 +78,7 @@ def test_the_first_material_is_an_ec_authority_and_a_certificate_it_signed():
     assert "***" in repr(material)
 
 
-def test_the_certificate_is_issued_anew_at_two_thirds_of_its_life():
+def test_the_certificate_is_issued_again_at_two_thirds_of_its_life():
     material, _ = renewed(None, names=NAMES, now=START)
     assert renewed(material, names=NAMES, now=START + timedelta(days=243)) is None
     changed, reason = renewed(material, names=NAMES, now=START + timedelta(days=244))
@@ -96,7 +96,7 @@ def test_other_names_need_another_certificate():
 
 
 @pytest.mark.parametrize("broken", ["certificate", "key", "authorities", "authority_key"])
-def test_material_that_cannot_be_read_or_does_not_fit_is_made_anew(broken):
+def test_material_that_cannot_be_read_or_does_not_fit_is_recreated(broken):
     material, _ = renewed(None, names=NAMES, now=START)
     other, _ = renewed(None, names=NAMES, now=START)
     garbage = msgspec.structs.replace(material, **{broken: b"garbage"})
@@ -184,7 +184,7 @@ async def test_a_replica_is_not_ready_before_its_certificate_is_loaded_and_known
     assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
 
 
-@pytest.mark.parametrize("how", ["replaced", "made anew"])
+@pytest.mark.parametrize("how", ["replaced", "recreated"])
 async def test_a_bundle_that_somebody_removes_is_put_back(server, running, how):
     client = Client(server.transport())
     target = webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])
@@ -193,7 +193,7 @@ async def test_a_bundle_that_somebody_removes_is_put_back(server, running, how):
     other = {"name": "other.example.com", "clientConfig": {"caBundle": "bWluZQ=="}}
     async with running(one.run()):
         await asyncio.sleep(5)
-        if how == "made anew":
+        if how == "recreated":
             await client.delete(HOOKS, ("", "redis"))
             await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": [rules, other]})
         else:

@@ -88,7 +88,7 @@ async def test_the_same_event_again_grows_its_count_even_at_another_version(
     assert [request.method for request in server.writes()] == ["POST", "PATCH", "PATCH"]
 
 
-async def test_an_event_that_expired_meanwhile_is_written_anew(server, recorder, running):
+async def test_an_event_that_expired_meanwhile_is_written_again(server, recorder, running):
     async with running(recorder.run()):
         recorder.warning(CACHE, "Degraded", "x")
         await recorder.drain()

@@ -61,7 +61,7 @@ async def test_a_refusal_to_remove_a_finalizer_is_told_as_what_it_is(
         await remove_finalizer(client, kind, obj, "ours/one")
 
 
-def test_a_certificate_without_names_is_issued_anew():
+def test_a_certificate_without_names_is_issued_again():
     now = datetime(2026, 1, 1, tzinfo=UTC)
     material, _ = renewed(None, names=("a.svc",), now=now)
     signer = serialization.load_pem_private_key(material.authority_key, None)

@@ -416,7 +416,7 @@ async def test_a_server_that_answers_every_watch_with_410_is_not_listed_in_a_hot
 # §6.2.5
 
 
-async def test_waits_grow_from_800_ms_to_30_s_and_begin_anew_after_two_minutes_of_health():
+async def test_waits_grow_from_800_ms_to_30_s_and_begin_again_after_two_minutes_of_health():
     script = Script(*[REFUSED] * 8, Page((), "5"), [200], REFUSED, [2])
     events, _ = await play(script)
     waits = [e.wait for e in events if isinstance(e, Trouble)]
@@ -426,7 +426,7 @@ async def test_waits_grow_from_800_ms_to_30_s_and_begin_anew_after_two_minutes_o
 # §6.2.6
 
 
-async def test_silence_is_borne_for_longer_than_a_bookmark_takes_and_not_for_minutes():
+async def test_silence_is_tolerated_for_longer_than_a_bookmark_takes_and_not_for_minutes():
     script = Script(Page((), "5"), [2])
     await play(script, random=lambda: 0.5)
     assert 60 < watches(script)[0]["idle"] <= 120

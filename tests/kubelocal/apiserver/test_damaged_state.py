@@ -98,7 +98,7 @@ def test_a_file_that_another_process_holds_is_not_taken_for_damaged(tmp_path: Pa
     journal.close()
 
 
-def test_a_copy_that_cannot_be_written_is_made_again_and_holds_up_nothing(
+def test_a_copy_that_cannot_be_written_is_recreated_and_holds_up_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "state.db"

@@ -130,7 +130,7 @@ def test_statefulset_on_delete_waits_for_a_person(world: Any) -> None:
     assert images(world) == {"web-0": "valkey:9.2"}
 
 
-def test_statefulset_made_anew_takes_over_the_history_its_namesake_left(world: Any) -> None:
+def test_statefulset_recreated_takes_over_the_history_its_namesake_left(world: Any) -> None:
     world.add("statefulsets", workload("StatefulSet", replicas=1))
     run_statefulset(world)
     for orphan in (*world.list("controllerrevisions"), *world.list("pods")):

@@ -176,7 +176,7 @@ async def test_powered_off_node_falls_silent_and_comes_back(world: World) -> Non
     assert is_ready(await world.get("q"))
 
 
-async def test_pods_of_a_node_that_was_powered_off_start_anew(world: World) -> None:
+async def test_pods_of_a_node_that_was_powered_off_start_again(world: World) -> None:
     assert world.agent is not None
     await world.create(pod())
     before = await world.until(is_ready)

@@ -109,7 +109,7 @@ def turn(keeper: Keeper) -> None:
     keeper._take_turn(0)
 
 
-def test_a_number_that_is_given_anew_within_a_turn_is_not_taken_for_the_old_one(
+def test_a_number_that_is_given_again_within_a_turn_is_not_taken_for_the_old_one(
     bare: tuple[Keeper, socket.socket, socket.socket],
 ) -> None:
     """One end closes the pipes of a container, and a start right after it gets their numbers."""

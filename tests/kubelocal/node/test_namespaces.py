@@ -234,7 +234,7 @@ def test_what_is_hidden_is_not_seen_but_what_is_mounted_there_is(
 def test_what_is_mounted_later_beside_something_does_not_undo_it(
     place: Path, machines_own: Path, user: bool
 ) -> None:
-    """A folder that takes no new names is built anew: with what was hidden and made in it."""
+    """A folder that takes no new names is built again: with what was hidden and made in it."""
     if os.geteuid() != 0 and not user:
         pytest.skip("only root has mount namespaces of its own")
     (machines_own / "secrets").mkdir()

@@ -34,7 +34,7 @@ def connect(situation: Situation) -> Plan | None:
     meeting, spans = 0, []
     for one, two in _doubtful(situation, members, greeted):
         if two.pod.ip in greeted[one.id] or one.pod.ip in greeted[two.id]:
-            meeting += 1  # a second MEET would begin the handshake anew
+            meeting += 1  # a second MEET would begin the handshake again
             continue
         meets = _meets(situation, one, two)
         if not meets or _know_no_epoch(situation, one, two):

@@ -15,10 +15,10 @@ __all__ = ["duplicate_ids"]
 
 
 def duplicate_ids(situation: Situation) -> Plan | None:
-    """Give the empty twin a new identity; when both hold data, touch neither and say so.
+    """Give the empty duplicate a new identity; when both hold data, touch neither and say so.
 
     A cloned volume brings its node id along, and the address of that id then flaps between two
-    pods. Only a twin without a single key may be reset, and only while the other one is not the
+    pods. Only one without a single key may be reset, and only while the other one is not the
     one to go. The rest of the database is healed without them. I1, I3, I11, CL-25
     """
     if not situation.duplicate_ids:
@@ -46,7 +46,7 @@ def duplicate_ids(situation: Situation) -> Plan | None:
 
 
 def _spare(situation: Situation, node: NodeId, pair: Sequence[Seen]) -> Seen | None:
-    """The twin that may go: empty, while another one holds keys or is where the peers see it."""
+    """The one that may go: empty, while another one holds keys or is where the peers see it."""
     empty = [seen for seen in pair if not seen.keys and not seen.loading]
     if len(empty) < len(pair):
         return empty[0] if empty else None

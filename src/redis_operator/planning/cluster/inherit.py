@@ -23,10 +23,10 @@ def inherit(situation: Situation) -> Plan | None:
         return None
     steps = []
     for claim in gone_owners(situation):
-        heir = successor(situation, claim.id)
+        chosen = successor(situation, claim.id)
         claimed = any(n.is_primary and n.slots & claim.slots for n in situation.seen)
-        if heir is not None and not claimed:
-            steps.append(InheritSlots(node=at(heir), slots=claim.slots, dead=claim.id))
+        if chosen is not None and not claimed:
+            steps.append(InheritSlots(node=at(chosen), slots=claim.slots, dead=claim.id))
     if not steps:
         return None
     names = " and ".join(step.node.pod for step in steps)

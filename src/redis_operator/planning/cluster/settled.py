@@ -49,7 +49,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
 
 
 def _missing(situation: Situation, shard: int) -> str | None:
-    """A pod that was deleted and not yet made anew is no pod at all, and yet it is missed. I8"""
+    """A pod that was deleted and not yet recreated does not exist, and still it counts. I8"""
     workload = situation.workload(shard)
     if workload is None:
         return None

@@ -51,7 +51,7 @@ def differs_in_size_alone(situation: Topology, pod: Pod) -> bool:
 
 
 def resizable(situation: Topology, pod: Pod) -> bool:
-    """Whether a pod can get the workload's resources without being made anew.
+    """Whether a pod can get the workload's resources without being recreated.
 
     A resource that is new or gone would change more than a size; the API refuses it.
     """

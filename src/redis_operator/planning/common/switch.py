@@ -66,9 +66,9 @@ def drain(situation: Topology) -> Plan | None:
 
 
 def spread(situation: Topology) -> Plan | None:
-    """Even out primaries over zones once all is calm, one a minute at most.
+    """Even out primaries over zones once all is settled, one a minute at most.
 
-    Calm is a minute without an election and without a server that has only just come up.
+    Settled is a minute without an election and without a server that has only just come up.
     """
     if not situation.wanted.spread_primaries or situation.unsettled():
         return None

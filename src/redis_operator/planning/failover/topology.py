@@ -132,7 +132,7 @@ class FailoverTopology(Topology):
 
     @cached_property
     def usurped(self) -> Seen | None:
-        """The server that led, made a replica of nobody while another was promoted over less data.
+        """The server that led, demoted while another one was promoted over less data.
 
         It is the very process that the status recorded and the sentinels name, it follows none of
         the primaries, and it took writes after the last one that any of them has from it.

@@ -19,7 +19,7 @@ _SETTINGS = {
 def watch(topology: FailoverTopology) -> Plan | None:
     """Have every sentinel monitor the primary. SE-05, SE-06, SE-07, SE-15
 
-    One that was started anew monitors nothing. One that names another address is told, unless one
+    One that has restarted monitors nothing. One that names another address is told, unless one
     of them fails over: then their own news are awaited.
     """
     primary = topology.primary

@@ -1,4 +1,4 @@
-"""The one server that started as a replica of nobody, as those of mode Failover do."""
+"""The one server that started as a replica of no server, as those of mode Failover do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..topology import Topology
 
 __all__ = ["lead"]
 
-_NOBODY = "127.0.0.1:"
+_NO_PRIMARY = "127.0.0.1:"
 _WITHOUT_FILES = "127.0.0.1:2"
 
 
@@ -22,7 +22,7 @@ def lead(topology: Topology) -> Plan | None:
     """
     for node in topology.seen:
         link = node.replication
-        if node.is_primary or node.loading or not link.follows.startswith(_NOBODY):
+        if node.is_primary or node.loading or not link.follows.startswith(_NO_PRIMARY):
             continue
         losses: tuple[Loss, ...] = ()
         if link.follows == _WITHOUT_FILES and topology.observed.formed and not node.keys:
