@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,7 +82,9 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
 
 
 @pytest.fixture
-def person(cluster: Cluster) -> Person:
+async def person(cluster: Cluster) -> AsyncIterator[Person]:
     if not cluster.is_local and "E2E_OPERATOR_IMAGE" not in os.environ:
         pytest.skip("E2E_OPERATOR_IMAGE and E2E_OPERATOR_IMAGE_NEXT name no images of the operator")
-    return Person(cluster)
+    made = Person(cluster)
+    yield made
+    await made.run("uninstall", check=False)
