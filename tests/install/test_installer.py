@@ -8,6 +8,7 @@ from install.small_cluster import small_cluster
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
+    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
     ROLE_BINDINGS,
@@ -108,6 +109,25 @@ async def test_what_somebody_else_put_in_place_of_ours_is_not_deleted() -> None:
         await cluster.installer().install(Options())
         await cluster.client.get(ROLES, ("team", "redis-operator"))
         assert "Role redis-operator in namespace team: left alone" in "\n".join(cluster.told)
+
+
+async def test_objects_that_only_a_newer_version_can_read_are_not_cut_off() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        change = MergePatch({"status": {"storedVersions": ["v1", "v2"]}})
+        key = ("", "redis.redisoperator.dev")
+        await cluster.client.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change, subresource="status")
+        with pytest.raises(InstallError, match=r"redis.redisoperator.dev are stored as v2, which"):
+            await cluster.installer().install(Options())
+
+
+async def test_a_database_that_this_version_does_not_take_is_named_and_keeps_nobody_else() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache", config={"maxmemory": "much"})
+        await cluster.installer().install(Options(replicas=3))
+        [told] = [line for line in cluster.told if line.startswith("Redis default/cache")]
+        assert "spec.config.maxmemory: must be a size" in told
 
 
 async def test_databases_stay_and_can_be_deleted_without_an_operator() -> None:

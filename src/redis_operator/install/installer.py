@@ -17,6 +17,9 @@ from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, NAMESPACES
 from kubecontroller.client.scheme import Kind, split_api_version
+from redis_operator.api.redis import Redis
+from redis_operator.api.validation import load
+from redis_operator.operator.world import REDISES
 
 from .inventory import INVENTORY, Inventory, Item, Phase, item_of, read, surplus, written
 from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage, objects, stages
@@ -149,9 +152,28 @@ class Installer:
         for document in documents:
             item = item_of(document)
             live = await self._live(kind_of(item), (item.namespace, item.name))
-            problem = _taken(item, live, options.namespace)
+            problem = _taken(item, live, options.namespace) or _unservable(document, live)
             if problem:
                 raise InstallError(problem)
+        await self._tell_misfits()
+
+    async def _tell_misfits(self) -> None:
+        """Say which databases this version would not take as they are; they are left as they run.
+
+        One owner's mistake must not keep all others from an upgrade.
+        """
+        try:
+            found = (await self._client.list(REDISES)).items
+        except NotFound:
+            return
+        for raw in found:
+            read = load(raw)
+            if not isinstance(read, Redis):
+                name = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+                self._tell(
+                    f"Redis {name}: this version does not take its spec, and looks after it by the "
+                    f"last one that was good: {'; '.join(map(str, read))}"
+                )
 
 
 def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
@@ -169,6 +191,21 @@ def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
             f"{other}` first: databases stay"
         )
     return ""
+
+
+def _unservable(document: Object, live: Manifest | None) -> str:
+    """Return why objects that are stored could not be read by a definition, or nothing."""
+    stored = ((live or {}).get("status") or {}).get("storedVersions") or ()
+    if document["kind"] != "CustomResourceDefinition" or not stored:
+        return ""
+    served = {version["name"] for version in document["spec"]["versions"]}
+    lost = sorted(set(stored) - served)
+    if not lost:
+        return ""
+    return (
+        f"objects of {document['metadata']['name']} are stored as {', '.join(lost)}, which this "
+        "version does not know: install the version that wrote them, or a newer one"
+    )
 
 
 _CHANGING: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
