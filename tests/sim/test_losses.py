@@ -151,7 +151,7 @@ def _last_lost(manifest: Manifest) -> float:
     """
 
     async def run(simulation: Simulation) -> float:
-        simulation.is_hindered = True
+        simulation.journal.is_hindered = True
         writing = simulation.write_on()
         began = simulation.world.now
         scenario = next(s for s in FAILOVER_SCENARIOS if s.name == CUT_OFF)

@@ -62,14 +62,16 @@ def boot_sentinel(
     return server
 
 
-async def hand_over(world: SimulatedCluster, server: Server, seconds: float) -> None:
+async def hand_over(world: SimulatedCluster, server: Server, seconds: float) -> bool:
     """Serve on while somebody follows, until another one leads: what runs before SIGTERM.
 
-    The only copy of a database in memory waits longer, for somebody to follow.
+    The only copy of a database in memory waits longer, for somebody to follow. Returns whether
+    nobody came.
     """
     await _wait_while(lambda: _is_followed(world, server), seconds)
-    await _wait_while(lambda: _is_only_copy(world, server), 3 * seconds)
+    await _wait_while(lambda: _is_only_copy(world, server), 6 * seconds)
     await _wait_while(lambda: _is_followed(world, server), seconds)
+    return _is_only_copy(world, server)
 
 
 async def _wait_while(holds: Callable[[], bool], seconds: float) -> None:

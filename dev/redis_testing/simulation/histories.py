@@ -53,7 +53,7 @@ def stumbling(simulation: Simulation) -> None:
     """Every operator process gets a bounded number of API faults, each its own."""
     simulation.quiet_seconds = GIVEN_UP_SECONDS
     simulation.patience = 5.0
-    simulation.is_hindered = True
+    simulation.journal.is_hindered = True
 
     def wrap(transport: Transport) -> Transport:
         seed = simulation.seed * 1000 + len(simulation.processes)

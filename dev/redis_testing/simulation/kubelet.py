@@ -92,6 +92,7 @@ class Kubelet:
         self._clock = clock
         self.volumes: dict[str, Volume] = {}  # by server
         self.kept: dict[str, KeptPod] = {}  # by uid
+        self.on_last_copy: Callable[[Server], None] = lambda _: None  # that ends with its data
         self.broken_images: set[str] = set()
         self.out_of_memory: set[str] = set()  # servers that end for want of it
         self.down: dict[str, asyncio.Event] = {}  # nodes without power, and the end of that
@@ -385,7 +386,8 @@ class Kubelet:
         mine = server is not None and server.ip == kept.ip
         if server is not None and mine and server.alive:
             if uid in self._latest:
-                await hand_over(self._world, server, kept.handover_seconds)
+                if await hand_over(self._world, server, kept.handover_seconds):
+                    self.on_last_copy(server)
                 await self._shut_down(server)
             self.kill(kept.name)
         if server is not None and mine:

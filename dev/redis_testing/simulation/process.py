@@ -50,7 +50,7 @@ class Journal:
         self.effects: list[Effect] = []
         self.decide: Decide = lambda _: None
         self.told: list[Callable[[Effect], None]] = []
-        self.on_strike: Callable[[], None] = lambda: None
+        self.is_hindered = False  # calls of a process fail, or one was struck
 
     def begin(self, process: Process, kind: str, detail: str) -> Strike | None:
         """Note an effect about to happen; return what shall befall it."""
@@ -58,8 +58,7 @@ class Journal:
         effect = Effect(len(self.effects), now, process.name, kind, detail)
         self.effects.append(effect)
         strike = self.decide(effect)
-        if strike is not None:
-            self.on_strike()
+        self.is_hindered = self.is_hindered or strike is not None
         return strike
 
     def done(self, number: int = -1) -> None:

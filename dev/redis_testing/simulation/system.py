@@ -37,6 +37,7 @@ from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
 from redis_operator.operator.world import REDISES
 
+from ..cluster.state import Server
 from ..cluster.world import TICK, SimulatedCluster
 from .api import ProcessTransport
 from .clients import Ledger, Writer
@@ -148,7 +149,6 @@ class Simulation:
         self.metrics = CollectorRegistry()  # of the operator that started last
         self.failures: list[BaseException] = []
         self.restarts = True
-        self.is_hindered = False  # calls of the operator fail, or it was struck
         self.quiet_seconds = _QUIET_SECONDS
         self.skew = 0.0  # how far the clock of the operator's host is ahead
         self.patience = 1.0  # how much longer than usual things may take
@@ -158,7 +158,7 @@ class Simulation:
         self.wrap: Wrap = lambda transport: transport
         self._tasks: list[asyncio.Task[Any]] = []
         self.journal.told.append(self._check_effect)
-        self.journal.on_strike = self._note_strike
+        self.kubelet.on_last_copy = self._excuse_last_copy
 
     # Time
 
@@ -316,7 +316,7 @@ class Simulation:
         Those are lost, as they are with real servers: nobody in its pod knows of the other one.
         """
         for name in {name for pair in self.world.cut for name in pair}:
-            self.world.servers[name].was_away = self.is_hindered
+            self.world.servers[name].was_away = self.journal.is_hindered
         self.world.cut.clear()
         self.reach_again()
 
@@ -424,8 +424,10 @@ class Simulation:
             problem = f"written more than {_WRITES_A_SECOND} times within a second: {effect}"
             self.failures.append(Broken(self.explain(problem, {})))
 
-    def _note_strike(self) -> None:
-        self.is_hindered = True
+    def _excuse_last_copy(self, server: Server) -> None:
+        """Somebody deleted all other copies in memory, and this one waited for the operator."""
+        if self.journal.is_hindered:
+            self.ledger.excuse(server)
 
     def check_end(self) -> None:
         """Raise unless clients find everything they were promised."""

@@ -53,6 +53,7 @@ from kubecontroller.client.errors import (
 from kubecontroller.client.execplugin import run_plugin
 from kubecontroller.client.request import Request, Response
 from kubecontroller.client.tls import Trust
+from kubecontroller.client.transport import SILENT_SECONDS
 
 __all__ = ["HttpTransport", "login_for"]
 
@@ -60,7 +61,6 @@ _log = logging.getLogger(__name__)
 
 _MOST_RETRIES: Final = 10
 _CONNECT_WITHIN: Final = 10.0
-_SILENT_SECONDS: Final = 60.0
 _TOO_NEW: Final = b"Too large resource version"
 _READ_BUFFER: Final = 2**20
 _RESET: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError)
@@ -128,7 +128,7 @@ class HttpTransport:
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_WITHIN, sock_read=idle)
         try:
-            async with asyncio.timeout(min(idle, _SILENT_SECONDS)):
+            async with asyncio.timeout(min(idle, SILENT_SECONDS)):
                 response = await self._authorised(request, self._stream_session(), limits)
         except TimeoutError as error:
             raise NoAnswer(f"no answer to the watch of {request.path}", host=self._host) from error
@@ -165,7 +165,7 @@ class HttpTransport:
         loop = asyncio.get_running_loop()
         # Silence is limited by itself: a list of many megabytes may take long, and keeps coming.
         limits = aiohttp.ClientTimeout(
-            total=None, sock_connect=_CONNECT_WITHIN, sock_read=_SILENT_SECONDS
+            total=None, sock_connect=_CONNECT_WITHIN, sock_read=SILENT_SECONDS
         )
         for attempt in range(_MOST_RETRIES + 1):
             last = attempt == _MOST_RETRIES

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from kubecontroller.client.request import Request, Response
 
-__all__ = ["Transport"]
+__all__ = ["SILENT_SECONDS", "Transport"]
+
+SILENT_SECONDS: Final = 60.0
+"""How long a network connection may be silent while an answer is due, whatever the timeout of the
+whole request: a large list may take long, and keeps coming."""
 
 
 class Transport(Protocol):

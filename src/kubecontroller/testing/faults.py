@@ -25,7 +25,7 @@ from msgspec import Struct
 from kubecontroller.client.errors import ConnectionFailed, NoAnswer, StreamStalled
 from kubecontroller.client.lines import LineJoiner
 from kubecontroller.client.request import Request, Response
-from kubecontroller.client.transport import Transport
+from kubecontroller.client.transport import SILENT_SECONDS, Transport
 
 __all__ = [
     "CRASHES",
@@ -223,8 +223,9 @@ class FaultyTransport:
             case _:
                 await self._send(request, timeout)
         if fault is Fault.LOST_REPLY:
-            await asyncio.sleep(timeout)
-            raise NoAnswer(f"no answer within {timeout:g} s", host="faults")
+            seconds = min(timeout, SILENT_SECONDS)  # as the transport over a network does
+            await asyncio.sleep(seconds)
+            raise NoAnswer(f"no answer within {seconds:g} s", host="faults")
         if fault is Fault.RESET_AFTER:
             raise ConnectionFailed("connection reset", host="faults")
         raise Crashed(str(fault))

@@ -178,7 +178,7 @@ hand_over() {
     wait_while is_followed "$seconds"
     is_only_copy || return 0
     printf 'stop: no replica has the data of this primary yet; waiting for one\n'
-    wait_while is_only_copy "$((seconds * 3))"
+    wait_while is_only_copy "$((seconds * 6))"
     wait_while is_followed "$seconds"
 }
 """
