@@ -38,8 +38,12 @@ async def test_a_dead_primary_is_replaced_and_comes_back_as_a_replica(group_of: 
     assert len(epochs) == 1
     assert epochs.pop() >= 1
     assert await f.keys(group, new) == 1
-    known = await s.replicas(group, group.watchers[0])
-    assert known[group.ip(0)].is_subjectively_down or known[group.ip(0)].is_disconnected
+
+    async def missed() -> bool:
+        known = await s.replicas(group, group.watchers[0])
+        return known[group.ip(0)].is_subjectively_down or known[group.ip(0)].is_disconnected
+
+    await f.until(group, missed)
     await group.start(0)  # as a primary, for all it knows
     await f.until(group, lambda: s.linked(group, 0, new), ticks=700)
     assert await f.keys(group, 0) == 1
