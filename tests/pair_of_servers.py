@@ -72,7 +72,7 @@ async def speak(server: Server, *lines: tuple[bytes | str | int, ...]) -> list[o
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if await holds():
                 return

@@ -67,7 +67,7 @@ def _candidates() -> list[str]:
 def _ask_version(path: str) -> Version | None:
     try:
         answer = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=10, check=True
+            [path, "--version"], capture_output=True, text=True, timeout=60, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
@@ -137,7 +137,7 @@ class Server:
         return self
 
     async def _wait_answering(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     async with await self.connect() as connection:
@@ -184,7 +184,7 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await self._process.wait()
         except TimeoutError:
             self._process.kill()

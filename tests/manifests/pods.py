@@ -119,7 +119,7 @@ class Pod:
             )
 
     async def answers(self) -> Connection:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     connection = await connect(Address(self.host), timeout=5, credentials=OPERATOR)
@@ -141,7 +141,7 @@ class Pod:
     def is_ready(self, path: str | None = None) -> bool:
         environment = self.environment() | ({"PATH": path} if path else {})
         script = [SHELL, str(self.directory / "config" / "ready.sh")]
-        return subprocess.run(script, env=environment, check=False, timeout=10).returncode == 0
+        return subprocess.run(script, env=environment, check=False, timeout=60).returncode == 0
 
     def slept(self) -> float:
         """How many seconds the scripts have slept, all sleeps of this pod together."""
@@ -181,7 +181,7 @@ async def ask(pod: Pod, *asked: Command[object]) -> list[object]:
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if await holds():
                 return

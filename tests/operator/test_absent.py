@@ -168,7 +168,7 @@ async def test_workloads_are_asked_about_all_at_once(world: World) -> None:
 
     async def slowly(request: Request, *, timeout: float) -> Response:
         if "/events" in request.path:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await together.wait()
         return await ask(request, timeout=timeout)
 

@@ -111,7 +111,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
         primary = await made.at(0)
         for n in (1, 2):
             assert not await made.do(Follow(await made.at(n), primary, ""))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await made.in_sync()
         for n in range(3):
             assert not await made.do(Watch(await made.watcher(n), NAME, primary, 2))
@@ -193,7 +193,7 @@ async def test_a_switchover_that_takes_longer_than_the_pause_of_writes_is_taken_
     async def pause_ends() -> None:
         await database.servers[0].ask(commands.client_unpause())
         enough = len(acknowledged) + 100
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 if len(acknowledged) >= enough:
                     return
@@ -327,7 +327,7 @@ async def test_a_sentinel_that_is_reset_goes_on_watching_the_primary(database: D
     watcher, primary = await database.watcher(0), await database.at(0)
     other = ResetSentinel(watcher, NAME, await database.at(1))
     assert "names another primary" in await database.do(other)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             if not await database.do(ResetSentinel(watcher, NAME, primary)):
                 break

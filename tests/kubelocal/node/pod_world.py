@@ -61,7 +61,7 @@ class World:
         self.agent = NodeAgent(client, data_dir=self.data_dir, nodes=specs, **options)
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.wait_ready())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
             ready.cancel()
@@ -97,7 +97,7 @@ class World:
         await self.client.delete(PODS.plain(), ("default", name), **options)
 
     async def until(
-        self, condition: Callable[[dict[str, Any]], Any], name: str = "p", timeout: float = 30
+        self, condition: Callable[[dict[str, Any]], Any], name: str = "p", timeout: float = 60
     ) -> dict[str, Any]:
         """Return the pod once a condition holds."""
         last: dict[str, Any] = {}
@@ -122,7 +122,7 @@ class World:
         """
         assert self.agent is not None
         wanted = await self.until(condition or is_ready, name)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 seen = self.agent._cluster.pods.cache.get(("default", name))
                 if seen is not None and (condition or is_ready)(seen):
@@ -140,13 +140,13 @@ class World:
     async def until_logged(self, text: str, name: str = "p") -> None:
         """Return once a container has printed a text."""
         await self.until(phase_is("Running"), name)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 if text in await self.log(name):
                     return
                 await asyncio.sleep(0.01)
 
-    async def until_gone(self, name: str = "p", timeout: float = 30) -> None:
+    async def until_gone(self, name: str = "p", timeout: float = 60) -> None:
         async with asyncio.timeout(timeout):
             while True:
                 try:
@@ -160,7 +160,7 @@ class World:
         return [e for e in page.items if e["involvedObject"]["name"] == name]
 
     async def until_event(self, reason: str, name: str = "p") -> dict[str, Any]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 for event in await self.events(name):
                     if event["reason"] == reason:
