@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md leads to files that exist, and each function it names is in the file it links."""
+"""Pages about the tree lead to files that exist, and what they name is in the file they link."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
+_PAGES = (ROOT / "ARCHITECTURE.md", ROOT / "docs" / "newcomers.md")
 _LINKS = [
-    (text, target)
-    for text, target in _LINK.findall((ROOT / "ARCHITECTURE.md").read_text())
+    (text, str((page.parent / target).resolve().relative_to(ROOT)))
+    for page in _PAGES
+    for text, target in _LINK.findall(page.read_text())
     if "://" not in target
 ]
 

@@ -1,4 +1,4 @@
-"""The brain: what to do next with one sharded database, and why.
+"""The brain: what to do next with one database, and why. Begin with `plan`.
 
 Pure. A function of what is wanted and what was seen, total over any state however broken. It does
 no I/O, reads no clock, keeps nothing between calls. The shell around it looks (`observe`), asks

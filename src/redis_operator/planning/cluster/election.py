@@ -21,7 +21,6 @@ __all__ = [
     "outdated",
     "ranked",
     "successor",
-    "synced",
     "unsynced",
 ]
 
@@ -134,11 +133,6 @@ def limitation(situation: Situation, candidate: Seen, primary: NodeId) -> str | 
     if killed:
         return f"{killed}: it is not promoted while it may be killed again"
     return _unknown(situation, candidate, primary) or _too_soon(situation, candidate, primary)
-
-
-def synced(candidate: Seen, primary: Seen) -> bool:
-    """Whether a replica has what its primary has, give or take what is on the wire."""
-    return unsynced(candidate, primary) is None
 
 
 def unsynced(candidate: Seen, primary: Seen) -> str | None:
