@@ -73,7 +73,7 @@ def test_a_server_that_is_up_needs_nothing() -> None:
     found = told(WANTED, FORMED)
     assert (found.phase, found.ready, found.primary) == (Phase.READY, "1/1", "db-0")
     assert condition(found, "Available") == ("True", "Serving")
-    assert (found.slots, found.shard_count) == ("", 0)
+    assert (found.slots, found.shard_count) == ("", 1)
     assert [(s.name, s.node_id) for s in found.shards] == [("server-0", "run-1")]
 
 

@@ -6,6 +6,7 @@ sentinel names it. SE-02, SE-03, SE-05, SE-06, SE-07, SE-10, SE-13, SE-14, SE-17
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
@@ -16,11 +17,12 @@ from redis_testing.simulation.failover import (
     FAILOVER_SCENARIOS,
     failover,
     heal_broken,
+    is_whole,
     soak_failover,
 )
 from redis_testing.simulation.process import Strike
-from redis_testing.simulation.scenarios import Scenario, formed
-from redis_testing.simulation.system import simulate
+from redis_testing.simulation.scenarios import Scenario, formed, pods
+from redis_testing.simulation.system import DATABASE, Simulation, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
@@ -93,3 +95,23 @@ def test_a_switchover_that_is_torn_between_promotion_and_demotion_is_done_in_the
     torn = [e.number for e in known.effects if e.kind == "redis REPLICAOF"]
     assert torn
     assert problems(known, [(number, strike) for number in torn for strike in Strike]) == []
+
+
+def test_a_sentinel_whose_clock_was_set_far_back_is_recreated() -> None:
+    """It would watch nothing for two hours."""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        simulation.world.jump_clock(f"{DATABASE}-sentinel-1", -7200.0)
+        before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods(simulation)}
+
+        async def replaced() -> bool:
+            found = {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods(simulation)}
+            other = {name for name, uid in before.items() if found.get(name) != uid}
+            assert other <= {f"{DATABASE}-sentinel-1"}
+            return bool(other) and len(found) == len(before) and is_whole(simulation)
+
+        await simulation.until_all(replaced, within=120.0, what="replaced")
+
+    simulate(scenario, snapshot=formed(failover()))

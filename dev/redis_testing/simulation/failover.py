@@ -433,8 +433,8 @@ def _wrong_options(simulation: Simulation, random: Random) -> str:
 
 def _clock(simulation: Simulation, random: Random) -> str:
     server, _ = random.choice(sentinels(simulation))
-    # Further back, and a sentinel neither pings nor publishes until it has caught up.
-    simulation.world.jump_clock(server.name, random.choice([-10.0, 3600.0]))
+    # Set back, a sentinel neither pings nor publishes until it has caught up.
+    simulation.world.jump_clock(server.name, random.choice([-10.0, 3600.0, -7200.0]))
     return f"the clock of {server.name} jumped"
 
 

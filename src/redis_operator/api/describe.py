@@ -94,7 +94,11 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisSpec.hibernate": _f("Run no pods; keep data, secrets and services."),
     "RedisSpec.paused": _f("The operator looks and reports, but changes nothing."),
     "RedisSpec.bootstrap": _f("Where the first data come from."),
-    "Sentinel.replicas": _f("Number of Sentinels, odd.", minimum=3, maximum=9),
+    "Sentinel.replicas": _f(
+        "Number of Sentinels. An even number survives no more losses than one less.",
+        minimum=3,
+        maximum=9,
+    ),
     "Sentinel.quorum": _f("How many must agree that the primary is down.", minimum=1, maximum=9),
     "Sentinel.resources": _f("Resources of each Sentinel."),
     "Sentinel.down_after_milliseconds": _f(
@@ -277,7 +281,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisStatus.plan": _f("What will be done next, and why."),
     "RedisStatus.progress": _f("How far a running slot move has come."),
     "RedisStatus.shards": _f("Each shard as last seen.", listKey="name"),
-    "RedisStatus.shard_count": _f("Shards that own slots."),
+    "RedisStatus.shard_count": _f("Shards that own slots; 1 in modes without slots."),
     "RedisStatus.replicas": _f("Desired replicas of each shard."),
     "RedisStatus.selector": _f("Label selector of the pods."),
     "RedisStatus.ready": _f("Ready servers of the desired number."),

@@ -168,9 +168,9 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "Sentinel",
-        "replicas",
-        "self.replicas % 2 == 1",
-        "use an odd number",
+        "quorum",
+        "self.replicas % 2 == 1 || self.quorum * 2 > self.replicas",
+        "of an even number of Sentinels more than half must agree, or both halves could",
     ),
     Rule(
         "Sentinel",

@@ -154,12 +154,20 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
         )
     if spec.mode is not Mode.CLUSTER and spec.update.parallel_shards != 1:
         yield Problem("spec.update.parallelShards", "only mode Cluster has shards")
+
+
+def _sentinels(spec: RedisSpec) -> Iterator[Problem]:
     sentinel = spec.sentinel
-    if sentinel is not None and spec.mode is not Mode.FAILOVER:
+    if sentinel is None:
+        return
+    if spec.mode is not Mode.FAILOVER:
         yield Problem("spec.sentinel", "only mode Failover has Sentinels")
-    if sentinel is not None and sentinel.replicas % 2 == 0:
-        yield Problem("spec.sentinel.replicas", "use an odd number")
-    if sentinel is not None and sentinel.quorum > sentinel.replicas:
+    if sentinel.replicas % 2 == 0 and sentinel.quorum * 2 <= sentinel.replicas:
+        yield Problem(
+            "spec.sentinel.quorum",
+            "of an even number of Sentinels more than half must agree, or both halves could",
+        )
+    if sentinel.quorum > sentinel.replicas:
         yield Problem("spec.sentinel.quorum", "may not be more than spec.sentinel.replicas")
 
 
@@ -282,6 +290,7 @@ _PRIORITIES = frozenset({"replica-priority", "slave-priority"})
 _RESOURCE_NAMES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _CHECKS: tuple[Callable[[RedisSpec], Iterator[Problem]], ...] = (
     _topology,
+    _sentinels,
     _durability,
     _tls,
     _version,

@@ -24,6 +24,7 @@ from redis_operator.redis.sentinel_replies import (
 
 __all__ = ["view_sentinel"]
 
+_PAST_MILLISECONDS = 60_000  # less is soon over
 _FLAGS = {flag.value: flag for flag in SentinelFlag}
 
 
@@ -70,6 +71,7 @@ def _monitored(
         down_after_ms=primary.down_after_ms,
         failover_timeout_ms=primary.failover_timeout_ms,
         parallel_syncs=primary.parallel_syncs,
+        in_the_past=primary.last_ok_ping_ms < -_PAST_MILLISECONDS,
         failover_state=primary.failover_state,
         replicas=tuple(_replica(replica) for replica in replicas),
         sentinels=tuple(_other(other) for other in others),

@@ -46,7 +46,8 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
     before_primaries = {s.name: s.primary for s in before.shards}
     for shard in after.shards:
         old = before_primaries.get(shard.name, "")
-        if old and shard.primary and old != shard.primary:
+        formed = before.binding is not None  # until then nobody was served by the one before
+        if formed and old and shard.primary and old != shard.primary:
             text = f"{shard.primary} is the primary of {shard.name} now, before it was {old}"
             found.append(Announcement(warning=False, reason="PrimaryChanged", message=text))
     return tuple(dict.fromkeys(found))

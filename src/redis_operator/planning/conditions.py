@@ -58,6 +58,7 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
     formed, unserved = situation.observed.formed, situation.unserved
     if not unserved:
         reason, text = served
+        text += _advice(situation.wanted)
         return Condition(type="Available", status="True", reason=reason, message=text)
     if plan.phase is advice.Phase.HIBERNATED and not plan.losses:
         text = "spec.hibernate is set: the database does not serve until it is set to false"
@@ -68,6 +69,17 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
     reason = "DataLost" if plan.losses else "NotServing" if formed else "NotFormed"
     text = unserved if formed else "the database is not formed yet"
     return Condition(type="Available", status="False", reason=reason, message=text)
+
+
+def _advice(wanted: Wanted) -> str:
+    """What a person could do better, though nothing is wrong."""
+    if not wanted.sentinels or wanted.sentinels % 2:
+        return ""
+    return (
+        f". {wanted.sentinels} sentinels survive the loss of no more than {wanted.sentinels - 1} "
+        "would, and an equal split of the network leaves no majority: use an odd number "
+        "(spec.sentinel.replicas)"
+    )
 
 
 def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from ..api.quantity import format_bytes
-from .observed import Pod, Seen
+from .observed import Pod, Seen, SentinelSeen
 from .resyncs import resyncing
 from .topology import Topology
 
@@ -48,6 +48,7 @@ def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]
         _unwritten,
         _full,
         _out_of_sync,
+        _foreign_names,
     )
     return tuple(degradation for check in checks for degradation in check(situation, told))
 
@@ -135,6 +136,21 @@ def _unwritten_file(situation: Topology, node: Seen) -> str:
     points = node.setting("save")
     wants = not situation.wanted.volatile if points is None else bool(points)
     return "snapshot" if node.snapshot_failed and wants else ""
+
+
+def _foreign_names(situation: Topology, _: str) -> Iterator[Degradation]:
+    """Sentinels that monitor something else too: their votes and time are not this database's."""
+    ours = situation.wanted.primary_name
+    for node in situation.observed.sentinels:
+        if not isinstance(node, SentinelSeen):
+            continue
+        others = [found.name for found in node.view.monitored if found.name != ours]
+        if others:
+            yield Degradation(
+                "ForeignPrimary",
+                f"{node.pod.name} also monitors {', '.join(others)}, which is not of this "
+                "database: run SENTINEL REMOVE on it, and use sentinels of its own there",
+            )
 
 
 def _full(situation: Topology, told: str) -> Iterator[Degradation]:

@@ -79,6 +79,7 @@ class Monitored(Struct, frozen=True):
     down_after_ms: int = 0
     failover_timeout_ms: int = 0
     parallel_syncs: int = 0
+    in_the_past: bool = False  # its clock was set far back: it does nothing until it is there again
     failover_state: str = ""  # empty unless this sentinel leads a failover now
     replicas: tuple[WatchedReplica, ...] = ()
     sentinels: tuple[OtherSentinel, ...] = ()

@@ -63,7 +63,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         progress=context.progress,
         last_operation=_operation(plan, context, ready),
         shards=shards,
-        shard_count=len([shard for shard in shards if shard.slots]),
+        shard_count=len([s for s in shards if s.slots or not situation.slots_told]),
         ready_shards=inventory.ready_shards(situation),
         pods=tuple(inventory.pods(situation, context)),
         pod_count=pod_count,

@@ -26,7 +26,7 @@ from .follow import follow
 from .ghosts import forget_replicas, forget_sentinels
 from .leave import dismiss_sentinels, shrink
 from .name_primary import name_primary
-from .sentinel_pods import roll_sentinels, sentinel_pods, shrink_sentinels
+from .sentinel_pods import replace_sentinel, roll_sentinels, sentinel_pods, shrink_sentinels
 from .vouch import vouch
 from .watch import watch
 
@@ -97,6 +97,16 @@ RULES: tuple[Row, ...] = (
         "a replica that is in sync is of use to the sentinels from then on",
         actions=(ConfigSet,),
         keeps=("I9",),
+    ),
+    Row(
+        "replace_sentinel",
+        replace_sentinel,
+        Kind.REPAIR,
+        "RecreatingPod",
+        "a sentinel that does nothing is missed by every planned change",
+        actions=(DeletePod,),
+        keeps=("I8",),
+        cases=("SE-14",),
     ),
     Row(
         "drain",

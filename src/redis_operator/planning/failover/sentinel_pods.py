@@ -7,7 +7,7 @@ from ..advice import Phase, Plan
 from ..observed import SentinelNode, Unreachable
 from .topology import FailoverTopology
 
-__all__ = ["roll_sentinels", "sentinel_pods", "shrink_sentinels"]
+__all__ = ["replace_sentinel", "roll_sentinels", "sentinel_pods", "shrink_sentinels"]
 
 
 def sentinel_pods(topology: FailoverTopology) -> Plan | None:
@@ -21,6 +21,29 @@ def sentinel_pods(topology: FailoverTopology) -> Plan | None:
         why=f"fewer than {wanted} pods: StatefulSet {found.name}",
         stages=((step,),),
         phase=Phase.SCALING if topology.observed.formed else Phase.CREATING,
+    )
+
+
+def replace_sentinel(topology: FailoverTopology) -> Plan | None:
+    """Recreate a sentinel whose clock was set far back, while all others are whole. I8
+
+    It would be of no use until its clock has caught up; one that has just started knows no past.
+    """
+    stuck = [n for n in topology.watchers if (m := topology.monitored(n)) and m.in_the_past]
+    if not stuck or topology.primary is None:
+        return None
+    first = stuck[0]
+    why = f"{first.pod.name} does nothing since its clock was set back"
+    reason = topology.others_unsettled(first)
+    if reason:
+        blocked = (f"{why}; it is recreated when the others are whole: {reason}",)
+        return Plan(rule="replace_sentinel", blocked=blocked, phase=Phase.HEALING, again_after=1.0)
+    step = DeletePod(pod=first.pod.name, uid=first.pod.uid, why=why)
+    return Plan(
+        rule="replace_sentinel",
+        why=f"{why}; it is recreated",
+        stages=((step,),),
+        phase=Phase.HEALING,
     )
 
 

@@ -252,6 +252,10 @@ class FailoverTopology(Topology):
 
     def sentinels_unsettled(self) -> str | None:
         """Why the sentinels do not all watch the primary and know each other, or None. SE-14"""
+        return self.others_unsettled(None)
+
+    def others_unsettled(self, left_out: SentinelSeen | None) -> str | None:
+        """The same of all sentinels but one."""
         wanted = self.wanted.sentinels
         for node in self.observed.sentinels:
             if isinstance(node, Unreachable):
@@ -260,13 +264,21 @@ class FailoverTopology(Topology):
                 return f"{node.pod.name} is being deleted"
         if len(self.watchers) < wanted:
             return f"{len(self.watchers)} of {wanted} sentinels exist"
-        return next(filter(None, map(self.watcher_unsettled, self.watchers)), None)
+        others = [node for node in self.watchers if node is not left_out]
+        return next(filter(None, map(self.watcher_unsettled, others)), None)
 
     def watcher_unsettled(self, node: SentinelSeen) -> str | None:
         """Why a sentinel could not help a failover, or None."""
         name, found = node.pod.name, self.monitored(node)
+        if node.view.tilt:
+            return (
+                f"{name} is in TILT mode: its clock jumped or it stood still; until it trusts its "
+                "clock again, for 30 s, it takes part in no failover"
+            )
         if self.primary is None or found is None:
             return f"{name} monitors no primary yet"
+        if found.in_the_past:
+            return f"{name} does nothing since its clock was set back"
         if f"{found.ip}:{found.port}" != address(self.primary):
             return f"{name} does not name {self.primary.pod.name} as the primary"
         if found.failing_over:

@@ -1,0 +1,89 @@
+"""Sentinels that are of no use for a while, and what is told of sentinels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from planning.test_failover import WANTED, WHOLE, blocked, condition, sentinel, steps, told
+from redis_operator.api.status import Binding, RedisStatus, ShardStatus
+from redis_operator.planning.actions import DeletePod
+from redis_operator.planning.advice import Switchover
+from redis_operator.planning.announcements import announcements
+from redis_operator.planning.observed import SentinelSeen
+from redis_operator.planning.sentinels import Monitored, SentinelFlag
+
+ASKED = replace(WANTED, switchover=Switchover("db-1"))
+
+
+def tilted(ordinal: int) -> SentinelSeen:
+    found = sentinel(ordinal)
+    return replace(found, view=replace(found.view, tilt=True))
+
+
+def test_a_sentinel_in_tilt_mode_is_told_and_waited_for() -> None:
+    observed = replace(WHOLE, sentinels=(sentinel(0), tilted(1), sentinel(2)))
+    assert steps(observed, ASKED) == ()
+    assert "db-sentinel-1 is in TILT mode" in blocked(observed, ASKED)
+    assert "db-sentinel-1 is in TILT mode" in blocked(observed)
+
+
+PAST = sentinel(1, in_the_past=True)
+
+
+def test_a_sentinel_whose_clock_was_set_far_back_is_recreated() -> None:
+    (step,) = steps(replace(WHOLE, sentinels=(sentinel(0), PAST, sentinel(2))))
+    assert isinstance(step, DeletePod)
+    assert step.pod == "db-sentinel-1"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        tilted(2),
+        sentinel(2, flags=frozenset({SentinelFlag.S_DOWN})),
+        sentinel(2, in_the_past=True),
+    ],
+    ids=["TILT", "not connected", "set back too"],
+)
+def test_it_waits_until_the_others_are_whole(other: SentinelSeen) -> None:
+    observed = replace(WHOLE, sentinels=(sentinel(0), PAST, other))
+    assert steps(observed) == ()
+    assert "recreated when the others are whole: db-sentinel-2" in blocked(observed)
+
+
+def test_a_further_name_that_a_sentinel_monitors_is_told() -> None:
+    found = sentinel(0)
+    foreign = Monitored(name="other.db", ip="10.9.9.9", port=6379)
+    seen = replace(found, view=replace(found.view, monitored=(*found.view.monitored, foreign)))
+    status = told(replace(WHOLE, sentinels=(seen, sentinel(1), sentinel(2))))
+    assert condition(status, "Degraded") == ("True", "ForeignPrimary")
+    (message,) = (c.message for c in status.conditions if c.type == "Degraded")
+    assert "db-sentinel-0 also monitors other.db" in message
+
+
+def test_an_even_number_of_sentinels_is_pointed_out_and_nothing_is_wrong() -> None:
+    sentinels = tuple(sentinel(n) for n in range(4))
+    observed = replace(
+        WHOLE, sentinels=sentinels, sentinel_workload=replace(WHOLE.sentinel_workload, pods=4)
+    )
+    status = told(observed, replace(WANTED, sentinels=4, quorum=3))
+    (message,) = (c.message for c in status.conditions if c.type == "Available")
+    assert "4 sentinels survive the loss of no more than 3 would" in message
+    assert condition(status, "Available") == ("True", "Serving")
+
+
+def test_one_primary_with_replicas_is_one_shard() -> None:
+    assert told(WHOLE).shard_count == 1
+
+
+@pytest.mark.parametrize(("formed", "count"), [(False, 0), (True, 1)])
+def test_another_primary_is_news_only_once_somebody_was_served(count: int, *, formed: bool) -> None:
+    before: Any = RedisStatus(
+        shards=(ShardStatus(name="server-0", primary="db-0"),),
+        binding=Binding("conn") if formed else None,
+    )
+    after = replace(before, shards=(ShardStatus(name="server-0", primary="db-1"),))
+    assert [a.reason for a in announcements(before, after)] == ["PrimaryChanged"] * count
