@@ -5,7 +5,7 @@ STAMP := .venv/.ready
 BENCH_STAMP := .venv/.bench-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format lint types layers contract e2e seeds explore campaign campaign-tests soak bench mutants demo generate pins clean
+.PHONY: help setup test check format lint types layers contract e2e seeds explore campaign campaign-tests soak bench mutants demo generate pins image clean
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
@@ -93,6 +93,11 @@ pins: ## compile the pinned requirement files from pyproject.toml
 	$$compile pyproject.toml --all-extras --group dev --no-emit-package redis-operator -o requirements/dev.txt && \
 	$$compile pyproject.toml --all-extras --group dev --group bench --no-emit-package redis-operator -c requirements/dev.txt -o requirements/bench.txt && \
 	echo uv | $$compile - -o requirements/uv.txt
+
+image: $(STAMP) ## the operator's image as build/redis-operator.tar, without Docker, on Debian 12
+	rm -rf build/wheels
+	$(PYTHON) -m hatchling build -t wheel -d build/wheels
+	$(PYTHON) tools/image.py --wheel build/wheels/*.whl --output build/redis-operator.tar
 
 clean: ## forget what was built
 	rm -rf .venv .tools build .mypy_cache .ruff_cache .pytest_cache

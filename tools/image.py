@@ -112,6 +112,7 @@ def install(wheel: Path, packages: Path, architecture: str, options: Sequence[st
             *(uv, "pip", "install", "--quiet", "--target", str(packages)),
             *("--python-version", PYTHON, "--only-binary", ":all:"),
             *("--python-platform", f"{machine}-unknown-linux-gnu"),
+            *("--constraint", str(ROOT / "requirements" / "dev.txt")),  # the versions under test
             *options,
             str(wheel),
         ],
@@ -214,6 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--format", choices=["docker", "oci"], default="docker")
     parser.add_argument("--offline", action="store_true", help="the wheel alone, without others")
     given = parser.parse_args(arguments)
+    here = ARCHITECTURES.get(platform.machine(), "")
+    if not given.base and given.architecture != here:
+        parser.error(f"--base is needed: packages of this machine are not for {given.architecture}")
     name = given.name or f"redis-operator:{given.wheel.name.split('-')[1]}"
     options = ["--no-deps", "--offline"] if given.offline else []
     with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import platform
 import subprocess
 import sys
 import tarfile
@@ -83,6 +84,18 @@ def test_the_image_runs_the_operator_as_nobody_and_is_always_the_same(
         check=True,
     )
     assert done.stdout.strip() in built.name
+
+
+def test_packages_of_this_machine_are_no_base_for_another(
+    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "arm64" if platform.machine() == "x86_64" else "amd64"
+    words = ["--wheel", "some-1.whl", "--output", str(tmp_path / "x"), "--architecture", other]
+    with pytest.raises(SystemExit):
+        tool.main(words)
+    assert f"--base is needed: packages of this machine are not for {other}" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_layout_to_push_names_what_it_holds(tool: ModuleType, tmp_path: Path) -> None:

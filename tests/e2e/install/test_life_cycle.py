@@ -59,6 +59,11 @@ async def test_install_upgrade_uninstall_and_install_again_under_load(
         assert found.status.available_replicas == 3
         await cache.wait_ready()
 
+        which = ("-n", "redis-operator", "-l", "app.kubernetes.io/name=redis-operator")
+        logs = cluster.kubectl("logs", *which, "--tail=-1").lower()
+        assert "caches synced" in logs
+        assert "forbidden" not in logs
+
         said = await person.run("uninstall")
         assert f"Redis {namespace}/cache: stays" in said
         assert "2 databases go on without it" in said
