@@ -20,6 +20,7 @@ from kubecontroller.client.objects import (
     NODES,
     STATEFUL_SETS,
 )
+from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.manager import Manager
 from kubelocal.apiserver.calls import User
@@ -28,8 +29,8 @@ from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
 from redis_operator.api.crd import crds
 from redis_operator.operator.settings import Settings
-from redis_operator.operator.wiring import add_databases
-from redis_operator.operator.world import REDISES
+from redis_operator.operator.wiring import add_databases, add_failovers
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 CONFIG = Path(__file__).parents[2] / "config" / "rbac"
 RBAC = "rbac.authorization.k8s.io"
@@ -72,6 +73,7 @@ async def operating(server: ApiServer, *namespaces: str) -> AsyncIterator[Manage
     client = Client(InProcessTransport(server, user=OPERATOR), field_manager="redis-operator")
     manager = Manager(client, name="redis-operator", cache_timeout=5.0, stop_grace=1.0)
     add_databases(manager, Settings(namespaces=namespaces))
+    add_failovers(manager, Settings(namespaces=namespaces))
     running = asyncio.create_task(manager.run())
     try:
         async with asyncio.timeout(20):
@@ -99,9 +101,7 @@ async def test_no_right_outside_of_its_namespaces_is_needed(server: ApiServer) -
                     "spec": {"mode": "Cluster", "shards": 3},
                 },
             )
-        async with asyncio.timeout(20):
-            while not await admin.list(STATEFUL_SETS, namespace="team"):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await _until_stateful(admin)
         with pytest.raises(NotFound):
             await admin.get(STATEFUL_SETS, ("other", "cache-0"))
 
@@ -129,3 +129,92 @@ async def test_an_operator_of_the_whole_cluster_needs_them(server: ApiServer) ->
     with pytest.raises(Exception, match=r"nodes.*forbidden"):
         async with operating(server):
             pass
+
+
+def redisfailover(**redis: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "redisoperator.dev/v1",
+        "kind": "RedisFailover",
+        "metadata": {"name": "cache", "namespace": "team"},
+        "spec": {"redis": redis},
+    }
+
+
+async def _until_stateful(admin: Client) -> None:
+    async with asyncio.timeout(20):
+        while not (await admin.list(STATEFUL_SETS, namespace="team")).items:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_a_redisfailover_needs_no_other_right(server: ApiServer) -> None:
+    admin = Client(InProcessTransport(server), field_manager="admin")
+    async with operating(server, "team"):
+        await admin.create(REDIS_FAILOVERS, redisfailover())
+        await _until_stateful(admin)
+        found = await admin.get(REDIS_FAILOVERS, ("team", "cache"))
+        assert found["status"]["redis"] == "cache"
+
+
+async def test_a_redis_that_may_not_be_made_is_reported_and_made_when_it_may(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redis_operator.operator.redis_failovers._REFUSED_SECONDS", 0.1)
+    admin = Client(InProcessTransport(server), field_manager="admin")
+    key = ("team", "redis-operator")
+    role = await admin.get(rbac("Role"), key)
+    less = [
+        {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]}
+        if rule["resources"] == ["redis"]
+        else rule
+        for rule in role["rules"]
+    ]
+    await admin.patch(rbac("Role"), key, MergePatch({"rules": less}))
+    async with operating(server, "team"):
+        await admin.create(REDIS_FAILOVERS, redisfailover())
+        async with asyncio.timeout(20):
+            found: dict[str, Any] = {}
+            while not found.get("status"):
+                await asyncio.sleep(0.02)
+                found = await admin.get(REDIS_FAILOVERS, ("team", "cache"))
+        [ready] = found["status"]["conditions"]
+        assert (ready["type"], ready["status"], ready["reason"]) == (
+            *("Ready", "False", "ChildRefused"),
+        )
+        assert "Redis cache may not be applied" in ready["message"]
+        await admin.patch(rbac("Role"), key, MergePatch({"rules": role["rules"]}))
+        await _until_stateful(admin)
+
+
+async def test_databases_are_looked_after_where_the_kind_redisfailover_is_not_installed(
+    server: ApiServer,
+) -> None:
+    admin = Client(InProcessTransport(server), field_manager="admin")
+    kind = CUSTOM_RESOURCE_DEFINITIONS.plain()
+    await admin.delete(kind, ("", "redisfailovers.redisoperator.dev"))
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await admin.list(REDIS_FAILOVERS)
+            except NotFound:
+                break
+            await asyncio.sleep(0.02)
+    async with operating(server, "team"):
+        database = {
+            "metadata": {"name": "cache", "namespace": "team"},
+            "spec": {"mode": "Standalone"},
+        }
+        await admin.create(REDISES, database)
+        await _until_stateful(admin)
+        await admin.apply(kind, crds()["redisfailovers.yaml"])
+        made = redisfailover() | {"metadata": {"name": "other", "namespace": "team"}}
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await admin.apply(REDIS_FAILOVERS, made)
+                    break
+                except NotFound:
+                    await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):  # once the kind is there, it is noticed
+            key = ("team", "other")
+            while not (await admin.get(REDIS_FAILOVERS, key)).get("status"):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from .changes import CHANGES, ENDS, MOVES, OVERLAPS
 from .failover import FAILOVER_SCENARIOS
 from .heals import CREATIONS, HEALS
+from .redisfailovers import REDISFAILOVER_SCENARIOS
 
 __all__ = ["SCENARIOS"]
 
-SCENARIOS = (*CREATIONS, *HEALS, *MOVES, *CHANGES, *OVERLAPS, *ENDS, *FAILOVER_SCENARIOS)
+SCENARIOS = (
+    *CREATIONS,
+    *HEALS,
+    *MOVES,
+    *CHANGES,
+    *OVERLAPS,
+    *ENDS,
+    *FAILOVER_SCENARIOS,
+    *REDISFAILOVER_SCENARIOS,
+)

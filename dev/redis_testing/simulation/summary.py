@@ -17,7 +17,7 @@ from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
 
-__all__ = ["is_gone", "mislabelled", "summary"]
+__all__ = ["is_gone", "mislabelled", "redisfailover_of", "summary"]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
@@ -33,6 +33,7 @@ def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, An
         "servers": _servers(simulation),
         "labels": mislabelled(simulation),
         "status": _status(simulation, exact=exact_slots),
+        "redisfailover": _shown(simulation),
     }
 
 
@@ -123,6 +124,23 @@ def is_gone(simulation: Simulation) -> bool:
     if f"{NAMESPACE}/{DATABASE}" in redises:
         return False
     return not any(_all(simulation, resource) for resource in (*_PLURALS, "pods"))
+
+
+def redisfailover_of(simulation: Simulation) -> bytes | None:
+    """Return the RedisFailover as it is stored, or None."""
+    entries = simulation.server.core.store.collection("redisfailovers.redisoperator.dev").entries
+    entry = entries.get(f"{NAMESPACE}/{DATABASE}")
+    return None if entry is None else bytes(entry.body)
+
+
+def _shown(simulation: Simulation) -> dict[str, Any]:
+    found = redisfailover_of(simulation)
+    if found is None:
+        return {}
+    status = msgspec.json.decode(found).get("status") or {}
+    kept = {k: status.get(k) for k in ("phase", "ready", "redis", "version", "observedGeneration")}
+    conditions = sorted((c["type"], c["status"], c["reason"]) for c in status["conditions"])
+    return {**kept, "conditions": conditions}
 
 
 def _status(simulation: Simulation, *, exact: bool) -> dict[str, Any]:

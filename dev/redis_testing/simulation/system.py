@@ -35,7 +35,7 @@ from redis_operator.install.rights import OPERATOR, account
 from redis_operator.manifests.names import MANAGER
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
-from redis_operator.operator.world import REDISES
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 from ..cluster.state import Server
 from ..cluster.world import TICK, SimulatedCluster
@@ -273,8 +273,9 @@ class Simulation:
     # People
 
     async def apply(self, manifest: Manifest) -> None:
-        """Apply a database as a person does."""
-        await self.client.apply(REDISES, manifest, manager="kubectl")
+        """Apply a database as a person does, or a RedisFailover that stands for one."""
+        kind = REDIS_FAILOVERS if manifest["kind"] == REDIS_FAILOVERS.kind else REDISES
+        await self.client.apply(kind, manifest, manager="kubectl")
 
     async def change(self, **spec: Any) -> None:
         """Change fields of the database's spec; None removes one."""
@@ -355,7 +356,8 @@ class Simulation:
         """Wait until something holds of the database; check every promise on the way."""
 
         async def look() -> bool:
-            return holds(await self.redis())
+            found = await self.found()
+            return bool(found) and holds(found)
 
         await self.until_all(look, within=within, what=what)
 

@@ -137,13 +137,17 @@ class Controller:
             self._subscriptions.append(watch.informer.subscribe(self._handler(watch)))
 
     async def wait_synced(self, *, timeout: float = 120.0) -> None:
-        """Return when every source has told its first list.
+        """Return when every source has told its first list; one that is optional may tell it later.
 
         Errors: `CachesNotSynced` after the timeout, with what is missing and the last trouble.
         """
         try:
             async with asyncio.timeout(timeout):
-                for subscription in self._subscriptions:
+                for watch, subscription in zip(self.watches, self._subscriptions, strict=True):
+                    if watch.informer.optional:
+                        await watch.informer.wait_answered()
+                        if not watch.informer.has_synced:
+                            continue
                     await subscription.wait_synced()
         except TimeoutError:
             raise CachesNotSynced(self._missing(timeout)) from None

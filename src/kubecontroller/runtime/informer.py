@@ -209,7 +209,7 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def wait_answered(self) -> None:
-        """Return once `has_synced`, or once the server has said that we may not list this kind."""
+        """Return once `has_synced`, or once the server refused to list this kind, or has none."""
         await self._answered.wait()
 
     def add_index(self, name: str, index: Index) -> None:
