@@ -26,8 +26,8 @@ from kubecontroller.client.objects import NAMESPACES, PODS, Pod
 from kubecontroller.runtime.informer import Informer
 from kubelocal.apiserver.apply.merge import apply
 from kubelocal.apiserver.inprocess import InProcessTransport
+from kubelocal.apiserver.kinds.filling import default
 from kubelocal.apiserver.kinds.schemas import schema_of
-from kubelocal.apiserver.objects.builtin import default
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
 from kubelocal.loopback import free_subnet, held_number

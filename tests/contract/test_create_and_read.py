@@ -256,7 +256,7 @@ def test_secret_type_is_immutable(space: Space) -> None:
 def test_secret_data_must_be_base64(space: Space) -> None:
     reply = space.post("secrets", {"metadata": {"name": "a"}, "data": {"k": "*"}})
     status = reply.refused(400, "BadRequest")
-    assert "illegal base64 data at input byte 0" in status["message"]
+    assert "illegal base64 data" in status["message"]
 
 
 def test_labels_are_validated(space: Space) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
 
 __all__ = [
     "Cause",
-    "Fields",
     "describe",
     "duplicate",
     "forbidden",
@@ -30,22 +28,6 @@ __all__ = [
     "type_invalid",
 ]
 
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\t": "\\t",
-    "\r": "\\r",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\v": "\\v",
-}
-
-
-class Fields(dict[str, Any]):
-    """A struct to be shown with its fields in their own order; plain objects are sorted."""
-
 
 class Cause(Struct, frozen=True):
     """One problem: where it is, a reason for machines, and a message that omits the field."""
@@ -59,47 +41,22 @@ class Cause(Struct, frozen=True):
 
 
 def go_quote(text: str) -> str:
-    """Quote text as Go's %q does."""
-    return '"' + "".join(_quoted(character) for character in text) + '"'
-
-
-def _quoted(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    """Quote a text."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def go_number(number: float) -> str:
-    """Print a number as Go's %v does: shortest form, with an exponent from a million on."""
+    """Print a number: whole ones without a point, large ones with an exponent."""
     if isinstance(number, int):
         return str(number)
-    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
-    exponent = Decimal(repr(number)).adjusted()
-    if number == 0:
-        return "0"
-    if -4 <= exponent < 6:
-        return str(int(number)) if number == int(number) else repr(number)
-    head, tail = str(digits[0]), "".join(str(digit) for digit in digits[1:])
-    mantissa = f"{head}.{tail}" if tail else head
-    return f"{'-' * sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    return f"{number:g}" if number == int(number) else repr(number)
 
 
 def go_value(value: Any) -> str:
     """Print a bad value as Kubernetes' field errors do."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return go_quote(value)
-    if isinstance(value, int | float):
+    if isinstance(value, float):
         return go_number(value)
-    is_struct = isinstance(value[0] if isinstance(value, list) and value else value, Fields)
-    text = json.dumps(value, sort_keys=not is_struct, separators=(",", ":"), ensure_ascii=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _message(title: str, detail: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubelocal.apiserver.causes import Cause
+from kubelocal.apiserver.causes import Cause, describe
 
 __all__ = [
     "StatusError",
@@ -126,8 +126,6 @@ def conflict(group: str, plural: str, name: str, why: str = MODIFIED) -> StatusE
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     """The object breaks rules; every broken rule is a cause."""
-    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
-    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject = f"{kind}.{group}" if group else kind
     details = _details(
         group,
@@ -138,7 +136,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
             for cause in causes
         ],
     )
-    text = f'{subject} "{name}" is invalid' + (f": {listed}" if texts else "")
+    text = f'{subject} "{name}" is invalid' + (f": {describe(causes)}" if causes else "")
     return StatusError(422, "Invalid", text, details=details)
 
 

@@ -17,16 +17,12 @@ import pytest
 
 from kubelocal.apiserver.apply.merge import track
 from kubelocal.apiserver.custom.schema import prune
+from kubelocal.apiserver.kinds.filling import default
 from kubelocal.apiserver.kinds.quantities import canonical_quantity, parse_quantity
-from kubelocal.apiserver.kinds.schemas import definition
+from kubelocal.apiserver.kinds.schemas import definition, published, schema_of
 from kubelocal.apiserver.kinds.table import BUILT_IN
-from kubelocal.apiserver.objects.builtin import (
-    default,
-    prepare,
-    problems,
-    published,
-    schema_of,
-)
+from kubelocal.apiserver.objects.prepare import prepare
+from kubelocal.apiserver.objects.validation.kinds import problems
 from kubelocal.apiserver.patch.json_patch import merge_patch
 
 HERE = Path(__file__).parent

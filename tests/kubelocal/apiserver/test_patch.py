@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelocal.apiserver.objects.builtin import default, schema_of
+from kubelocal.apiserver.kinds.filling import default
+from kubelocal.apiserver.kinds.schemas import schema_of
 from kubelocal.apiserver.patch.json_patch import (
     PatchError,
     json_patch,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kubelocal.apiserver.custom.schema import prune
 from kubelocal.apiserver.format.field_types import mistyped
-from kubelocal.apiserver.objects.builtin import schema_of
+from kubelocal.apiserver.kinds.schemas import schema_of
 from kubelocal.apiserver.objects.metadata import check_shape, prune_metadata
 from kubelocal.apiserver.verbs.shapes import fits
 

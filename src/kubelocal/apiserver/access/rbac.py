@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from kubelocal.apiserver.calls import User
-from kubelocal.apiserver.causes import go_quote
+from kubelocal.apiserver.causes import go_value
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.errors import forbidden
 from kubelocal.apiserver.objects.metadata import new_uid, timestamp
@@ -199,29 +199,13 @@ def check_escalation(authorizer: Authorizer, user: User, new: Object, namespace:
         return
     missing = authorizer.missing(user, given, namespace)
     if missing:
-        listed = "\n".join(_rule_text(rule) for rule in missing)
+        listed = "\n".join(go_value(rule) for rule in missing)
         groups = " ".join(f'"{group}"' for group in user.groups)
         why = (
             f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not'
             f" currently held:\n{listed}"
         )
         raise forbidden(RBAC, plural, name, why)
-
-
-def _rule_text(rule: Object) -> str:
-    names = {
-        "apiGroups": "APIGroups",
-        "resources": "Resources",
-        "resourceNames": "ResourceNames",
-        "nonResourceURLs": "NonResourceURLs",
-        "verbs": "Verbs",
-    }
-    parts = [
-        f"{shown}:[{' '.join(go_quote(item) for item in rule[key])}]".replace(" ", ", ")
-        for key, shown in names.items()
-        if rule.get(key)
-    ]
-    return "{" + ", ".join(parts) + "}"
 
 
 def ensure_roles(core: Core) -> None:

@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 from kubelocal.apiserver.errors import bad_request
-from kubelocal.apiserver.kinds.schemas import definition
-from kubelocal.apiserver.objects.builtin import schema_of
+from kubelocal.apiserver.kinds.schemas import definition, schema_of
 
 __all__ = ["PROTOBUF", "decode_protobuf"]
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from kubelocal.apiserver.kinds.defaults import DEFAULTS, SPECIAL
 from kubelocal.apiserver.kinds.quantities import canonical_quantity
+from kubelocal.apiserver.kinds.schemas import schema_of
 
-__all__ = ["fill", "writable"]
+__all__ = ["default", "writable"]
 
 _EMPTY: tuple[Any, ...] = ("", 0, [], {}, None)
 _NOTHING: Any = object()
@@ -114,10 +115,15 @@ def _written(schema: dict[str, Any]) -> Any:
     return {} if _is_struct(schema) else _NOTHING
 
 
-def fill(schema: dict[str, Any], value: Any) -> Any:
-    """Bring a value of a built-in schema into its written form; objects change in place."""
+def default(group: str, kind: str, document: dict[str, Any]) -> None:
+    """Fill in, in place, what Go code gives a default for; unserved kinds are left alone."""
+    try:
+        schema = schema_of(group, "v1", kind)
+    except KeyError:
+        return
     plan = _plan(schema)
-    return value if plan is None else _fill(plan, value)
+    if plan is not None:
+        _fill(plan, document)
 
 
 def writable(schema: dict[str, Any], value: dict[str, Any]) -> None:

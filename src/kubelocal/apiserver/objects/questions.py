@@ -9,11 +9,11 @@ from __future__ import annotations
 from kubelocal.apiserver.causes import Cause, invalid
 from kubelocal.apiserver.custom.cel.rules import find_violations
 from kubelocal.apiserver.custom.schema import Schema, apply_defaults, prune
+from kubelocal.apiserver.kinds.filling import default
+from kubelocal.apiserver.kinds.schemas import schema_of
 from kubelocal.apiserver.kinds.table import Resource
-from kubelocal.apiserver.objects.builtin import default as default_builtin
-from kubelocal.apiserver.objects.builtin import prepare as prepare_builtin
-from kubelocal.apiserver.objects.builtin import problems as builtin_problems
-from kubelocal.apiserver.objects.builtin import schema_of
+from kubelocal.apiserver.objects.prepare import prepare
+from kubelocal.apiserver.objects.validation.kinds import problems
 from kubelocal.apiserver.storage.entries import Object, value_at
 
 __all__ = ["complete", "drop_unknown", "fill_defaults", "find_problems", "schema_for"]
@@ -36,19 +36,19 @@ def fill_defaults(resource: Resource, value: Object) -> None:
     if resource.custom is not None:
         apply_defaults(resource.custom.schema, value)
     else:
-        default_builtin(resource.group, resource.kind, value)
+        default(resource.group, resource.kind, value)
 
 
 def complete(resource: Resource, value: Object) -> None:
     """Add to a new object what the server itself adds and nobody manages."""
     if resource.custom is None:
-        prepare_builtin(resource.group, resource.kind, value)
+        prepare(resource.group, resource.kind, value)
 
 
 def find_problems(resource: Resource, value: Object, old: Object | None) -> list[Cause]:
     """Return every rule of the kind that an object breaks."""
     if resource.custom is None:
-        return builtin_problems(resource.group, resource.kind, value, old)
+        return problems(resource.group, resource.kind, value, old)
     found = find_violations(resource.custom.schema, value, old)
     for path in (resource.custom.scale or {}).values():
         replicas = value_at(value, str(path).lstrip("."))
