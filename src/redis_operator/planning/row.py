@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .actions import Action
 from .advice import Plan
@@ -37,6 +38,23 @@ class Row(Struct, frozen=True):
     actions: tuple[type[Any], ...] = ()  # kinds of steps that it may plan; others are refused
     keeps: tuple[str, ...] = ()  # invariants that its order of steps keeps
     cases: tuple[str, ...] = ()  # failure cases that it answers
+
+    def here(
+        self,
+        why: str = "",
+        *,
+        actions: tuple[type[Any], ...] = (),
+        keeps: tuple[str, ...] = (),
+        cases: tuple[str, ...] = (),
+    ) -> Row:
+        """A shared rule as a mode has it: why it stands there, and what the mode adds to it."""
+        return replace(
+            self,
+            why=why or self.why,
+            actions=self.actions + actions,
+            keeps=self.keeps + keeps,
+            cases=self.cases + cases,
+        )
 
     def strangers(self, plan: Plan) -> tuple[str, ...]:
         """Steps of a plan that this rule has no business with, in words."""

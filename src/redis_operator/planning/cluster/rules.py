@@ -7,24 +7,24 @@ and a plan with stages when it wants to act; then it acts alone.
 from __future__ import annotations
 
 from ..actions import (
-    ConfigSet,
     DeletePod,
     DeleteWorkload,
     DiscardData,
-    GrowVolume,
-    ResizePod,
-    ScaleWorkload,
 )
-from ..common.configure import configure
-from ..common.grow import grow
-from ..common.hibernate import hibernate
 from ..common.label import label
-from ..common.pods import pods
-from ..common.resize import resize
-from ..common.roll import roll
-from ..common.shrink import shrink
-from ..common.switch import drain, spread, switch
-from ..common.wait import wait
+from ..common.rows import (
+    CONFIGURE,
+    DRAIN,
+    GROW,
+    HIBERNATE,
+    PODS,
+    RESIZE,
+    ROLL,
+    SHRINK,
+    SPREAD,
+    SWITCH,
+    WAIT,
+)
 from ..row import Companion, Kind, Row
 from .actions import (
     AssignSlots,
@@ -66,16 +66,8 @@ from .settle import settle
 __all__ = ["COMPANIONS", "RULES"]
 
 RULES: tuple[Row, ...] = (
-    Row(
-        "hibernate",
-        hibernate,
-        Kind.CHANGE,
-        "Hibernating",
-        "no repair starts pods that shall end",
-        actions=(ScaleWorkload,),
-        keeps=("I5",),
-    ),
-    Row("pods", pods, Kind.CHANGE, "ScalingUp", "more copies never hurt", actions=(ScaleWorkload,)),
+    HIBERNATE.here(keeps=("I5",)),
+    PODS,
     Row(
         "duplicate_ids",
         duplicate_ids,
@@ -231,25 +223,13 @@ RULES: tuple[Row, ...] = (
         keeps=("I1", "I2"),
         cases=("ST-07",),
     ),
-    Row(
-        "drain",
-        drain,
-        Kind.CHANGE,
-        "SwitchingOver",
+    DRAIN.here(
         "a pod that is told to go has a deadline",
         actions=(Failover,),
         keeps=("I5", "I6"),
         cases=("CL-19",),
     ),
-    Row(
-        "configure",
-        configure,
-        Kind.CHANGE,
-        "Configuring",
-        "settings reach running servers before any is restarted for them",
-        actions=(ConfigSet,),
-        cases=("CL-33", "IN-27"),
-    ),
+    CONFIGURE.here(cases=("CL-33", "IN-27")),
     Row(
         "relocate_primary",
         relocate_primary,
@@ -270,21 +250,10 @@ RULES: tuple[Row, ...] = (
         keeps=("I3", "I11"),
         cases=("CL-07", "K-05"),
     ),
-    Row(
-        "resize",
-        resize,
-        Kind.CHANGE,
-        "ResizingPod",
-        "resources in place spare a restart",
-        actions=(ResizePod,),
-    ),
-    Row(
-        "roll",
-        roll,
-        Kind.CHANGE,
-        "RecreatingPod",
+    RESIZE,
+    ROLL.here(
         "pods are up to date before slots go to them",
-        actions=(DeletePod, Failover),
+        actions=(Failover,),
         keeps=("I8", "I12"),
         cases=("CL-18", "IN-07", "ST-05"),
     ),
@@ -298,52 +267,12 @@ RULES: tuple[Row, ...] = (
         keeps=("I4", "I5", "I12"),
         cases=("CL-06", "CL-07", "CL-15"),
     ),
-    Row(
-        "shrink",
-        shrink,
-        Kind.CHANGE,
-        "ScalingDown",
-        "copies go last",
-        actions=(ScaleWorkload, Failover),
-        keeps=("I6", "I8"),
-    ),
-    Row(
-        "grow",
-        grow,
-        Kind.CHANGE,
-        "ExpandingVolume",
-        "disturbs no server",
-        actions=(GrowVolume,),
-        cases=("IN-03",),
-    ),
-    Row(
-        "switch",
-        switch,
-        Kind.CHANGE,
-        "SwitchingOver",
-        "a wish about a settled database",
-        actions=(Failover,),
-        keeps=("I5", "I6"),
-    ),
-    Row(
-        "spread",
-        spread,
-        Kind.CHANGE,
-        "SwitchingOver",
-        "comfort, when all else is done",
-        actions=(Failover,),
-        keeps=("I5", "I6"),
-    ),
+    SHRINK.here(actions=(Failover,), keeps=("I6", "I8")),
+    GROW,
+    SWITCH.here("a wish about a settled database", actions=(Failover,), keeps=("I5", "I6")),
+    SPREAD.here(actions=(Failover,), keeps=("I5", "I6")),
     Row("audit", audit, Kind.UPKEEP, "", "only asks for a count", actions=(), keeps=("I14",)),
-    Row(
-        "wait",
-        wait,
-        Kind.UPKEEP,
-        "",
-        "says what is waited for when no rule can help",
-        actions=(),
-        keeps=("I14",),
-    ),
+    WAIT.here(keeps=("I14",)),
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)

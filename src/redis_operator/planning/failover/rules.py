@@ -6,20 +6,12 @@ from ..actions import (
     ConfigSet,
     DeletePod,
     DeleteWorkload,
-    GrowVolume,
     LabelRole,
-    ResizePod,
     ScaleWorkload,
 )
-from ..common.configure import configure
-from ..common.grow import grow
-from ..common.hibernate import hibernate
 from ..common.label import label
-from ..common.pods import pods
-from ..common.resize import resize
-from ..common.roll import roll
-from ..common.switch import drain, switch
-from ..common.wait import wait
+from ..common.rows import CONFIGURE, GROW, HIBERNATE, PODS, RESIZE, ROLL, SWITCH, WAIT
+from ..common.switch import drain
 from ..row import Companion, Kind, Row
 from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 from .follow import follow
@@ -35,23 +27,8 @@ __all__ = ["COMPANIONS", "RULES"]
 _HAND_OVER = (SwitchOver, LabelRole, Watch, Follow)
 
 RULES: tuple[Row, ...] = (
-    Row(
-        "hibernate",
-        hibernate,
-        Kind.CHANGE,
-        "Hibernating",
-        "no repair starts pods that shall end",
-        actions=(ScaleWorkload,),
-        keeps=("I1",),
-    ),
-    Row(
-        "pods",
-        pods,
-        Kind.CHANGE,
-        "ScalingUp",
-        "a server that does not exist holds nothing",
-        actions=(ScaleWorkload,),
-    ),
+    HIBERNATE.here(keeps=("I1",)),
+    PODS.here("a server that does not exist holds nothing"),
     Row(
         "sentinel_pods",
         sentinel_pods,
@@ -118,32 +95,11 @@ RULES: tuple[Row, ...] = (
         keeps=("I6", "I10"),
         cases=("SE-01",),
     ),
-    Row(
-        "switch",
-        switch,
-        Kind.CHANGE,
-        "SwitchingOver",
-        "a person asked for it",
-        actions=_HAND_OVER,
-        keeps=("I6", "I10"),
+    SWITCH.here(actions=_HAND_OVER, keeps=("I6", "I10")),
+    CONFIGURE.here(
+        "settings reach running servers before these are restarted for them", cases=("IN-27",)
     ),
-    Row(
-        "configure",
-        configure,
-        Kind.CHANGE,
-        "Configuring",
-        "settings reach running servers before these are restarted for them",
-        actions=(ConfigSet,),
-        cases=("IN-27",),
-    ),
-    Row(
-        "resize",
-        resize,
-        Kind.CHANGE,
-        "ResizingPod",
-        "resources in place spare a restart",
-        actions=(ResizePod,),
-    ),
+    RESIZE,
     Row(
         "shrink",
         shrink,
@@ -191,25 +147,8 @@ RULES: tuple[Row, ...] = (
         keeps=("I8",),
         cases=("SE-14",),
     ),
-    Row(
-        "roll",
-        roll,
-        Kind.CHANGE,
-        "RecreatingPod",
-        "a restart disturbs clients: it comes last",
-        actions=(DeletePod, *_HAND_OVER),
-        keeps=("I1", "I6", "I8"),
-        cases=("ST-05",),
-    ),
-    Row(
-        "grow",
-        grow,
-        Kind.CHANGE,
-        "ExpandingVolume",
-        "disturbs no server",
-        actions=(GrowVolume,),
-        cases=("IN-03",),
-    ),
+    ROLL.here(actions=_HAND_OVER, keeps=("I1", "I6", "I8"), cases=("ST-05",)),
+    GROW,
     Row(
         "forget_replicas",
         forget_replicas,
@@ -220,7 +159,7 @@ RULES: tuple[Row, ...] = (
         keeps=("I8",),
         cases=("SE-17",),
     ),
-    Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
+    WAIT,
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from ..actions import ConfigSet, DeletePod, GrowVolume, ResizePod, ScaleWorkload
-from ..common.configure import configure
-from ..common.grow import grow
-from ..common.hibernate import hibernate
+from ..actions import DeletePod
 from ..common.label import label
-from ..common.pods import pods
-from ..common.resize import resize
-from ..common.roll import roll
-from ..common.wait import wait
+from ..common.rows import CONFIGURE, GROW, HIBERNATE, PODS, RESIZE, ROLL, WAIT
 from ..failover.actions import Promote
 from ..row import Companion, Kind, Row
 from .lead import lead
@@ -19,23 +13,8 @@ from .lost import lost
 __all__ = ["COMPANIONS", "RULES"]
 
 RULES: tuple[Row, ...] = (
-    Row(
-        "hibernate",
-        hibernate,
-        Kind.CHANGE,
-        "Hibernating",
-        "no repair starts pods that shall end",
-        actions=(ScaleWorkload,),
-        keeps=("I1",),
-    ),
-    Row(
-        "pods",
-        pods,
-        Kind.CHANGE,
-        "ScalingUp",
-        "a server that does not exist tells nothing",
-        actions=(ScaleWorkload,),
-    ),
+    HIBERNATE.here(keeps=("I1",)),
+    PODS.here("a server that does not exist tells nothing"),
     Row(
         "lost",
         lost,
@@ -55,43 +34,14 @@ RULES: tuple[Row, ...] = (
         actions=(Promote,),
         keeps=("I1",),
     ),
-    Row(
-        "configure",
-        configure,
-        Kind.CHANGE,
-        "Configuring",
+    CONFIGURE.here(
         "settings reach the running server before it is restarted for them",
-        actions=(ConfigSet,),
         cases=("CL-33", "IN-27"),
     ),
-    Row(
-        "resize",
-        resize,
-        Kind.CHANGE,
-        "ResizingPod",
-        "resources in place spare a restart",
-        actions=(ResizePod,),
-    ),
-    Row(
-        "roll",
-        roll,
-        Kind.CHANGE,
-        "RecreatingPod",
-        "a restart is an outage: it comes last",
-        actions=(DeletePod,),
-        keeps=("I1",),
-        cases=("ST-01",),
-    ),
-    Row(
-        "grow",
-        grow,
-        Kind.CHANGE,
-        "ExpandingVolume",
-        "disturbs no server",
-        actions=(GrowVolume,),
-        cases=("IN-03",),
-    ),
-    Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help", actions=()),
+    RESIZE,
+    ROLL.here("a restart is an outage: it comes last", keeps=("I1",), cases=("ST-01",)),
+    GROW,
+    WAIT,
 )
 
 COMPANIONS: tuple[Companion, ...] = (label,)

@@ -1,0 +1,91 @@
+"""The rows of rules that modes share; a mode says with `Row.here` why they stand where they do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..actions import ConfigSet, DeletePod, GrowVolume, ResizePod, ScaleWorkload
+from ..row import Kind, Row
+from .configure import configure
+from .grow import grow
+from .hibernate import hibernate
+from .pods import pods
+from .resize import resize
+from .roll import roll
+from .shrink import shrink
+from .switch import drain, spread, switch
+from .wait import wait
+
+__all__ = [
+    "CONFIGURE",
+    "DRAIN",
+    "GROW",
+    "HIBERNATE",
+    "PODS",
+    "RESIZE",
+    "ROLL",
+    "SHRINK",
+    "SPREAD",
+    "SWITCH",
+    "WAIT",
+]
+
+HIBERNATE: Final = Row(
+    "hibernate",
+    hibernate,
+    Kind.CHANGE,
+    "Hibernating",
+    "no repair starts pods that shall end",
+    actions=(ScaleWorkload,),
+)
+PODS: Final = Row(
+    "pods", pods, Kind.CHANGE, "ScalingUp", "more copies never hurt", actions=(ScaleWorkload,)
+)
+DRAIN: Final = Row(
+    "drain",
+    drain,
+    Kind.CHANGE,
+    "SwitchingOver",
+    "a pod that is being deleted has a deadline",
+)
+CONFIGURE: Final = Row(
+    "configure",
+    configure,
+    Kind.CHANGE,
+    "Configuring",
+    "settings reach running servers before any is restarted for them",
+    actions=(ConfigSet,),
+)
+RESIZE: Final = Row(
+    "resize",
+    resize,
+    Kind.CHANGE,
+    "ResizingPod",
+    "resources in place spare a restart",
+    actions=(ResizePod,),
+)
+ROLL: Final = Row(
+    "roll",
+    roll,
+    Kind.CHANGE,
+    "RecreatingPod",
+    "a restart disturbs clients: it comes last",
+    actions=(DeletePod,),
+)
+SHRINK: Final = Row(
+    "shrink", shrink, Kind.CHANGE, "ScalingDown", "copies go last", actions=(ScaleWorkload,)
+)
+GROW: Final = Row(
+    "grow",
+    grow,
+    Kind.CHANGE,
+    "ExpandingVolume",
+    "disturbs no server",
+    actions=(GrowVolume,),
+    cases=("IN-03",),
+)
+SWITCH: Final = Row("switch", switch, Kind.CHANGE, "SwitchingOver", "a person asked for it")
+SPREAD: Final = Row(
+    "spread", spread, Kind.CHANGE, "SwitchingOver", "comfort, when all else is done"
+)
+WAIT: Final = Row("wait", wait, Kind.UPKEEP, "", "says what is waited for when no rule can help")
