@@ -1,0 +1,198 @@
+"""Small decisions of the operator, each with the moments that tell it from a similar one."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from kubecontroller.client.meta import ObjectMeta, OwnerReference
+from kubecontroller.runtime.outcomes import Again
+from redis_operator.api.redis import Mode, Redis, RedisSpec
+from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.operator import pace
+from redis_operator.operator.execute import Outcome
+from redis_operator.operator.ownership import limitation
+from redis_operator.operator.spellings import Spellings
+from redis_operator.planning.actions import ConfigSet
+from redis_operator.planning.advice import Plan
+from redis_operator.planning.at import at
+from redis_operator.planning.cluster.connect import PATIENT_TIMES
+from redis_operator.planning.clusters import ClusterFacts, ClusterView, Introduction
+from redis_operator.planning.identity import NodeId, Role
+from redis_operator.planning.observed import (
+    Evidence,
+    Observed,
+    Pod,
+    Seen,
+    Spelling,
+    Unreachable,
+)
+
+KEY = ("default", "db")
+POD = Pod(name="db-0-0", uid="uid", shard=0, ordinal=0, ip="127.0.0.1")
+WELL = Seen(pod=POD, id=NodeId("one"), role=Role.PRIMARY, view=ClusterView(state_ok=True))
+ILL = replace(WELL, view=ClusterView(state_ok=False))
+DOWN = Unreachable(pod=POD, error="refused", since=1.0, evidence=Evidence.REFUSED)
+SET = ConfigSet(node=at(WELL), values=(("hz", "10"),))
+DONE, REFUSED = Outcome(SET), Outcome(SET, "no")
+
+
+@pytest.mark.parametrize(
+    ("plan", "outcomes", "goes_on"),
+    [
+        pytest.param(Plan(), (), False, id="nothing to do"),
+        pytest.param(Plan(), (DONE,), True, id="something was done"),
+        pytest.param(Plan(), (DONE, REFUSED), False, id="something was refused"),
+        pytest.param(Plan(count_on=("db-0-0",)), (), True, id="keys are to be counted"),
+        pytest.param(Plan(count_on=("db-0-0",)), (REFUSED,), False, id="counted for a refusal"),
+        pytest.param(Plan(again_after=0.49), (), True, id="soon"),
+        pytest.param(Plan(again_after=0.5), (), False, id="not so soon"),
+        pytest.param(Plan(again_after=0.1), (REFUSED,), True, id="soon after a refusal"),
+        pytest.param(Plan(again_after=7.0), (DONE,), True, id="done, and late besides"),
+    ],
+)
+def test_a_pass_goes_on_while_looking_again_may_show_something(
+    plan: Plan, outcomes: tuple[Outcome, ...], *, goes_on: bool
+) -> None:
+    assert pace.goes_on(plan, outcomes) is goes_on
+
+
+def met(times: int) -> ClusterFacts:
+    return ClusterFacts(introductions=(Introduction(NodeId("one"), NodeId("two"), times, 1.0),))
+
+
+@pytest.mark.parametrize(
+    ("plan", "observed", "outcomes", "again"),
+    [
+        pytest.param(Plan(), Observed((WELL,)), (), Again(10.0, pace.USUAL_PRIORITY), id="at rest"),
+        pytest.param(Plan(again_after=3.0), Observed((WELL,)), (), Again(3.0), id="the plan asks"),
+        pytest.param(
+            Plan(again_after=30.0), Observed((WELL,)), (), Again(10.0), id="later than usual"
+        ),
+        pytest.param(Plan(stages=((SET,),)), Observed((WELL,)), (), Again(1.0), id="steps"),
+        pytest.param(Plan(blocked=("why",)), Observed((WELL,)), (), Again(1.0), id="blocked"),
+        pytest.param(Plan(), Observed((DOWN,)), (), Again(1.0), id="unreachable"),
+        pytest.param(Plan(), Observed((WELL,)), (REFUSED,), Again(1.0), id="refused"),
+        pytest.param(Plan(), Observed((WELL, ILL)), (), Again(0.1), id="one does not serve"),
+        pytest.param(
+            Plan(),
+            Observed((ILL,), cluster=met(PATIENT_TIMES - 1)),
+            (),
+            Again(0.1),
+            id="may hear soon",
+        ),
+        pytest.param(
+            Plan(),
+            Observed((ILL,), cluster=met(PATIENT_TIMES)),
+            (),
+            Again(10.0, pace.USUAL_PRIORITY),
+            id="does not hear",
+        ),
+    ],
+)
+def test_a_database_is_looked_at_again_as_soon_as_it_is_worth_it(
+    plan: Plan, observed: Observed, outcomes: tuple[Outcome, ...], again: Again
+) -> None:
+    assert pace.after(plan, observed, outcomes, interval=10.0) == again
+
+
+MINE = Redis(
+    metadata=ObjectMeta(name="db", namespace="default", uid="u1"), spec=RedisSpec(mode=Mode.CLUSTER)
+)
+
+
+def owner(uid: str, *, controller: bool = True) -> OwnerReference:
+    return OwnerReference(
+        api_version="x/v1", kind="Other", name="theirs", uid=uid, controller=controller
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        pytest.param(None, "", id="absent"),
+        pytest.param(ObjectMeta(name="o", owner_references=[owner("u1")]), "", id="ours"),
+        pytest.param(
+            ObjectMeta(name="o", owner_references=[owner("u2", controller=False), owner("u1")]),
+            "",
+            id="ours beside one who does not control it",
+        ),
+        pytest.param(
+            ObjectMeta(name="o", owner_references=[owner("u2")]),
+            "owned by Other theirs",
+            id="theirs",
+        ),
+        pytest.param(
+            ObjectMeta(name="o", owner_references=[owner("u2")], labels={DATABASE_LABEL: "db"}),
+            "owned by Other theirs",
+            id="theirs, with our label",
+        ),
+        pytest.param(
+            ObjectMeta(
+                name="o",
+                owner_references=[owner("u2")],
+                deletion_timestamp="2026-01-01T00:00:00Z",
+                finalizers=["a/b", "c/d"],
+            ),
+            "still being deleted, held by a/b, c/d",
+            id="theirs, going",
+        ),
+        pytest.param(
+            ObjectMeta(
+                name="o",
+                owner_references=[owner("u2")],
+                deletion_timestamp="2026-01-01T00:00:00Z",
+            ),
+            "held by its controller",
+            id="theirs, going without finalizers",
+        ),
+        pytest.param(ObjectMeta(name="o", labels={DATABASE_LABEL: "db"}), "", id="handed over"),
+        pytest.param(
+            ObjectMeta(name="o", labels={DATABASE_LABEL: "other"}),
+            "does not belong",
+            id="of another",
+        ),
+        pytest.param(
+            ObjectMeta(name="o", owner_references=[owner("u1", controller=False)]),
+            "does not belong",
+            id="named by us and controlled by none",
+        ),
+    ],
+)
+def test_an_object_is_changed_by_the_database_that_controls_it_alone(
+    found: ObjectMeta | None, why: str
+) -> None:
+    told = limitation(MINE, found)
+    assert (why in told) if told is not None and why else told is None and not why
+
+
+def looked(memory: Spellings, value: str | None, *outcomes: Outcome) -> frozenset[Spelling]:
+    """Set with these outcomes, then look: the server reads the directive back as this value."""
+    memory.asked(KEY, outcomes)
+    config = (("notify-keyspace-events", value),) if value is not None else ()
+    seen = memory.heard(KEY, Observed((replace(WELL, config=config),)))
+    return frozenset(seen.spellings)
+
+
+def test_a_spelling_is_known_when_it_was_read_back_twice_in_a_row() -> None:
+    asked = Outcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
+    refused = replace(asked, error="no")
+    known = frozenset({Spelling("notify-keyspace-events", "odd", "even")})
+    memory = Spellings()
+    assert looked(memory, "even", asked) == frozenset()
+    assert looked(memory, "other", asked) == frozenset()  # not the same twice
+    assert looked(memory, "even", asked) == frozenset()
+    assert looked(memory, "even", refused) == frozenset()  # it did not take it
+    assert looked(memory, "even", asked) == known
+    assert looked(memory, "even") == known  # and stays known
+    memory.forget(KEY)
+    assert looked(memory, "even") == frozenset()
+
+
+@pytest.mark.parametrize("between", ["odd", None], ids=["as it was set", "not at all"])
+def test_what_is_read_back_as_it_was_set_begins_anew(between: str | None) -> None:
+    asked = Outcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
+    memory = Spellings()
+    assert looked(memory, "even", asked) == frozenset()
+    assert looked(memory, between, asked) == frozenset()
+    assert looked(memory, "even", asked) == frozenset()
