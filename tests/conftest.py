@@ -32,7 +32,21 @@ _BY_CHANCE = ("test_a_living_node_that_was_forgotten_comes_back_on_valkey[valkey
 # Long tests go first, so that none is left for the end of the run; the longest before all others.
 _LONGEST = ("sim/test_seeds.py::test_a_minute", "sim/test_seeds.py::test_one_crash")
 _COMPUTES = ("sim", "planning")
-_WAITS = ("redis/test_mover.py", "manifests/test_scripts.py", "manifests/test_users.py", "operator")
+_WAITS = (
+    "manifests/test_boot_elections.py",
+    "manifests/test_persistence.py",
+    "manifests/test_scripts.py",
+    "manifests/test_users.py",
+    "redis/test_mover.py",
+    "redis/test_tally.py",
+    "ci",
+    "cli/test_local_logs.py",
+    "install",
+    "kubecontroller/runtime/test_manager.py",
+    "kubelocal/node",
+    "packaging",
+    "operator",
+)
 # Simulations wait for nothing but a processor: by the clock of a machine that does much else they
 # may take many times as long.
 _SIMULATES = ("sim", "planning", "operator")

@@ -82,9 +82,9 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 @contextlib.asynccontextmanager
 async def pair(binary: EngineBinary, **options: str) -> AsyncIterator[Pair]:
     async with Servers(binary, options=options) as servers, contextlib.AsyncExitStack() as stack:
-        started = await servers.start(
-            4, options={"cluster-allow-replica-migration": "no", "cluster-node-timeout": "500"}
-        )
+        # On a busy machine a server that says nothing for seconds is well.
+        unhurried = {"cluster-allow-replica-migration": "no", "cluster-node-timeout": "30000"}
+        started = await servers.start(4, options=unhurried)
         links = [await stack.enter_async_context(await server.connect()) for server in started]
         ids = [await link.run(commands.my_id(), timeout=5) for link in links]
         source, target, replica, other = links

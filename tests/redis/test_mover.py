@@ -276,11 +276,11 @@ async def test_clients_that_write_meanwhile_lose_nothing(
         keys = [f"w:{n}" for n in range(5000) if key_slot(f"w:{n}") in slots]
         stop = asyncio.Event()
         written: dict[str, int] = {}
-        writer = asyncio.create_task(_write(found, keys, written, stop))
-        await asyncio.sleep(0.05)
-        await run(found, found.move(slots), method, pace=GENTLE)
-        stop.set()
-        await writer
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_write(found, keys, written, stop))
+            await asyncio.sleep(0.05)
+            await run(found, found.move(slots), method, pace=GENTLE)
+            stop.set()
         assert written
         values = await speak(found.target, *[("GET", key) for key in written])
         lost = {
@@ -311,25 +311,27 @@ async def _write(
                 answers.append(answer)
         return answers[-1]
 
-    home, number = found.source.address.host, 0
-    while not stop.is_set():
-        key, number = keys[number % len(keys)], number + 1
-        answer = await say(home, ("SET", key, str(number)))
-        for _ in range(20):
-            if answer == b"OK":
-                written[key] = number
-                break
-            text = str(answer)
-            host = text.rpartition(" ")[2].partition(":")[0]
-            if text.startswith("ASK "):
-                answer = await say(host, ("ASKING",), ("SET", key, str(number)))
-            elif text.startswith("MOVED "):
-                answer = await say(host, ("SET", key, str(number)))
-            else:
-                answer = await say(home, ("SET", key, str(number)))
-        await asyncio.sleep(0)
-    for _, writer in talks.values():
-        writer.close()
+    try:
+        home, number = found.source.address.host, 0
+        while not stop.is_set():
+            key, number = keys[number % len(keys)], number + 1
+            answer = await say(home, ("SET", key, str(number)))
+            for _ in range(20):
+                if answer == b"OK":
+                    written[key] = number
+                    break
+                text = str(answer)
+                host = text.rpartition(" ")[2].partition(":")[0]
+                if text.startswith("ASK "):
+                    answer = await say(host, ("ASKING",), ("SET", key, str(number)))
+                elif text.startswith("MOVED "):
+                    answer = await say(host, ("SET", key, str(number)))
+                else:
+                    answer = await say(home, ("SET", key, str(number)))
+            await asyncio.sleep(0)
+    finally:
+        for _, writer in talks.values():
+            writer.close()
 
 
 async def test_a_target_that_dies_leaves_the_rest_with_the_source(
