@@ -190,7 +190,7 @@ def test_a_spelling_is_known_when_it_was_read_back_twice_in_a_row() -> None:
 
 
 @pytest.mark.parametrize("between", ["odd", None], ids=["as it was set", "not at all"])
-def test_what_is_read_back_as_it_was_set_begins_anew(between: str | None) -> None:
+def test_what_is_read_back_as_it_was_set_begins_again(between: str | None) -> None:
     asked = Outcome(ConfigSet(node=at(WELL), values=(("notify-keyspace-events", "odd"),)))
     memory = Spellings()
     assert looked(memory, "even", asked) == frozenset()

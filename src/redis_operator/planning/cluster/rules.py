@@ -224,7 +224,6 @@ RULES: tuple[Row, ...] = (
         cases=("ST-07",),
     ),
     DRAIN.here(
-        "a pod that is told to go has a deadline",
         actions=(Failover,),
         keeps=("I5", "I6"),
         cases=("CL-19",),

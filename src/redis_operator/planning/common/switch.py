@@ -21,7 +21,7 @@ def switch(situation: Topology) -> Plan | None:
     node = next((n for n in situation.seen if n.pod.name == request.pod), None)
     if node is None:
         return Plan(
-            rule="switch", blocked=(f"{request.pod} shall be primary and does not respond",)
+            rule="switch", blocked=(f"{request.pod} was asked to be primary and does not respond",)
         )
     primary = situation.primary_of(node)
     if primary is None:

@@ -20,7 +20,7 @@ RULES: tuple[Row, ...] = (
         lost,
         Kind.REPAIR,
         "StartingEmpty",
-        "a loss is told before anything is done",
+        "a loss is reported before anything is done",
         actions=(DeletePod,),
         keeps=("I1",),
         cases=("ST-02", "ST-03"),
