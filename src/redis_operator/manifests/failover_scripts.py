@@ -129,11 +129,20 @@ set -u
 """
     + CAN_ASK
     + r"""[ -n "${found:-}" ] || exit 0
-answer=$(ask "INFO replication" "INFO persistence") || exit 1
-case $answer in *loading:0*) ;; *) exit 1 ;; esac
-case $answer in *role:master*) exit 0 ;; esac
-case $answer in *role:slave*master_link_status:up*) exit 0 ;; esac
-exit 1
+is_ready() {
+    answer=$(ask "INFO replication" "INFO persistence") || return 1
+    case $answer in *loading:0*) ;; *) return 1 ;; esac
+    case $answer in *role:master*|*role:slave*master_link_status:up*) return 0 ;; esac
+    return 1
+}
+
+# A server that is about to be ready, as when its primary was just named, waits for no next probe.
+left=4
+until is_ready; do
+    [ "$left" -gt 0 ] || exit 1
+    left=$((left - 1))
+    sleep 0.4 2>/dev/null || exit 1
+done
 """
 )
 
