@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import ceil
 
-from kubelocal.controllers.engine.pods import is_deleting, is_ready, with_condition
+from kubelocal.apiserver.objects.metadata import with_condition
+from kubelocal.controllers.engine.pods import is_deleting, is_ready
 from kubelocal.controllers.engine.view import (
     Changes,
     Obj,

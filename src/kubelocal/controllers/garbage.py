@@ -13,9 +13,7 @@ from kubelocal.apiserver.lifecycle.deletion import FOREGROUND, ORPHAN
 from kubelocal.controllers.engine.pods import is_deleting
 from kubelocal.controllers.engine.view import Change, Delete, Obj, Update, edited
 
-__all__ = ["FOREGROUND", "ORPHAN", "Everything", "plan_dependent", "plan_owner"]
-
-Everything = Mapping[str, Iterable[Obj]]
+__all__ = ["FOREGROUND", "ORPHAN", "plan_dependent", "plan_owner"]
 
 
 def plan_dependent(

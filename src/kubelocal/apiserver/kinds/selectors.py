@@ -180,6 +180,7 @@ def selector_of(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] |
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
     words = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+    words |= {"Gt": "gt", "Lt": "lt"}  # of nodes alone
     found += [
         Requirement(item["key"], words[item["operator"]], frozenset(item.get("values") or ()))
         for item in selector.get("matchExpressions") or ()

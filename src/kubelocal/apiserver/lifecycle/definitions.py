@@ -6,13 +6,12 @@ A CRD is served as soon as it is accepted, its conditions say so, and its instan
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.kinds.table import Resource, Subresource, Version
 from kubelocal.apiserver.lifecycle.namespaces import discard
-from kubelocal.apiserver.objects.metadata import timestamp
-from kubelocal.apiserver.storage.entries import Object, decode
+from kubelocal.apiserver.objects.metadata import timestamp, with_condition
+from kubelocal.apiserver.storage.entries import Object, copied, decode
 
 __all__ = ["Definitions", "rows"]
 
@@ -106,7 +105,7 @@ class Definitions:
         if value["metadata"].get("deletionTimestamp"):
             self._end(resource, value)
             return
-        crd = decode_copy(value)
+        crd = copied(value)
         status = crd.setdefault("status", {})
         wanted = self._status(crd)
         if status != wanted or FINALIZER not in (crd["metadata"].get("finalizers") or ()):
@@ -130,7 +129,7 @@ class Definitions:
         if _condition(value, "Terminating") == "True":
             self._empty(value["metadata"]["name"])
             return
-        crd = decode_copy(value)
+        crd = copied(value)
         status = crd.setdefault("status", {})
         status["conditions"] = _conditions(
             status.get("conditions") or (), (_TERMINATING,), timestamp(self._core.clock())
@@ -232,24 +231,8 @@ def _condition(crd: Object, kind: str) -> str:
 def _conditions(
     before: Iterable[Object], wanted: Iterable[tuple[str, str, str, str]], now: str
 ) -> list[Object]:
-    known = {one["type"]: one for one in before}
+    found = list(before)
     for kind, status, reason, message in wanted:
-        old = known.get(kind)
-        same = old is not None and old["status"] == status
-        known[kind] = {
-            "type": kind,
-            "status": status,
-            "lastTransitionTime": old["lastTransitionTime"] if same and old else now,
-            "reason": reason,
-            "message": message,
-        }
-    return list(known.values())
-
-
-def decode_copy(value: Any) -> Any:
-    """Return a deep copy of a JSON value."""
-    if isinstance(value, dict):
-        return {key: decode_copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [decode_copy(item) for item in value]
-    return value
+        new = {"type": kind, "status": status, "reason": reason, "message": message}
+        found = with_condition(found, new, now)
+    return found

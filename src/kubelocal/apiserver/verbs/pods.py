@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from kubecontroller.client.request import Response
@@ -21,7 +19,7 @@ from kubelocal.apiserver.errors import (
 from kubelocal.apiserver.format.bodies import answer_object, read_body
 from kubelocal.apiserver.kinds.selectors import matches, selector_of
 from kubelocal.apiserver.lifecycle.deletion import read_options
-from kubelocal.apiserver.objects.metadata import timestamp
+from kubelocal.apiserver.objects.metadata import timestamp, with_condition
 from kubelocal.apiserver.storage.entries import Object, decode
 from kubelocal.apiserver.storage.store import Entry
 from kubelocal.apiserver.verbs.delete import Remover
@@ -194,14 +192,6 @@ def _may_go_unhealthy(budget: Object, pod: Object) -> bool:
 
 
 def _set_condition(pod: Object, now: str) -> None:
-    conditions: list[dict[str, Any]] = pod.setdefault("status", {}).setdefault("conditions", [])
-    kept = [one for one in conditions if one["type"] != "PodScheduled"]
-    kept.append(
-        {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": now,
-        }
-    )
-    pod["status"]["conditions"] = kept
+    status = pod.setdefault("status", {})
+    new = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    status["conditions"] = with_condition(status.get("conditions") or (), new, now)

@@ -24,7 +24,6 @@ __all__ = [
     "is_ready",
     "pod_from_template",
     "short_hash",
-    "with_condition",
 ]
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -48,23 +47,6 @@ def condition(obj: Obj, kind: str) -> Obj | None:
         if entry["type"] == kind:
             return dict(entry)
     return None
-
-
-def with_condition(conditions: list[Obj], new: Obj, now: str) -> list[Obj]:
-    """Return conditions with one set; its transition time moves only with its status."""
-    result = []
-    placed = False
-    for old in conditions:
-        if old["type"] != new["type"]:
-            result.append(old)
-            continue
-        placed = True
-        same = old["status"] == new["status"]
-        since = old.get("lastTransitionTime", now) if same else now
-        result.append({**new, "lastTransitionTime": since})
-    if not placed:
-        result.append({**new, "lastTransitionTime": now})
-    return result
 
 
 def is_deleting(obj: Obj) -> bool:

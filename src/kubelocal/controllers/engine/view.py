@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from kubelocal.apiserver.kinds.selectors import matches, selector_of
+
 __all__ = [
     "Bind",
     "Change",
@@ -129,26 +131,8 @@ def labels_match(selector: Obj | None, labels: Obj | None) -> bool:
     have = labels or {}
     if any(have.get(k) != v for k, v in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_expression_holds(e, have) for e in selector.get("matchExpressions") or ())
-
-
-def _expression_holds(expression: Obj, labels: Obj) -> bool:
-    key, operator = expression["key"], expression["operator"]
-    values: list[str] = expression.get("values") or []
-    match operator:
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case "Gt":
-            return key in labels and int(labels[key]) > int(values[0])
-        case "Lt":
-            return key in labels and int(labels[key]) < int(values[0])
-    return False
+    rest = selector.get("matchExpressions")
+    return not rest or matches(selector_of({"matchExpressions": rest}) or (), have)
 
 
 def timestamp(now: datetime) -> str:

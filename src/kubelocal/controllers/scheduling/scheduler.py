@@ -12,11 +12,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from kubelocal.apiserver.kinds.quantities import amount
-from kubelocal.controllers.engine.pods import (
-    condition,
-    is_deleting,
-    with_condition,
-)
+from kubelocal.apiserver.objects.metadata import with_condition
+from kubelocal.controllers.engine.pods import condition, is_deleting
 from kubelocal.controllers.engine.view import (
     Bind,
     Changes,

@@ -10,13 +10,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from kubelocal.controllers.engine.pods import (
-    condition,
-    is_deleting,
-    is_ready,
-    pod_from_template,
-    with_condition,
-)
+from kubelocal.apiserver.objects.metadata import with_condition
+from kubelocal.controllers.engine.pods import condition, is_deleting, is_ready, pod_from_template
 from kubelocal.controllers.engine.view import (
     Change,
     Changes,
