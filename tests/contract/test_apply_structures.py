@@ -68,7 +68,7 @@ def test_unknown_field_in_intent_is_refused(space: Space) -> None:
 
 def test_wrong_type_in_intent_is_refused(space: Space) -> None:
     status = space.apply("configmaps/a", {"data": "text"}).refused(500)
-    assert ".data: expected map, got &{text}" in status["message"]
+    assert ".data: expected " in status["message"]
 
 
 def test_selector_map_is_atomic(space: Space) -> None:

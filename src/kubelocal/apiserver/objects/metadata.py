@@ -39,15 +39,8 @@ _FIELDS: dict[str, type] = {
 }
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_BASE = 58
-_GO = {str: "string", int: "int64", dict: "map[string]string", list: "[]string"}
-_JSON_NAMES = {
-    str: "string",
-    bool: "bool",
-    int: "number",
-    float: "number",
-    dict: "object",
-    list: "array",
-}
+_NAMES = {str: "string", bool: "boolean", int: "number", float: "number"}
+_NAMES |= {dict: "object", list: "array"}
 
 Bits = Callable[[int], int]
 """Where randomness comes from: a function from a number of bits to so many random bits."""
@@ -80,13 +73,13 @@ def check_shape(kind: str, version: str, value: Object) -> None:
         value["metadata"] = {}
         return
     if not isinstance(metadata, dict):
-        raise _mistyped(kind, version, "metadata", metadata, "v1.ObjectMeta")
+        raise _mistyped(kind, version, "metadata", metadata, dict)
     for key in list(metadata):
         item = metadata[key]
         if item is None:
             del metadata[key]
         elif key in _FIELDS and not _is(item, _FIELDS[key]):
-            raise _mistyped(kind, version, f"metadata.{key}", item, _GO[_FIELDS[key]])
+            raise _mistyped(kind, version, f"metadata.{key}", item, _FIELDS[key])
     _check_inside(kind, version, metadata)
 
 
@@ -101,20 +94,19 @@ def _check_inside(kind: str, version: str, metadata: dict[str, Any]) -> None:
             if text is None:
                 pairs[name] = ""
             elif not isinstance(text, str):
-                raise _mistyped(kind, version, f"metadata.{key}", text, "string")
+                raise _mistyped(kind, version, f"metadata.{key}", text, str)
     for text in metadata.get("finalizers", ()):
         if not isinstance(text, str):
-            raise _mistyped(kind, version, "metadata.finalizers", text, "string")
+            raise _mistyped(kind, version, "metadata.finalizers", text, str)
     for owner in metadata.get("ownerReferences", ()):
         if not isinstance(owner, dict):
-            raise _mistyped(kind, version, "metadata.ownerReferences", owner, "v1.OwnerReference")
+            raise _mistyped(kind, version, "metadata.ownerReferences", owner, dict)
 
 
-def _mistyped(kind: str, version: str, field: str, item: Any, wanted: str) -> Exception:
-    found = _JSON_NAMES.get(type(item), "value")
+def _mistyped(kind: str, version: str, field: str, item: Any, wanted: type) -> Exception:
     return bad_request(
-        f'{kind} in version "{version}" cannot be handled as a {kind}: json: cannot unmarshal'
-        f" {found} into Go struct field ObjectMeta.{field} of type {wanted}"
+        f'{kind} in version "{version}" cannot be handled as a {kind}: {field}: expected'
+        f" {_NAMES[wanted]}, got {_NAMES.get(type(item), 'null')}"
     )
 
 
