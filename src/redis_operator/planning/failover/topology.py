@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 
-from ...redis.slots import SlotSet
 from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
 from ..at import at
 from ..identity import Role
 from ..observed import Led, Node, Pod, Seen, SentinelSeen, Unreachable, Workload
+from ..one_group import OneGroup
 from ..sentinels import Monitored, SentinelView
-from ..topology import Topology
 from .actions import Follow, SwitchOver, Watch
 from .preconditions import begun_election
 
@@ -32,12 +31,8 @@ def follow_step(node: Seen, primary: Seen) -> Follow:
     return Follow(node=at(node), primary=at(primary), follows=node.replication.follows)
 
 
-class FailoverTopology(Topology):
+class FailoverTopology(OneGroup):
     """One group of servers, and the sentinels beside it."""
-
-    def group_name(self, group: int) -> str:
-        """What the status calls the one group."""
-        return f"server-{group}"
 
     # Sentinels
 
@@ -225,12 +220,8 @@ class FailoverTopology(Topology):
 
     def group_unsettled(self, group: int) -> str | None:
         """Why the servers are not all in place and in sync, or None."""
-        if self.missing_pods:
-            return f"{self.missing_pods[0]} does not exist yet{self._trouble()}"
-        if not self.observed.nodes:
-            return f"{self.wanted.name} has no pod yet{self._trouble()}"
         found = (self._node_unsettled(node) for node in self.pods_of(group))
-        return next(filter(None, found), None)
+        return self.absent or next(filter(None, found), None)
 
     def _node_unsettled(self, node: Node) -> str | None:
         name = node.pod.name
@@ -307,11 +298,6 @@ class FailoverTopology(Topology):
         return None
 
     @property
-    def lasting_groups(self) -> frozenset[int]:
-        """The one group: its history tells whose data are the database's."""
-        return frozenset(self.groups())
-
-    @property
     def unserved(self) -> str:
         """Why writes are not taken."""
         if self.primary is not None:
@@ -325,11 +311,6 @@ class FailoverTopology(Topology):
     def leaders_answer(self) -> bool:
         """Whether there is a primary that answers."""
         return self.primary is not None
-
-    def serves(self, slots: SlotSet) -> bool:
-        """Whether writes are taken."""
-        del slots
-        return not self.unserved
 
     # Handing over
 
@@ -379,9 +360,6 @@ class FailoverTopology(Topology):
             quorum=wanted.quorum,
             settings=wanted.sentinel_settings,
         )
-
-    def _trouble(self) -> str:
-        return next((f": {w.trouble}" for w in self.observed.workloads if w.trouble), "")
 
 
 def _blocked(rule: str, why: str, reason: str, phase: Phase) -> Plan:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from ...redis.slots import SlotSet
 from ..advice import Phase, Plan
 from ..identity import Role
 from ..observed import Seen, Unreachable
-from ..topology import Topology
+from ..one_group import OneGroup
 
 __all__ = ["StandaloneTopology"]
 
 
-class StandaloneTopology(Topology):
+class StandaloneTopology(OneGroup):
     """One server, which leads nobody and is its own group."""
-
-    def group_name(self, group: int) -> str:
-        """What the status calls the one group."""
-        return f"server-{group}"
 
     def leader(self, group: int) -> Seen | None:
         """The one server, if it answers."""
@@ -57,11 +52,7 @@ class StandaloneTopology(Topology):
 
     def unsettled(self) -> str | None:
         """Why the server may not be touched now, or None."""
-        if self.missing_pods:
-            return f"{self.missing_pods[0]} does not exist yet{self._trouble()}"
-        if not self.observed.nodes:
-            return f"{self.wanted.name} has no pod yet{self._trouble()}"
-        return next(filter(None, map(self.group_unsettled, self.groups())), None)
+        return self.absent or next(filter(None, map(self.group_unsettled, self.groups())), None)
 
     def group_unsettled(self, group: int) -> str | None:
         """Why the server is not up, or None."""
@@ -80,21 +71,8 @@ class StandaloneTopology(Topology):
         return None
 
     @property
-    def lasting_groups(self) -> frozenset[int]:
-        """The one group: the run id in its record tells a restart from a first start."""
-        return frozenset(self.groups())
-
-    @property
     def unserved(self) -> str:
         """Why commands are not taken."""
         if any(self.does_its_part(node) for node in self.seen):
             return ""
         return self.unsettled() or "no server takes commands"
-
-    def serves(self, slots: SlotSet) -> bool:
-        """Whether commands are taken."""
-        del slots
-        return not self.unserved
-
-    def _trouble(self) -> str:
-        return next((f": {w.trouble}" for w in self.observed.workloads if w.trouble), "")
