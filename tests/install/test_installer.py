@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from install.small_cluster import small_cluster
-from kubecontroller.client.errors import NotFound
+from kubecontroller.client.errors import ConnectionFailed, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -17,6 +19,7 @@ from kubecontroller.client.objects import (
 )
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
+from kubecontroller.testing.faults import Fault, FaultyTransport, Seeded
 from redis_operator.install.installer import InstallError
 from redis_operator.install.options import Options
 from redis_operator.install.waiting import NotInForce
@@ -44,6 +47,15 @@ async def test_a_second_installation_is_refused_and_nothing_is_written() -> None
         with pytest.raises(InstallError, match="use --namespace redis-operator, or"):
             await cluster.installer().install(Options(namespace="elsewhere"))
         assert await cluster.state() == before
+
+
+async def test_a_server_that_stays_away_is_told_soon() -> None:
+    async with small_cluster() as cluster:
+        away = FaultyTransport(cluster.transport, Seeded(1, {Fault.RESET_BEFORE: 1.0}))
+        with pytest.raises(ConnectionFailed, match="connection reset"):
+            await cluster.installer(away).install(Options())
+        assert asyncio.get_running_loop().time() < 120
+        assert len([line for line in cluster.told if "trying again" in line]) == 1
 
 
 async def test_a_helm_release_is_not_taken_over() -> None:

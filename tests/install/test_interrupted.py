@@ -12,7 +12,16 @@ import pytest
 
 from install.small_cluster import SmallCluster, small_cluster
 from kubecontroller.client.objects import NAMESPACES
-from kubecontroller.testing.faults import CRASHES, Crashed, FaultyTransport, NoFaults, Nth, Plan
+from kubecontroller.testing.faults import (
+    CRASHES,
+    Crashed,
+    Fault,
+    FaultyTransport,
+    NoFaults,
+    Nth,
+    Plan,
+    Seeded,
+)
 from kubecontroller.testing.seeds import derive
 from redis_operator.install.options import Options
 
@@ -69,3 +78,23 @@ async def test_the_same_end_after_a_crash_at_any_write(name: str) -> None:
         found, _, struck = await play(WORKS[name], Nth(writes={number: crash}))
         assert struck, f"nothing happened at write {number}"
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
+
+
+TROUBLE = {
+    Fault.LOST_REPLY: 0.05,
+    Fault.RESET_BEFORE: 0.1,
+    Fault.RESET_AFTER: 0.1,
+    Fault.CONFLICT: 0.05,
+    Fault.TOO_MANY: 0.1,
+    Fault.SERVER_ERROR: 0.1,
+    Fault.SLOW: 0.05,
+}
+
+
+@pytest.mark.parametrize("name", WORKS)
+async def test_the_same_end_in_one_run_over_a_server_in_trouble(name: str) -> None:
+    end, _, _ = await play(WORKS[name], NoFaults())
+    seed = derive(f"trouble {name}")
+    found, _, struck = await play(WORKS[name], Seeded(seed, TROUBLE))
+    assert len(struck) > 5
+    assert found == end, f"{name} ends otherwise with faults of seed {seed}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NotFound
+from kubecontroller.client.errors import Conflict, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, NAMESPACES
 from kubecontroller.client.scheme import Kind, split_api_version
@@ -24,12 +24,15 @@ from redis_operator.operator.world import REDISES
 from .inventory import INVENTORY, Inventory, Item, Phase, item_of, read, surplus, written
 from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage, objects, stages
 from .options import Options
+from .persistence import PersistentTransport
 from .waiting import Patience, wait_for_stage
 
-__all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Tell", "kind_of"]
+__all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Tell", "kind_of", "persistent"]
 
 FIELD_MANAGER: Final = "redis-operator-install"
 Tell = Callable[[str], None]
+_TIMEOUT: Final = 10.0  # of one request, which is sent again
+_TRIES: Final = 5
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
@@ -43,11 +46,20 @@ def kind_of(item: Item) -> Kind[Manifest]:
     return Kind(group, version, item.kind, item.plural, bool(item.namespace), dict)
 
 
+def persistent(client: Client, tell: Tell) -> Client:
+    """Return a client that bears an API server which is away for a moment."""
+    return Client(
+        PersistentTransport(client.transport, tell),
+        field_manager=client.field_manager,
+        timeout=_TIMEOUT,
+    )
+
+
 class Installer:
     """Writes one installation through a client; tells line by line what it does."""
 
     def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
-        self._client = client
+        self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience
 
@@ -92,16 +104,21 @@ class Installer:
     async def delete(self, item: Item, namespace: str) -> None:
         """Delete an object of this installation; one that is somebody else's stays."""
         kind, key = kind_of(item), (item.namespace, item.name)
-        try:
-            found = await self._client.get(kind, key)
-            metadata = found["metadata"]
+        for _ in range(_TRIES):
+            found = await self._live(kind, key)
+            metadata = (found or {}).get("metadata", {})
+            if found is None or metadata.get("deletionTimestamp"):
+                return
             if (metadata.get("labels") or {}).get(INSTALLATION_LABEL) != namespace:
                 self._tell(f"{item}: left alone, it is not labelled as ours")
                 return
-            await self._client.delete(kind, key, uid=metadata["uid"])
-        except NotFound:
+            try:
+                await self._client.delete(kind, key, uid=metadata["uid"])
+            except (NotFound, Conflict):
+                continue  # it went, or another one is in its place: look again
+            self._tell(f"{item}: deleted")
             return
-        self._tell(f"{item}: deleted")
+        raise InstallError(f"{item} keeps changing; run the same command again")
 
     # How
 

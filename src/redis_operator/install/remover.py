@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from kubecontroller.client.api import Client, Propagation
+from kubecontroller.client.api import Client
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
-    NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     SECRETS,
@@ -26,9 +25,9 @@ from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.ending import FINALIZER, is_protected
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
-from .installer import Installer, InstallError, Tell
+from .installer import Installer, InstallError, Tell, persistent
 from .inventory import INVENTORY, Inventory, Item, Phase, item_of, written
-from .objects import INSTALLATION_LABEL, Stage, objects, stages
+from .objects import Stage, objects, stages
 from .options import Options
 from .rights import OPERATOR
 from .waiting import Patience, operator_pods, rollout_limitation, wait
@@ -40,7 +39,7 @@ class Remover:
     """Takes one installation away."""
 
     def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
-        self._client = client
+        self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience
         self._installer = Installer(client, tell=tell, patience=patience)
@@ -88,9 +87,8 @@ class Remover:
                 await self._installer.delete(item, namespace)
         if everything:
             await self._delete_kept(order, namespace)
-        with suppress(NotFound):
-            await self._client.delete(CONFIG_MAPS, (namespace, INVENTORY))
-        await self._delete_namespace(namespace)
+        await self._installer.delete(item_of(written(Inventory(options))), namespace)
+        await self._delete_namespace(options)
 
     async def _delete_databases(self, found: list[Manifest], namespace: str) -> None:
         """Delete all databases, and let an operator that runs deal with their volumes.
@@ -101,7 +99,7 @@ class Remover:
         for kind, raw in [*owners, *((REDISES, raw) for raw in found)]:
             meta = raw["metadata"]
             with suppress(NotFound):
-                await self._client.delete(kind, (meta["namespace"], meta["name"]), uid=meta["uid"])
+                await self._client.delete(kind, (meta["namespace"], meta["name"]))
             self._tell(f"{kind.kind} {_name(raw)}: deleted")
 
         async def held() -> str | None:
@@ -139,25 +137,14 @@ class Remover:
             if item.is_kept and item.kind != "Namespace":
                 await self._installer.delete(item, namespace)
 
-    async def _delete_namespace(self, namespace: str) -> None:
+    async def _delete_namespace(self, options: Options) -> None:
         """Delete the operator's namespace if it is ours and nobody else keeps anything there."""
-        try:
-            found = await self._client.get(NAMESPACES, ("", namespace))
-        except NotFound:
-            return
-        if found.metadata.is_deleting:
-            return
-        if (found.metadata.labels or {}).get(INSTALLATION_LABEL) != namespace:
-            self._tell(f"Namespace {namespace}: left alone, it is not labelled as ours")
-            return
-        other = await self._inhabitant(namespace)
+        [made] = stages(options)[Stage.NAMESPACE]
+        other = await self._inhabitant(options.namespace)
         if other:
-            self._tell(f"Namespace {namespace}: left, since {other} is in it")
+            self._tell(f"{item_of(made)}: left, since {other} is in it")
             return
-        await self._client.delete(
-            NAMESPACES, ("", namespace), uid=found.metadata.uid, propagation=Propagation.BACKGROUND
-        )
-        self._tell(f"Namespace {namespace}: deleted")
+        await self._installer.delete(item_of(made), options.namespace)
 
     async def _inhabitant(self, namespace: str) -> str:
         """Return something of somebody else's in a namespace, or nothing."""

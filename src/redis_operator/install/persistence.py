@@ -1,0 +1,74 @@
+"""A transport that bears an API server which is away for a moment, as while it takes up new kinds.
+
+Guarantees: everything that an installation sends can be sent twice: what is applied is applied
+whole, deletions name the uid, and patches the version that they are meant for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from kubecontroller.client.errors import CertificateRejected, ConnectionFailed
+from kubecontroller.client.request import APPLY_PATCH, Request, Response
+from kubecontroller.client.transport import Transport
+
+__all__ = ["PersistentTransport"]
+
+_AGAIN_SECONDS: Final = 1.0
+_BORNE_SECONDS: Final = 60.0
+"""So long trouble is borne: one that stays is told soon."""
+_PASSING: Final = frozenset({429, 500, 502, 503, 504})
+
+
+class PersistentTransport:
+    """Sends a request again while the trouble looks as if it will pass; says so once."""
+
+    def __init__(self, transport: Transport, tell: Callable[[str], None]) -> None:
+        self._transport = transport
+        self._tell = tell
+        self._told = False
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        """Return the answer, or raise the error, that stays."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + _BORNE_SECONDS
+        while True:
+            late = clock() >= end
+            try:
+                response = await self._transport.request(request, timeout=timeout)
+            except CertificateRejected:
+                raise
+            except ConnectionFailed as error:
+                if late:
+                    raise
+                self._say(str(error))
+            else:
+                if late or not _passes(request, response):
+                    return response
+                self._say(f"the API server answers {response.status}")
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def stream(
+        self, request: Request, *, idle: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream, once."""
+        return self._transport.stream(request, idle=idle)
+
+    async def close(self) -> None:
+        """Close the transport underneath."""
+        await self._transport.close()
+
+    def _say(self, trouble: str) -> None:
+        if not self._told:
+            self._tell(f"{trouble}; trying again for up to {_BORNE_SECONDS:g} s")
+        self._told = True
+
+
+def _passes(request: Request, response: Response) -> bool:
+    """Tell whether the same request may be answered otherwise in a moment."""
+    applied = dict(request.headers).get("content-type") == APPLY_PATCH
+    deleted = request.method == "DELETE" and b"preconditions" not in request.body
+    return response.status in _PASSING or (response.status == 409 and (applied or deleted))
