@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
 from kubelocal.loopback import free_host
 from redis_operator.api.redis import Durability, Mode, Persistence, RedisSpec
 from redis_operator.manifests.config import config_file, config_file_name
@@ -17,6 +19,7 @@ from redis_operator.manifests.users import (
     acl_file_name,
     replication_file,
 )
+from redis_operator.planning.failover.set_aside import MARK
 from redis_operator.redis import commands
 from redis_testing.servers import EngineBinary
 
@@ -97,3 +100,30 @@ async def test_a_primary_waits_for_nobody_where_its_data_are_kept_or_no_sentinel
     async with servers(tmp_path / "memory", binary, Persistence.NONE) as (primary, _):
         (primary.directory / "config" / "sentinel-host").write_text(free_host())
         assert await primary.stop_hook() <= 3, "the time to ask, which is given up at once"
+
+
+@pytest.mark.parametrize("persistence", [Persistence.AOF, Persistence.RDB])
+async def test_what_a_second_primary_took_is_kept_aside_by_its_next_start(
+    tmp_path: Path, binary: EngineBinary, persistence: Persistence
+) -> None:
+    """The operator has marked it, and the sentinels name another one: both say so."""
+    async with servers(tmp_path, binary, persistence) as (primary, second):
+        await ask(second, commands.replica_of_no_one())
+        await write(second, 2)
+        for pod in (primary, second):
+            await ask(pod, commands.config_set({"replica-priority": MARK}))
+            await pod.stop_hook()
+            pod.end(kill=False)
+            pod.start()
+        assert await ask(second, commands.dbsize()) == [0]
+        kept = [f for f in second.data.iterdir() if f.name.startswith("aside-")]
+        assert len(kept) == 1
+        if persistence is Persistence.RDB:
+            assert kept[0].read_bytes().startswith((b"REDIS", b"VALKEY"))
+        assert await ask(primary, commands.dbsize()) == [1], "the sentinels name it"
+        assert not [f for f in primary.data.iterdir() if f.name.startswith("aside-")]
+        await second.stop_hook()
+        second.end(kill=False)
+        second.start()
+        assert await ask(second, commands.dbsize()) == [0]
+        assert len([f for f in second.data.iterdir() if f.name.startswith("aside-")]) == 1

@@ -12,12 +12,16 @@ import os
 import pytest
 
 from kubecontroller.testing.seeds import derive
+from redis_testing.cluster import replication
+from redis_testing.cluster.wire import answer
 from redis_testing.simulation.crashes import Blow, Reference, reference, spread, strike_at_each
 from redis_testing.simulation.failover import (
     FAILOVER_SCENARIOS,
     failover,
+    followers,
     heal_broken,
     is_whole,
+    servers,
     soak_failover,
 )
 from redis_testing.simulation.process import Strike
@@ -113,5 +117,29 @@ def test_a_sentinel_whose_clock_was_set_far_back_is_recreated() -> None:
             return bool(other) and len(found) == len(before) and is_whole(simulation)
 
         await simulation.until_all(replaced, within=120.0, what="replaced")
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
+def test_a_second_primary_that_was_written_to_is_restarted_and_follows() -> None:
+    """Its files are kept aside, so it copies the primary from the beginning."""
+
+    async def scenario(simulation: Simulation) -> None:
+        server = followers(simulation)[0]
+        replication.lead(simulation.world, server)
+        assert answer(simulation.world, server, ["SET", "beside", "1"]) == b"OK"
+        moment = simulation.world.now
+        simulation.start_operator()
+
+        async def healed() -> bool:
+            found = [s for s in servers(simulation) if s.started_at > moment]
+            return [s.name for s in found] == [server.name] and is_whole(simulation)
+
+        await simulation.until_all(healed, within=60.0, what="healed")
+        assert (
+            answer(simulation.world, simulation.world.servers[server.name], ["GET", "beside"])
+            is None
+        )
+        simulation.check_end()
 
     simulate(scenario, snapshot=formed(failover()))

@@ -29,6 +29,7 @@ __all__ = [
     "FAILOVER_SCENARIOS",
     "Breakage",
     "failover",
+    "followers",
     "heal_broken",
     "is_whole",
     "leader",
@@ -373,6 +374,13 @@ def _rogue_primary(simulation: Simulation, random: Random) -> str:
     return f"{server.name} promoted by hand"
 
 
+def _rogue_writer(simulation: Simulation, random: Random) -> str:
+    server = random.choice(followers(simulation))
+    replication.lead(simulation.world, server)
+    answer(simulation.world, server, ["SET", "beside", "1"])
+    return f"{server.name} promoted by hand, and written to"
+
+
 def _no_primary(simulation: Simulation, random: Random) -> str:
     del random
     server = leader(simulation)
@@ -446,7 +454,7 @@ def _failed_over(simulation: Simulation, random: Random) -> str:
 
 
 BREAKAGES: tuple[Breakage, ...] = (
-    *(_rogue_primary, _no_primary, _wrong_primary, _chained, _sentinel_of_a_ghost),
+    *(_rogue_primary, _rogue_writer, _no_primary, _wrong_primary, _chained, _sentinel_of_a_ghost),
     *(_sentinel_of_a_replica, _bare_sentinel, _wrong_options, _clock, _failed_over),
 )
 

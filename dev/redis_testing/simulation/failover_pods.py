@@ -10,11 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from redis_operator.planning.failover.set_aside import MARK
+
 from ..cluster.state import Server
 from ..cluster.world import SimulatedCluster
 from ..sentinels.wire import configure
 
-__all__ = ["boot_sentinel", "follows_at_start", "hand_over", "is_failover", "is_sentinel"]
+__all__ = [
+    "boot_sentinel",
+    "follows_at_start",
+    "hand_over",
+    "is_failover",
+    "is_put_aside",
+    "is_sentinel",
+]
 
 _NO_PRIMARY = "127.0.0.1"
 _WITH_FILES, _WITHOUT_FILES = 1, 2
@@ -94,3 +103,11 @@ def _is_only_copy(world: SimulatedCluster, server: Server) -> bool:
     found = [s for s in world.servers.values() if s.database == server.database and s.alive]
     named = [p.ip for s in found if s.sentinel is not None for p in s.sentinel.primaries.values()]
     return server.ip in named
+
+
+def is_put_aside(world: SimulatedCluster, server: Server) -> bool:
+    """Tell whether the next start keeps the files of a server aside: marked, and not named."""
+    marked = server.is_primary and server.config.get("replica-priority") == MARK
+    watchers = [s.sentinel for s in world.servers.values() if s.alive and s.sentinel is not None]
+    named = {p.ip for sentinel in watchers for p in sentinel.primaries.values()}
+    return marked and bool(named) and server.ip not in named

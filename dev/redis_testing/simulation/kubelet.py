@@ -32,7 +32,14 @@ from redis_operator.redis.versions import parse_version
 
 from ..cluster.state import DEFAULTS, Record, Server
 from ..cluster.users import read_users
-from .failover_pods import boot_sentinel, follows_at_start, hand_over, is_failover, is_sentinel
+from .failover_pods import (
+    boot_sentinel,
+    follows_at_start,
+    hand_over,
+    is_failover,
+    is_put_aside,
+    is_sentinel,
+)
 from .network import Network
 
 __all__ = ["KeptPod", "Kubelet", "Volume"]
@@ -388,7 +395,10 @@ class Kubelet:
             if uid in self._latest:
                 if await hand_over(self._world, server, kept.handover_seconds):
                     self.on_last_copy(server)
+                aside = is_put_aside(self._world, server)
                 await self._shut_down(server)
+                if aside:
+                    self.volumes[kept.name].uid = ""  # its files are not found again
             self.kill(kept.name)
         if server is not None and mine:
             server.ip = ""

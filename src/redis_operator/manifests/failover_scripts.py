@@ -93,6 +93,16 @@ if [ -e server.pid ] && [ -s "$CONFIG/sentinel-host" ] && [ -n "${PRIMARY_NAME:-
     trap 'exit 0' TERM INT
 fi
 
+# What this server took beside the primary of the database is kept, and never served again.
+if [ -e put-aside ]; then
+    when=$(cat put-aside)
+    for file in dump.rdb appendonly.aof appendonlydir; do
+        [ ! -e "$file" ] || mv -f "$file" "aside-$when-$file"
+    done
+    rm -f put-aside
+    say "what this server took beside the primary is kept in $DATA/aside-$when-*"
+fi
+
 identity="$IDENTITY $POD_NAME"
 found=$(cat identity 2>/dev/null || :)
 """
@@ -192,7 +202,33 @@ hand_over() {
 }
 """
     + WAIT_SAVED
-    + r"""hand_over
+    + r"""
+# Whether the sentinels name another server.
+is_replaced() {
+    other=
+    for word in $(ask_sentinel "SENTINEL GET-MASTER-ADDR-BY-NAME ${PRIMARY_NAME:-}"); do
+        case $word in
+            "$POD_IP"|"$POD_IP$cr") return 1 ;;
+            *.*.*.*|*:*:*) other=$word ;;
+        esac
+    done
+    [ -n "$other" ]
+}
+
+# A primary that the operator has marked, and the sentinels do not name, took writes that no other
+# server has: its next start keeps them under another name.
+put_aside() {
+    case $(ask "INFO replication" "CONFIG GET replica-priority") in
+        *role:master*replica-priority*7777*) ;;
+        *) return 0 ;;
+    esac
+    in_time is_replaced || return 0
+    { date -u +%Y%m%dT%H%M%SZ 2>/dev/null || printf unknown; } >"$DATA/put-aside.new"
+    mv -f "$DATA/put-aside.new" "$DATA/put-aside"
+}
+
+hand_over
+put_aside
 wait_saved
 """
 )

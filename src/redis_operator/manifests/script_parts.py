@@ -25,7 +25,14 @@ talk() {
             return
         fi
     done
-    HOST=$1 bash -c 'exec 3<>"/dev/tcp/$HOST/$PORT" && cat >&3 && cat <&3'
+    HOST=$1 bash -c '
+        exec 3<>"/dev/tcp/$HOST/$PORT" && cat >&3 || exit
+        [ "$PORT" = "${SENTINEL_PORT:-}" ] || exec cat <&3
+        # Sentinels of newer versions do not know QUIT, and leave the connection open.
+        while IFS= read -r -t 3 line <&3; do
+            printf "%s\n" "$line"
+            case $line in *QUIT*) exit ;; esac
+        done'
 }
 
 # What the server at an address answers to each of the given questions.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..advice import Phase, Plan
 from ..observed import Seen
 from .election import holds, same_history
+from .tails import tail
 from .topology import FailoverTopology, address, follow_step
 
 __all__ = ["follow", "limitation"]
@@ -34,9 +35,10 @@ def follow(topology: FailoverTopology) -> Plan | None:
     reasons = tuple(reason for node in apart if (reason := limitation(node, primary)))
     steps = tuple(follow_step(node, primary) for node in apart if not limitation(node, primary))
     names = ", ".join(node.pod.name for node in apart)
+    dropped = [f"{n.pod.name} drops {lost}" for n in apart if (lost := tail(n, primary))]
     return Plan(
         rule="follow",
-        why=f"{names} shall follow {primary.pod.name}",
+        why="; ".join([f"{names} shall follow {primary.pod.name}", *dropped]),
         stages=(steps,) if steps else (),
         blocked=reasons,
         phase=phase,

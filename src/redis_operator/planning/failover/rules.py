@@ -19,6 +19,7 @@ from .ghosts import forget_replicas, forget_sentinels
 from .leave import dismiss_sentinels, shrink
 from .name_primary import name_primary
 from .sentinel_pods import replace_sentinel, roll_sentinels, sentinel_pods, shrink_sentinels
+from .set_aside import set_aside
 from .vouch import vouch
 from .watch import watch
 
@@ -46,6 +47,16 @@ RULES: tuple[Row, ...] = (
         actions=(Promote, LabelRole, Watch, Unwatch, Follow),
         keeps=("I1", "I7", "I9"),
         cases=("SE-02", "SE-05", "SE-13", "SE-18"),
+    ),
+    Row(
+        "set_aside",
+        set_aside,
+        Kind.REPAIR,
+        "SettingDataAside",
+        "who follows drops what it has: what no other server has is kept before",
+        actions=(Follow, ConfigSet, DeletePod),
+        keeps=("I1",),
+        cases=("SE-11",),
     ),
     Row(
         "follow",

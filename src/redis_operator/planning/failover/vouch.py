@@ -5,11 +5,13 @@ from __future__ import annotations
 from ..actions import ConfigSet
 from ..advice import Phase, Plan
 from ..at import at
+from .set_aside import MARK
 from .topology import FailoverTopology
 
 __all__ = ["vouch"]
 
 _USUAL = (("replica-priority", "100"),)
+_UNFIT = (0, int(MARK))
 _SOON_SECONDS = 0.5
 
 
@@ -24,7 +26,7 @@ def vouch(topology: FailoverTopology) -> Plan | None:
     fit = [
         node
         for node in topology.seen
-        if topology.does_its_part(node) and node.replication.priority == 0
+        if topology.does_its_part(node) and node.replication.priority in _UNFIT
     ]
     if not fit:
         return None

@@ -1,0 +1,56 @@
+"""A second primary that took writes of its own: they are kept before it follows the one that leads.
+
+The engine has no command that writes a snapshot under another name, and a server that follows drops
+its files. So it is restarted: it saves what it has, and its next start puts the files aside. It is
+marked by a setting that means nothing on a primary; the script in its pod looks for it, and asks
+the sentinels whether they name another server. Both must say so.
+"""
+
+from __future__ import annotations
+
+from ..actions import ConfigSet, DeletePod
+from ..advice import Phase, Plan
+from ..at import at
+from ..identity import Role
+from ..observed import Seen
+from .follow import limitation
+from .tails import tail
+from .topology import FailoverTopology, follow_step
+
+__all__ = ["MARK", "set_aside"]
+
+MARK = "7777"
+"""The `replica-priority` of a primary whose files are put aside at its next start."""
+
+
+def set_aside(topology: FailoverTopology) -> Plan | None:
+    """Keep what a primary took that the sentinels do not name, where it has a volume. SE-11, I1
+
+    Its followers leave it first. One after the other: each restarts.
+    """
+    primary = topology.primary
+    if primary is None or not topology.wanted.persistent or topology.election:
+        return None
+    for node in topology.primaries:
+        told = tail(node, primary)
+        if node.id == primary.id or node.pod.deleting or not told or limitation(node, primary):
+            continue
+        why = f"{node.pod.name} took {told} beside {primary.pod.name}, which leads"
+        followers = topology.followers(node)
+        if followers:
+            steps = tuple(follow_step(other, primary) for other in followers)
+            return Plan(rule="set_aside", why=why, stages=(steps,), phase=Phase.HEALING)
+        return _restart(node, f"{why}; it is restarted and keeps its files aside")
+    return None
+
+
+def _restart(node: Seen, why: str) -> Plan:
+    mark = ConfigSet(node=at(node), values=(("replica-priority", MARK),))
+    step = DeletePod(
+        pod=node.pod.name,
+        uid=node.pod.uid,
+        why=why,
+        expect_id=node.id,
+        expect_role=Role.PRIMARY,
+    )
+    return Plan(rule="set_aside", why=why, stages=((mark,), (step,)), phase=Phase.HEALING)
