@@ -41,7 +41,7 @@ def test_what_can_be_followed_is_admitted() -> None:
         ({"redis": {"replicas": 0}}, "spec.redis.replicas", "fail over"),
         ({"redis": {"replicas": 1}}, "spec.redis.replicas", "Standalone"),
         ({"sentinel": {"replicas": 1}}, "spec.sentinel.replicas", "use 3"),
-        ({"sentinel": {"replicas": 4}}, "spec.sentinel.replicas", "odd"),
+        ({"sentinel": {"replicas": 4, "quorum": 2}}, "spec.sentinel.quorum", "both halves"),
         ({"sentinel": {"quorum": 4}}, "spec.sentinel.quorum", "spec.sentinel.replicas"),
         ({"redis": {"port": 7000}}, "spec.redis.port", "6379"),
         ({"redis": {"hostNetwork": True}}, "spec.redis.hostNetwork", "network"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -228,6 +229,8 @@ def test_data_of_different_histories_stop_everything_and_are_told() -> None:
     found = replace(NEW, nodes=TWO)
     assert steps(found) == ()
     assert "db-1, db-2 hold data of different histories" in blocked(found)
+    written = msgspec.json.encode(told(found))  # a status that cannot be written tells nobody
+    assert b"db-1, db-2 hold data of different histories" in written
 
 
 def test_of_different_histories_a_person_may_choose() -> None:

@@ -137,7 +137,7 @@ def test_what_is_refused_is_left_out_and_named_with_its_old_place() -> None:
     ("spec", "path"),
     [
         ({"redis": {"replicas": 1}}, "spec.redis.replicas"),
-        ({"sentinel": {"replicas": 4}}, "spec.sentinel.replicas"),
+        ({"sentinel": {"replicas": 2}}, "spec.sentinel.replicas"),
         ({"redis": {"image": "redis:latest"}}, "spec.redis.version"),
         ({"redis": {"image": "redis:5.0.4-alpine"}}, "spec.redis.image"),
         ({"labelWhitelist": ["[a-z]+"]}, "spec.labelWhitelist[0]"),

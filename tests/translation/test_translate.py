@@ -230,6 +230,7 @@ def test_what_is_said_of_servers(case: str) -> None:
     ("said", "wanted"),
     [
         ({"replicas": 5}, {"replicas": 5, "quorum": 3}),
+        ({"replicas": 4}, {"replicas": 4, "quorum": 3}),
         ({"replicas": 5, "quorum": 2}, {"replicas": 5, "quorum": 2}),
         ({"resources": LIMITS}, {"resources": LIMITS}),
         (
@@ -308,7 +309,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "replicas": ({"redis": {"replicas": 0}}, "spec.redis.replicas", "fail over"),
     "one server": ({"redis": {"replicas": 1}}, "spec.redis.replicas", "Standalone"),
     "sentinels": ({"sentinel": {"replicas": 2}}, "spec.sentinel.replicas", "use 3"),
-    "even": ({"sentinel": {"replicas": 4}}, "spec.sentinel.replicas", "odd"),
+    "even": ({"sentinel": {"replicas": 4, "quorum": 2}}, "spec.sentinel.quorum", "both halves"),
     "quorum": ({"sentinel": {"quorum": 4}}, "spec.sentinel.quorum", "spec.sentinel.replicas"),
     "image": ({"redis": {"image": "redis:latest"}}, "spec.redis.version", "redis:latest"),
     "engine": ({"redis": {"image": "acme:7.2"}}, "spec.redis.engine", "acme:7.2"),

@@ -128,7 +128,9 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     **_under("SentinelSettings", _pods("sentinels")),
     "SentinelSettings.replicas": described(
-        "Number of sentinels, odd, from 3 to 9.", minimum=0, maximum=9
+        "Number of sentinels, from 3 to 9; one more than an odd number decides nothing.",
+        minimum=0,
+        maximum=9,
     ),
     "SentinelSettings.quorum": described(
         "How many must agree that the primary is down. Absent: more than half.",

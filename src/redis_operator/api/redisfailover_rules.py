@@ -27,7 +27,9 @@ NO_REPLICA: Final = (
     "to; for one server use a Redis of mode Standalone"
 )
 FEW_SENTINELS: Final = "fewer than 3 sentinels cannot agree without one of them; use 3"
-EVEN_SENTINELS: Final = "use an odd number: one more sentinel than an odd number decides nothing"
+EVEN_SENTINELS: Final = (
+    "of an even number of sentinels more than half must agree, or both halves could"
+)
 LARGE_QUORUM: Final = "may not be more than spec.sentinel.replicas"
 STORAGE_CHANGED: Final = (
     "cannot be added to or removed from a database that exists; create another one and copy the "
@@ -129,8 +131,9 @@ REDISFAILOVER_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "SentinelSettings",
-        "replicas",
-        "!has(self.replicas) || self.replicas % 2 == 1",
+        "quorum",
+        "!has(self.quorum) || !has(self.replicas) || self.replicas % 2 == 1 || "
+        "self.quorum * 2 > self.replicas",
         EVEN_SENTINELS,
     ),
     Rule(

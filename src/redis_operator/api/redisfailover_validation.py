@@ -53,10 +53,12 @@ def _problems(spec: RedisFailoverSpec) -> Iterator[Problem]:
     sentinel = spec.sentinel
     if sentinel.replicas < 3:
         yield Problem("spec.sentinel.replicas", FEW_SENTINELS)
-    elif sentinel.replicas % 2 == 0:
-        yield Problem("spec.sentinel.replicas", EVEN_SENTINELS)
-    if sentinel.quorum is not None and sentinel.quorum > sentinel.replicas:
+    if sentinel.quorum is None:
+        return
+    if sentinel.quorum > sentinel.replicas:
         yield Problem("spec.sentinel.quorum", LARGE_QUORUM)
+    if sentinel.replicas % 2 == 0 and sentinel.quorum * 2 <= sentinel.replicas:
+        yield Problem("spec.sentinel.quorum", EVEN_SENTINELS)
 
 
 def load_redisfailover_status(raw: dict[str, Any]) -> RedisFailoverStatus:

@@ -6,6 +6,8 @@ offset where it began its own. Of one history, who came further has all that the
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from ..observed import Led, Seen
 
 __all__ = ["FRESH", "Undecided", "best", "holds", "same_history"]
@@ -14,10 +16,10 @@ FRESH = "127.0.0.1:2"
 """What a server follows that just started and found no files: it is new, or lost them."""
 
 
-class Undecided(str):
+class Undecided(Struct, frozen=True):
     """Why no server can be named, in words."""
 
-    __slots__ = ()
+    why: str
 
 
 def holds(node: Seen) -> bool:

@@ -50,7 +50,7 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     asked = topology.wanted.switchover
     chosen = best(candidates, topology.led, asked.pod if asked is not None else "")
     if isinstance(chosen, Undecided):
-        return Plan(rule="name_primary", blocked=(chosen,), phase=Phase.HEALING, final=True)
+        return Plan(rule="name_primary", blocked=(chosen.why,), phase=Phase.HEALING, final=True)
     return _named(topology, chosen, Fence.NEVER_LED, None)
 
 
@@ -84,7 +84,7 @@ def _assist(
     assert before is not None
     chosen = best([*synced, *_ahead(topology, before, synced)], topology.led)
     if isinstance(chosen, Undecided):
-        return _wait(topology, chosen)
+        return _wait(topology, chosen.why)
     if isinstance(before, Seen) and chosen.id == before.id:
         return _named(topology, chosen, Fence.NEVER_LED, None)
     if isinstance(before, Seen):
