@@ -18,8 +18,8 @@ from kubecontroller.client.transport import Transport
 __all__ = ["PersistentTransport"]
 
 _AGAIN_SECONDS: Final = 1.0
-_BORNE_SECONDS: Final = 60.0
-"""So long trouble is borne: one that stays is told soon."""
+_RETRY_SECONDS: Final = 60.0
+"""How long a failing request is tried again before it is an error."""
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 
@@ -34,7 +34,7 @@ class PersistentTransport:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Return the answer, or raise the error, that stays."""
         clock = asyncio.get_running_loop().time
-        end = clock() + _BORNE_SECONDS
+        end = clock() + _RETRY_SECONDS
         while True:
             late = clock() >= end
             try:
@@ -63,7 +63,7 @@ class PersistentTransport:
 
     def _say(self, trouble: str) -> None:
         if not self._told:
-            self._tell(f"{trouble}; trying again for up to {_BORNE_SECONDS:g} s")
+            self._tell(f"{trouble}; trying again for up to {_RETRY_SECONDS:g} s")
         self._told = True
 
 
