@@ -10,8 +10,7 @@ import copy
 import json
 from typing import Any
 
-from kubelocal.apiserver.patch.errors import PatchError
-from kubelocal.apiserver.patch.strategic import strategic_merge
+from kubelocal.apiserver.patch.strategic import PatchError, strategic_merge
 
 __all__ = ["PatchError", "json_patch", "merge_patch", "strategic_merge"]
 

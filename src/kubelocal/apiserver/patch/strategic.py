@@ -10,14 +10,23 @@ import copy
 from typing import Any
 
 from kubelocal.apiserver.causes import go_value
-from kubelocal.apiserver.patch.errors import PatchError
 
-__all__ = ["strategic_merge"]
+__all__ = ["PatchError", "strategic_merge"]
 
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
 _RETAIN = "$retainKeys"
 _PATCH = "$patch"
+
+
+class PatchError(Exception):
+    """A patch that does not fit its document; carries the status and reason of the answer."""
+
+    def __init__(self, message: str, *, status: int = 422, reason: str = "Invalid") -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.reason = reason
 
 
 def strategic_merge(schema: dict[str, Any], document: Any, patch: Any) -> Any:

@@ -14,7 +14,7 @@ import msgspec
 
 from kubecontroller.client.request import Response
 from kubelocal.apiserver.calls import Call
-from kubelocal.apiserver.causes import Cause, not_supported
+from kubelocal.apiserver.causes import Cause, forbidden, not_supported
 from kubelocal.apiserver.custom.versions import at_version
 from kubelocal.apiserver.describe.table import Tables
 from kubelocal.apiserver.errors import (
@@ -349,58 +349,44 @@ def _read_token(text: str) -> _Token:
     return token
 
 
-def _options_invalid(field: str, text: str) -> Exception:
-    cause = Cause(field, "FieldValueForbidden", f"Forbidden: {text}")
-    return invalid("meta.k8s.io", "ListOptions", "", [cause])
+def _refuse_options(cause: Cause | None) -> None:
+    if cause is not None:
+        raise invalid("meta.k8s.io", "ListOptions", "", [cause])
 
 
 def _check_list_options(call: Call) -> None:
-    match = call.options.get("resourceVersionMatch", "")
-    version = call.options.get("resourceVersion", "")
+    match, version, again = (
+        call.options.get(name, "")
+        for name in ("resourceVersionMatch", "resourceVersion", "continue")
+    )
     if call.options.get("sendInitialEvents") is not None:
-        raise _options_invalid("sendInitialEvents", "sendInitialEvents is forbidden for list")
-    if call.options.get("continue") and version not in {"", "0"}:
+        text = "sendInitialEvents is forbidden for list"
+        _refuse_options(forbidden("sendInitialEvents", text))
+    if again and version not in {None, "", "0"}:
         raise bad_request("specifying resource version is not allowed when using continue")
     if not match:
         return
-    if call.options.get("continue"):
-        raise _options_invalid(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
-        )
-    if not version:
-        raise _options_invalid(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-        )
-    if match not in {"Exact", "NotOlderThan"}:
-        cause = Cause(
-            "resourceVersionMatch",
-            "FieldValueNotSupported",
-            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
-        )
-        raise invalid("meta.k8s.io", "ListOptions", "", [cause])
-    if match == "Exact" and version == "0":
-        raise _options_invalid(
-            "resourceVersionMatch",
-            'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-        )
+    text = ""
+    if again:
+        text = "resourceVersionMatch is forbidden when continue is provided"
+    elif not version:
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif match not in {"Exact", "NotOlderThan"}:
+        _refuse_options(not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""]))
+    elif match == "Exact" and version == "0":
+        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    _refuse_options(forbidden("resourceVersionMatch", text) if text else None)
 
 
 def _check_watch_options(call: Call) -> None:
-    match = call.options.get("resourceVersionMatch", "")
-    if call.options.get("sendInitialEvents") is None:
-        if match:
-            raise _options_invalid(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )
-        return
-    if match == "NotOlderThan":
-        return
-    if not match:
-        raise _options_invalid(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )
-    cause = not_supported("resourceVersionMatch", match, ["NotOlderThan"])
-    raise invalid("meta.k8s.io", "ListOptions", "", [cause])
+    match, initial = (
+        call.options.get(name) for name in ("resourceVersionMatch", "sendInitialEvents")
+    )
+    if initial is None and match:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        _refuse_options(forbidden("resourceVersionMatch", text))
+    if initial is not None and not match:
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        _refuse_options(forbidden("resourceVersionMatch", text))
+    if initial is not None and match != "NotOlderThan":
+        _refuse_options(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
