@@ -302,6 +302,22 @@ def test_an_election_that_has_begun_is_awaited(flag: SentinelFlag) -> None:
     assert steps(made(dead(0), *LOST, sentinels=sentinels)) == ()
 
 
+@pytest.mark.parametrize(
+    "known",
+    [(), (WatchedReplica("10.9.9.1", 6379, flags=frozenset({SentinelFlag.S_DOWN})),)],
+    ids=["nobody", "replicas that are gone"],
+)
+def test_sentinels_that_know_no_replica_to_promote_are_told_who_leads(
+    known: tuple[WatchedReplica, ...],
+) -> None:
+    """A switchover was torn off before they heard of it, and the old primary's pod is new."""
+    down = frozenset({SentinelFlag.O_DOWN, SentinelFlag.S_DOWN})
+    views = tuple(sentinel(n, ip="10.9.9.9", flags=down, replicas=known) for n in range(3))
+    found = steps(made(fresh(0), server(1), server(2, of(1)), sentinels=views))
+    assert found
+    assert {step.primary.pod for step in found if isinstance(step, Watch | Follow)} == {"db-1"}
+
+
 def test_a_silent_sentinel_may_be_electing() -> None:
     silent = Unreachable(pod=sentinel(2).pod, error="time out", since=NOW)
     sentinels = (sentinel(0), sentinel(1), silent)

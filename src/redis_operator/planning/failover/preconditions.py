@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..at import At
 from ..preconditions import Facts, ServerFacts, precondition_of
-from ..sentinels import SentinelView
+from ..sentinels import SentinelView, WatchedReplica
 from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 
 __all__ = ["begun_election", "not_a_primary"]
@@ -18,16 +18,24 @@ def not_a_primary(primary: At, found: ServerFacts) -> str | None:
 
 
 def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
-    """Why the sentinels may be about to promote a replica themselves, or None. I7"""
+    """Why the sentinels may be about to promote a replica themselves, or None. I7
+
+    Who knows no replica that it could promote gives up each time, and learns of none: replicas are
+    found through the primary. Its elections would be awaited for ever.
+    """
     for view in views:
         found = view.named(name)
         if found is None:
             continue
         if found.failing_over:
             return "a sentinel is failing over"
-        if found.objectively_down:
+        if found.objectively_down and any(map(_is_promotable, found.replicas)):
             return "the sentinels agree that the primary is down and elect who fails over"
     return None
+
+
+def _is_promotable(replica: WatchedReplica) -> bool:
+    return replica.up and replica.priority > 0
 
 
 @precondition_of(Promote)
