@@ -52,14 +52,13 @@ class Person:
         """Return what to look after: on a cluster that others use too, nothing of theirs."""
         return () if self.cluster.is_local else ("--watch-namespaces", namespace)
 
-    async def run(self, *words: str, check: bool = True) -> str:
+    async def run(self, *words: str, check: bool = True, seconds: float = 60.0) -> str:
         """Run `redis-operator` with these words; return what it said."""
-        seconds = str(int(60 * PATIENCE))
         if words[0] in {"install", "upgrade"} and self.cluster.is_local:
             words = (*words, *(f"--argument={word}" for word in _LOCAL))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "redis_operator.cli.main", *words),
-            *("--kubeconfig", str(self.cluster.kubeconfig), "--timeout", seconds),
+            *("--kubeconfig", str(self.cluster.kubeconfig), "--timeout", str(seconds * PATIENCE)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )

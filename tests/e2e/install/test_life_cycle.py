@@ -59,6 +59,15 @@ async def test_install_upgrade_uninstall_and_install_again_under_load(
         assert found.status.available_replicas == 3
         await cache.wait_ready()
 
+        missing = ("upgrade", "--image", "no-such-operator:1")
+        said = await person.run(*missing, check=False, seconds=8)
+        assert "not ready after" in said
+        assert "no-such-operator:1" in said
+        found = await client.get(DEPLOYMENTS, OPERATOR)
+        assert found.status.available_replicas == 3  # those of before go on
+        await person.run("upgrade", "--image", first)
+        assert await operator_images(cluster) == {first}
+
         which = ("-n", "redis-operator", "-l", "app.kubernetes.io/name=redis-operator")
         logs = cluster.kubectl("logs", *which, "--tail=-1").lower()
         assert "caches synced" in logs
@@ -79,7 +88,7 @@ async def test_install_upgrade_uninstall_and_install_again_under_load(
             return False
 
         await until(gone, seconds=60, what="the operator's namespace to go")
-        await person.run("install", "--image", first, *scope)
+        await person.run("install", "--image", second, *scope)
         await cache.patch(config={"maxmemory-policy": "allkeys-lru"})
         await cache.wait_ready()
         await queue.wait_ready()
