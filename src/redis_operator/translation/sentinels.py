@@ -15,18 +15,13 @@ from .piece import Piece, amounts
 __all__ = ["context_problems", "sentinels"]
 
 _PATH: Final = "spec.sentinel"
-_SAME: Final = (
-    "image",
-    "image_pull_policy",
-    "image_pull_secrets",
-    "service_account_name",
-)
-_CAMEL: Final = {
+_SAME: Final = {
     "image": "image",
     "image_pull_policy": "imagePullPolicy",
     "image_pull_secrets": "imagePullSecrets",
     "service_account_name": "serviceAccountName",
 }
+"""What sentinels share with servers: our names, and those of people."""
 _FIXED: Final[Mapping[str, tuple[Any, ...]]] = {
     "privileged": (False,),
     "allowPrivilegeEscalation": (False,),
@@ -64,11 +59,11 @@ def _placement(wanted: SentinelSettings | RedisSettings) -> dict[str, Any]:
 
 
 def _problems(wanted: SentinelSettings, servers: RedisSettings) -> Iterator[Problem]:
-    for name in _SAME:
+    for name, field in _SAME.items():
         asked = getattr(wanted, name)
         if asked and asked != getattr(servers, name):
             text = "sentinels have that of the servers: set it in spec.redis, or remove it"
-            yield Problem(f"{_PATH}.{_CAMEL[name]}", text)
+            yield Problem(f"{_PATH}.{field}", text)
     for name in wanted.service_annotations:
         text = "the Service of the sentinels is not given annotations; remove it"
         yield Problem(f"{_PATH}.serviceAnnotations.{name}", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,10 +11,9 @@ from redis_operator.api.metadata import Condition
 from redis_operator.api.redisfailover import RedisFailoverStatus
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import load_status
+from redis_operator.planning.conditions import bounded
 
 __all__ = ["Refusal", "failover_status"]
-
-_LONGEST: Final = 2000
 
 
 class Refusal(Struct, frozen=True):
@@ -26,8 +25,7 @@ class Refusal(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The sentences as one, short enough to be read."""
-        text = "; ".join(self.messages)
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … and more"
+        return bounded("; ".join(self.messages))
 
 
 def failover_status(

@@ -15,6 +15,7 @@ from redis_operator.api.redisfailover import Exporter, RedisFailover, RedisSetti
 from redis_operator.api.redisfailover_validation import load_redisfailover
 from redis_operator.api.shape import Problem
 from redis_operator.api.validation import load
+from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 
 from .images import engine_of, version_of
 from .labels import copied, pattern_problem
@@ -24,9 +25,8 @@ from .probes import probes
 from .sentinels import context_problems, sentinels
 from .volumes import volumes
 
-__all__ = ["FAILOVER_LABEL", "RESTARTED_ANNOTATION", "redis_of", "told", "translate"]
+__all__ = ["FAILOVER_LABEL", "redis_of", "told", "translate"]
 
-RESTARTED_ANNOTATION: Final = "kubectl.kubernetes.io/restartedAt"
 FAILOVER_LABEL: Final = "redisoperator.dev/redisfailover"
 """Tells whose a `Redis` is: by it one that was orphaned is found again, or handed over."""
 _OURS: Final = "redisoperator.dev/"
