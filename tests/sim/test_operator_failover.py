@@ -12,6 +12,7 @@ import os
 import pytest
 
 from kubecontroller.testing.seeds import derive
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_testing.cluster import replication
 from redis_testing.cluster.wire import answer
 from redis_testing.simulation.crashes import Blow, Reference, reference, spread, strike_at_each
@@ -21,16 +22,19 @@ from redis_testing.simulation.failover import (
     followers,
     heal_broken,
     is_whole,
+    leader,
+    sentinels,
     servers,
     soak_failover,
 )
-from redis_testing.simulation.process import Strike
+from redis_testing.simulation.process import Effect, Strike
 from redis_testing.simulation.scenarios import Scenario, formed, pods
-from redis_testing.simulation.system import DATABASE, Simulation, simulate
+from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
 ALL = os.environ.get("HISTORIES") == "all"  # else a run draws some
+CLAIMS = BUILT_IN_KINDS["persistentvolumeclaims"]
 BROKEN = 16 if ALL else 5
 
 
@@ -141,5 +145,53 @@ def test_a_second_primary_that_was_written_to_is_restarted_and_follows() -> None
             is None
         )
         simulation.check_end()
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
+def test_a_new_version_keeps_a_majority_and_two_servers_at_every_moment() -> None:
+    """Sentinels go first, one at a time; then replicas; the primary hands over and goes last."""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        first = leader(simulation).name
+        gone: list[str] = []
+
+        def deleted(effect: Effect) -> None:
+            if effect.kind == "api DELETE pods":
+                gone.append(effect.detail.rpartition("/")[2])
+
+        simulation.journal.told.append(deleted)
+        await simulation.change(version="9.0")
+
+        async def upgraded() -> bool:
+            assert len(servers(simulation)) >= 2, f"one server at a time: {gone}"
+            assert len(sentinels(simulation)) >= 2, f"one sentinel at a time: {gone}"
+            found = await simulation.redis()
+            done = (found.get("status") or {}).get("version", "").startswith("9.0")
+            return done and simulation.is_ready(found) and is_whole(simulation)
+
+        await simulation.until_all(upgraded, within=600.0, what="upgraded")
+        assert len(gone) == len(set(gone)) == 6
+        assert all("sentinel" in name for name in gone[:3])
+        assert gone[-1] == first
+        simulation.check_end()
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
+def test_volumes_grow_one_after_the_other_and_no_pod_restarts() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods(simulation)}
+        await simulation.change(storage={"size": "2Gi"})
+        await simulation.until_ready(within=120.0)
+        claims = await simulation.client.list(CLAIMS, namespace=NAMESPACE)
+        sizes = {c["spec"]["resources"]["requests"]["storage"] for c in claims.items}
+        assert sizes == {str(2 * 1024**3)}
+        after = {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods(simulation)}
+        assert after == before
 
     simulate(scenario, snapshot=formed(failover()))
