@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from install.small_cluster import small_cluster
-from kubecontroller.client.errors import ConnectionFailed, NotFound
+from kubecontroller.client.errors import ConnectionFailed, Forbidden, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -20,6 +20,8 @@ from kubecontroller.client.objects import (
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
 from kubecontroller.testing.faults import Fault, FaultyTransport, Seeded
+from kubelocal.apiserver.calls import User
+from kubelocal.apiserver.inprocess import InProcessTransport
 from redis_operator.install.installer import InstallError
 from redis_operator.install.options import Options
 from redis_operator.install.waiting import NotInForce
@@ -109,6 +111,28 @@ async def test_an_image_that_does_not_exist_is_named_and_the_old_operator_goes_o
         found = await cluster.client.get(DEPLOYMENTS, ("redis-operator", "redis-operator"))
         assert found.status.available_replicas == 2
         await cluster.installer().install(Options())
+
+
+async def test_what_was_edited_by_hand_is_put_right_by_the_same_command() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        before = await cluster.state()
+        key = ("", "redis-operator")
+        await cluster.client.patch(CLUSTER_ROLES, key, MergePatch({"rules": []}))
+        await cluster.client.delete(ROLES, ("redis-operator", "redis-operator-election"))
+        await cluster.client.scale(DEPLOYMENTS, ("redis-operator", "redis-operator"), 1)
+        await cluster.installer().install(Options())
+        assert await cluster.state() == before
+
+
+async def test_somebody_who_may_not_install_is_told_so_and_nothing_is_written() -> None:
+    async with small_cluster() as cluster:
+        before = await cluster.state()
+        somebody = User("somebody", ("system:authenticated",))
+        transport = InProcessTransport(cluster.server, user=somebody)
+        with pytest.raises(Forbidden, match='User "somebody" cannot get resource "namespaces"'):
+            await cluster.installer(transport).install(Options())
+        assert await cluster.state() == before
 
 
 async def test_what_somebody_else_put_in_place_of_ours_is_not_deleted() -> None:
