@@ -51,8 +51,17 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 @cache
 def _tables() -> dict[str, Any]:
-    tables: dict[str, Any] = json.loads(Path(__file__).with_name("fields.json").read_bytes())
-    return tables
+    tables = json.loads(Path(__file__).with_name("fields.json").read_bytes())
+    return {name: _laid_out(table) for name, table in tables.items()}
+
+
+def _laid_out(table: Any) -> Any:
+    """Return a table with its fields as tuples: name, whether it is required, and what is below."""
+    if isinstance(table, list):
+        return [_laid_out(table[0]), *table[1:]]
+    if isinstance(table, str):
+        return table
+    return tuple((one.rstrip("!"), one.endswith("!"), _laid_out(table[one])) for one in table)
 
 
 def find(table: Any, path: str, value: Any) -> Iterator[Cause]:
@@ -65,16 +74,14 @@ def find(table: Any, path: str, value: Any) -> Iterator[Cause]:
             yield from find(table[0], f"{path}[{index}]", item)
         yield from _unique(path, value, table[1]) if len(table) > 1 else ()
     else:
-        if "" in table:
-            yield from find(table[""], path, value)
-        for field, below in table.items():
-            name = field.rstrip("!")
-            place = f"{path}.{name}" if path else name
-            found = (value or {}).get(name) if name else None
-            if not found and field.endswith("!"):
-                yield required(place)
-            elif found is not None and found != "":
-                yield from find(below, place, found)
+        for name, is_required, below in table:
+            found = value.get(name) if name and value else None
+            if not name:
+                yield from find(below, path, value)
+            elif not found and is_required:
+                yield required(f"{path}.{name}" if path else name)
+            elif below and found is not None and found != "":
+                yield from find(below, f"{path}.{name}" if path else name, found)
 
 
 @cache
@@ -84,7 +91,7 @@ def _check_of(text: str) -> Any:
         return _between(int(found[1]), int(found[2]) if found[2] else None)
     if "|" in text:
         return one_of(*text.split("|"))
-    return CHECKS.get(text) or _tables().get(text, {})
+    return CHECKS.get(text) or _tables().get(text, ())
 
 
 def _unique(path: str, items: Iterable[Any], field: str) -> Iterator[Cause]:
