@@ -9,8 +9,8 @@ BENCH_STAMP := .venv/.bench-ready
 
 # What is quick and needs nothing but this machine; the rest has verbs of its own.
 QUICK := not campaign and not contract and not e2e
-# Twice as many workers as two cores have: half of the tests wait for real servers and processes.
-WORKERS ?= 4
+# Three times as many workers as two cores have: most long tests wait for real servers and processes.
+WORKERS ?= 6
 # On local mode every worker has a cluster and an operator of its own; a cluster that KUBECONFIG names
 # has room for one operator. make e2e E2E_PART=0/3 runs a third.
 # make e2e E2E_BOUNDED=1 runs one file of each kind of trouble instead of all.
