@@ -30,7 +30,7 @@ from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.versions import Version, parse_version
 
-__all__ = ["Logins"]
+__all__ = ["Logins", "changes_of"]
 
 _TIMEOUT = 5.0
 _REPLICA_LOGIN = "masterauth"
@@ -103,7 +103,7 @@ class Logins:
             if self._told.get(connection) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
-            changes = _changes(found, version, passwords, who.users)
+            changes = changes_of(found, version, passwords, who.users)
             changes += await who.login(connection, passwords)
             for change in changes:
                 if not self._may_act():
@@ -134,7 +134,7 @@ async def _sentinel_login(
     return found
 
 
-def _changes(
+def changes_of(
     found: Iterable[str], version: Version, passwords: Passwords, users: Users
 ) -> list[Command[None]]:
     """Return what has to be told of users, given those that are there."""
