@@ -548,6 +548,7 @@ INDIRECT = {"effects.require#1", "preconditions._unanswered#1", "preconditions._
 ELSEWHERE = {
     "wiring.before#1": "test_leadership.py",
     "replication._pause#1": "test_replication.py",
+    "replication._demotable#1": "test_replication.py",
 }
 
 
