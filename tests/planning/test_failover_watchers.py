@@ -7,13 +7,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from planning.test_failover import WANTED, WHOLE, blocked, condition, sentinel, steps, told
+from planning.test_failover import (
+    NOW,
+    SENTINELS,
+    WANTED,
+    WHOLE,
+    blocked,
+    condition,
+    sentinel,
+    steps,
+    told,
+)
 from redis_operator.api.status import Binding, RedisStatus, ShardStatus
-from redis_operator.planning.actions import DeletePod
+from redis_operator.planning.actions import DeletePod, ScaleWorkload
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.announcements import announcements
-from redis_operator.planning.observed import SentinelSeen
-from redis_operator.planning.sentinels import Monitored, SentinelFlag
+from redis_operator.planning.observed import Observed, SentinelSeen, Unreachable
+from redis_operator.planning.sentinels import Monitored, OtherSentinel, SentinelFlag
 
 ASKED = replace(WANTED, switchover=Switchover("db-1"))
 
@@ -87,3 +97,31 @@ def test_another_primary_is_news_only_once_somebody_was_served(count: int, *, fo
     )
     after = replace(before, shards=(ShardStatus(name="server-0", primary="db-1"),))
     assert [a.reason for a in announcements(before, after)] == ["PrimaryChanged"] * count
+
+
+def many(pods: int, *away: int) -> Observed:
+    """More sentinels than are wanted, of which some do not respond."""
+    known = tuple(OtherSentinel(f"id-{n}", f"10.0.1.{n}", 26379) for n in range(pods))
+    watchers = (
+        Unreachable(pod=sentinel(n).pod, error="timed out", since=NOW)
+        if n in away
+        else sentinel(n, sentinels=tuple(other for other in known if other.id != f"id-{n}"))
+        for n in range(pods)
+    )
+    workload = replace(SENTINELS, pods=pods)
+    return replace(WHOLE, sentinels=tuple(watchers), sentinel_workload=workload)
+
+
+@pytest.mark.parametrize("away", [(), (3,), (4,), (3, 4)])
+def test_a_sentinel_that_is_not_wanted_and_does_not_respond_holds_no_removal_up(
+    away: tuple[int, ...],
+) -> None:
+    (step,) = steps(many(5, *away))
+    assert isinstance(step, ScaleWorkload)
+    assert (step.from_pods, step.to_pods) == (5, 4)
+
+
+def test_none_is_removed_while_a_wanted_one_does_not_respond_or_no_majority_would_be_left() -> None:
+    assert steps(many(5, 2)) == ()
+    assert steps(many(7, 3, 4, 5)) == ()
+    assert "a majority has to" in blocked(many(7, 3, 4, 5))

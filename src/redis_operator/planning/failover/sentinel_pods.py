@@ -34,7 +34,7 @@ def replace_sentinel(topology: FailoverTopology) -> Plan | None:
         return None
     first = stuck[0]
     why = f"{first.pod.name} does nothing since its clock was set back"
-    reason = topology.others_unsettled(first)
+    reason = topology.others_unsettled((first,))
     if reason:
         blocked = (f"{why}; it is recreated when the others are whole: {reason}",)
         return Plan(rule="replace_sentinel", blocked=blocked, phase=Phase.HEALING, again_after=1.0)
@@ -87,12 +87,21 @@ def _outdated(topology: FailoverTopology, node: SentinelNode) -> bool:
 
 
 def shrink_sentinels(topology: FailoverTopology) -> Plan | None:
-    """Remove sentinels that are not wanted any more, the last first, while all are at rest."""
+    """Remove sentinels that are not wanted any more, the last first, while all others are at rest.
+
+    One that is not wanted and does not respond holds nothing up, as long as those that do are a
+    majority of all.
+    """
     found, wanted = topology.observed.sentinel_workload, topology.wanted.sentinels
     if found is None or found.deleting or found.pods <= wanted:
         return None
     why = f"{found.pods} sentinels, {wanted} wanted"
-    reason = topology.sentinels_unsettled()
+    gone = [node for node in topology.observed.sentinels if _gone(node, wanted)]
+    reason = topology.others_unsettled(gone)
+    last = next((n for n in topology.watchers if n.pod.ordinal == found.pods - 1), None)
+    left = len(topology.watchers) - (last is not None)
+    if gone and last is not None and 2 * left <= len(topology.observed.sentinels):
+        reason = reason or f"{gone[0].pod.name} does not respond, and a majority has to"
     if reason:
         return Plan(
             rule="shrink_sentinels",
@@ -104,3 +113,7 @@ def shrink_sentinels(topology: FailoverTopology) -> Plan | None:
         shard=found.shard, uid=found.uid, from_pods=found.pods, to_pods=found.pods - 1
     )
     return Plan(rule="shrink_sentinels", why=why, stages=((step,),), phase=Phase.SCALING)
+
+
+def _gone(node: SentinelNode, wanted: int) -> bool:
+    return node.pod.ordinal >= wanted and isinstance(node, Unreachable)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import cached_property
 
 from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
 from ..at import at
 from ..identity import Role
-from ..observed import Led, Node, Pod, Seen, SentinelSeen, Unreachable, Workload
+from ..observed import Led, Node, Pod, Seen, SentinelNode, SentinelSeen, Unreachable, Workload
 from ..one_group import OneGroup
 from ..sentinels import Monitored, SentinelView
 from .actions import Follow, SwitchOver, Watch
@@ -243,19 +244,21 @@ class FailoverTopology(OneGroup):
 
     def sentinels_unsettled(self) -> str | None:
         """Why the sentinels do not all watch the primary and know each other, or None. SE-14"""
-        return self.others_unsettled(None)
+        return self.others_unsettled(())
 
-    def others_unsettled(self, left_out: SentinelSeen | None) -> str | None:
-        """The same of all sentinels but one."""
+    def others_unsettled(self, left_out: Collection[SentinelNode]) -> str | None:
+        """The same of all sentinels but some."""
         wanted = self.wanted.sentinels
         for node in self.observed.sentinels:
+            if node in left_out:
+                continue
             if isinstance(node, Unreachable):
                 return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
             if node.pod.deleting:
                 return f"{node.pod.name} is being deleted"
         if len(self.watchers) < wanted:
             return f"{len(self.watchers)} of {wanted} sentinels exist"
-        others = [node for node in self.watchers if node is not left_out]
+        others = [node for node in self.watchers if node not in left_out]
         return next(filter(None, map(self.watcher_unsettled, others)), None)
 
     def watcher_unsettled(self, node: SentinelSeen) -> str | None:
