@@ -13,6 +13,7 @@ from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
     ROLE_BINDINGS,
     ROLES,
     SECRETS,
@@ -221,6 +222,21 @@ async def test_whoever_would_have_a_database_recreated_goes_first() -> None:
         await cluster.remover().uninstall("redis-operator", everything=True)
         told = [line for line in cluster.told if "default/cache" in line]
         assert told == ["RedisFailover default/cache: deleted", "Redis default/cache: deleted"]
+
+
+async def test_claims_that_stay_are_named_and_those_that_go_are_not() -> None:
+    async with small_cluster() as cluster:
+        for name in ("stays", "goes"):
+            labels = {"redisoperator.dev/database": "cache"}
+            metadata = {"namespace": "default", "name": name, "labels": labels}
+            if name == "goes":
+                metadata["finalizers"] = ["example.com/used"]
+            claim = {"resources": {"requests": {"storage": "1Gi"}}}
+            spec = {"accessModes": ["ReadWriteOnce"], **claim}
+            document = {"metadata": metadata, "spec": spec}
+            await cluster.client.create(PERSISTENT_VOLUME_CLAIMS.plain(), document)
+        await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, ("default", "goes"))
+        assert await cluster.remover().leftovers() == ["default/stays"]
 
 
 async def test_an_operator_that_does_not_let_go_is_named() -> None:

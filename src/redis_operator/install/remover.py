@@ -160,9 +160,9 @@ class Remover:
         return ""
 
     async def leftovers(self) -> list[str]:
-        """Return the volume claims that databases have left, by namespace and name."""
+        """Return the volume claims that databases leave behind, by namespace and name."""
         page = await self._client.list(PERSISTENT_VOLUME_CLAIMS, labels=DATABASE_LABEL)
-        return sorted("/".join(claim.metadata.key) for claim in page.items)
+        return sorted("/".join(c.metadata.key) for c in page.items if not c.metadata.is_deleting)
 
 
 def _name(raw: Manifest) -> str:
