@@ -61,6 +61,16 @@ async def test_a_server_that_stays_away_is_told_soon() -> None:
         assert len([line for line in cluster.told if "trying again" in line]) == 1
 
 
+async def test_kinds_that_a_helm_release_left_behind_are_taken_over() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.remover().uninstall("redis-operator")
+        change = MergePatch({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}})
+        key = ("", "redis.redisoperator.dev")
+        await cluster.client.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)
+        await cluster.installer().install(Options())
+
+
 async def test_a_helm_release_is_not_taken_over() -> None:
     async with small_cluster() as cluster:
         await cluster.installer().install(Options())

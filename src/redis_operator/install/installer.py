@@ -196,7 +196,7 @@ class Installer:
 def _taken(item: Item, live: Manifest | None, namespace: str) -> str:
     """Return why an object that exists cannot be ours, or nothing."""
     labels = (live or {}).get("metadata", {}).get("labels") or {}
-    if labels.get(_MANAGED_BY) == "Helm" and item.kind != "Namespace":
+    if labels.get(_MANAGED_BY) == "Helm" and not item.is_kept:
         return (
             f"{item} belongs to a Helm release; use `helm upgrade`, or uninstall the release first"
         )

@@ -40,7 +40,7 @@ def helm(*words: str, check: bool = True) -> str:
 def rendered(options: Options, values: dict[str, Any]) -> list[dict[str, Any]]:
     policy = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
     words = ["template", "operator", str(CHART), "--namespace", options.namespace]
-    words += ["--api-versions", policy]
+    words += ["--api-versions", policy, "--kube-version", "1.30"]
     for name, value in values.items():
         words += ["--set-json", f"{name}={json.dumps(value)}"]
     return [found for found in yaml.safe_load_all(helm(*words)) if found]
