@@ -518,6 +518,16 @@ def test_sentinels_are_rolled_one_by_one_before_servers() -> None:
     assert steps(gone) == ()
 
 
+def test_no_server_is_rolled_before_the_last_sentinel_is_back() -> None:
+    new = tuple(replace(s, pod=replace(s.pod, revision="s2")) for s in OLD.sentinels)
+    both = replace(OLD, sentinel_workload=replace(SENTINELS, revision="s2"), sentinels=new)
+    (step,) = steps(both)
+    assert (type(step), step.pod) == (DeletePod, "db-2")
+    last = replace(OLD.sentinels[2], pod=replace(OLD.sentinels[2].pod, deleting=True))
+    for watchers in ((*new[:2], last), new[:2], (*new[:2], sentinel(2, None))):
+        assert not any(isinstance(s, DeletePod) for s in steps(replace(both, sentinels=watchers)))
+
+
 def test_the_primary_hands_over_before_its_place_goes() -> None:
     fewer = replace(WANTED, replicas=1)
     last = made(

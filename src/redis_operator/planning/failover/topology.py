@@ -219,6 +219,11 @@ class FailoverTopology(OneGroup):
         """Why no planned change may start now, or None."""
         return self.group_unsettled(0) or self.sentinels_unsettled()
 
+    @property
+    def unfinished(self) -> str | None:
+        """Sentinels that are not whole yet: servers and sentinels are restarted in turn. I8"""
+        return self.sentinels_unsettled()
+
     def group_unsettled(self, group: int) -> str | None:
         """Why the servers are not all in place and in sync, or None."""
         found = (self._node_unsettled(node) for node in self.pods_of(group))
