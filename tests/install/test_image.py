@@ -70,7 +70,8 @@ def test_the_image_runs_the_operator_as_nobody_and_is_always_the_same(
     with tarfile.open(program) as packed:
         names = packed.getnames()
         assert {(m.uid, m.gid, m.mtime) for m in packed} == {(0, 0, 0)}
-        packed.extractall(tmp_path / "root", filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+        packed.extractall(tmp_path / "root")
     packages = tmp_path / "root/usr/local/lib/python3.11/dist-packages"
     if sys.version_info[:2] == (3, 11):
         assert any(
