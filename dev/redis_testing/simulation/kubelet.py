@@ -12,7 +12,6 @@ import asyncio
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,6 +39,7 @@ from .failover_pods import (
     is_put_aside,
     is_sentinel,
 )
+from .kept_pod import KeptPod, Volume
 from .network import Network
 
 __all__ = ["KeptPod", "Kubelet", "Volume"]
@@ -54,39 +54,6 @@ _BACKOFF = (0.5, 10.0, 20.0, 40.0)
 _CALM_SECONDS = 600.0
 _SHUTDOWN_SECONDS = 10.0
 _FOREVER = timedelta(days=3650)
-
-
-@dataclass
-class Volume:
-    """What is on a disk beside the data: whose it is, and whether the server ended in peace."""
-
-    uid: str
-    identity: str
-    unsaved: bool = False
-    fresh: bool = False  # no server has run on it yet
-
-
-@dataclass
-class KeptPod:
-    """What a node knows of a pod."""
-
-    name: str
-    namespace: str
-    uid: str
-    node: str = ""
-    ip: str = ""
-    begun: datetime | None = None
-    containers: list[Container] = field(default_factory=list)
-    booted: bool = False
-    last_start: float = -1e9
-    failures: int = 0
-    handover_seconds: float = 0.0  # that a primary of mode Failover waits before it ends
-    published: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def server(self) -> Container:
-        """The container that matters."""
-        return next(c for c in self.containers if c.name == "server")
 
 
 class Kubelet:

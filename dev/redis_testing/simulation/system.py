@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -44,6 +43,7 @@ from .clients import Ledger, Writer
 from .kubelet import Kubelet
 from .network import Network, SimulationLoop
 from .process import Effect, Journal, Process
+from .snapshot import Snapshot, restored, taken
 
 __all__ = [
     "ACCOUNT",
@@ -97,17 +97,6 @@ def database(*, shards: int = 3, replicas: int = 1, storage: bool = True, **spec
     }
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A simulation at rest, to go on from as often as one likes."""
-
-    time: float
-    version: int
-    objects: Mapping[str, tuple[Any, ...]]
-    world: SimulatedCluster
-    parts: tuple[Any, ...]
-
-
 class NoForwarding:
     """Nobody calls services here."""
 
@@ -131,7 +120,7 @@ class Simulation:
         self.journal = Journal()
         self.world = deepcopy(snapshot.world) if snapshot else SimulatedCluster(seed=seed)
         self.world.random.seed(seed)
-        store = _restored(snapshot) if snapshot else Store()
+        store = restored(snapshot) if snapshot else Store()
         chance = random.Random(f"{seed} {loop.time()}")
         self.server = ApiServer(store, clock=self.now, bits=chance.getrandbits)
         self.network = loop.network = Network(self.world, self.journal)
@@ -464,30 +453,8 @@ class Simulation:
 
     def snapshot(self) -> Snapshot:
         """Keep everything as it is now."""
-        objects = {
-            collection.name: tuple(collection.entries.values())
-            for collection in self.server.core.store.collections()
-        }
-        parts = (
-            self.kubelet.kept,
-            self.kubelet.volumes,
-            self.ledger.promised,
-        )
-        return Snapshot(
-            time=self._loop.time(),
-            version=self.server.core.store.version,
-            objects=objects,
-            world=deepcopy(self.world),
-            parts=deepcopy(parts),
-        )
-
-
-def _restored(snapshot: Snapshot) -> Store:
-    store = Store(version=snapshot.version)
-    for collection, entries in snapshot.objects.items():
-        for entry in entries:
-            store.load(collection, entry)
-    return store
+        parts = (self.kubelet.kept, self.kubelet.volumes, self.ledger.promised)
+        return taken(self._loop.time(), self.server.core.store, self.world, parts)
 
 
 def is_ready(found: Manifest) -> bool:
