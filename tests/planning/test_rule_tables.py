@@ -415,12 +415,28 @@ def test_primaries_are_spread_over_zones_once_all_is_settled(row: Row) -> None:
 # Replicas
 
 IDLE = m.emptied(W, "0-1")
+OTHER_VALUE = m.but(IDLE, "0-1", keys=1, stranded=STRAYS)
 ASTRAY = m.but(W, "0-1", replica_of=P1.id)
 FOLLOW: dict[str, Row] = {
     "all follow": (W, {}, ""),
     "an idle one": (IDLE, {}, "Replicate 0-1"),
     "an idle one that leaves": (IDLE, {"replicas": 0}, ""),
     "an idle one with keys": (m.but(IDLE, "0-1", keys=3), {}, "blocked: holds 3 keys"),
+    "an idle one with other values of keys than their owner": (
+        m.knowing(OTHER_VALUE, shadows=((m.server(IDLE, "0-1").id, FIVE),)),
+        {},
+        "blocked: FLUSHALL on db-0-1",
+    ),
+    "an idle one with stray keys that may yet come home": (
+        OTHER_VALUE,
+        {},
+        "blocked: holds 1 keys",
+    ),
+    "an idle one with more keys than are known to be left": (
+        m.knowing(m.but(OTHER_VALUE, "0-1", keys=2), shadows=((m.server(IDLE, "0-1").id, FIVE),)),
+        {},
+        "blocked: holds 2 keys",
+    ),
     "an idle one that loads": (m.but(IDLE, "0-1", loading=True), {}, "blocked: loading"),
     "an idle one that does not know its primary": (
         m.but(IDLE, "0-1", peers=()),

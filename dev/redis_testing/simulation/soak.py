@@ -7,6 +7,7 @@ asked for last, with every promise kept.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -190,11 +191,24 @@ async def soak(
         told = await random.choice(events)(simulation, random)
         history.append(f"{loop.time():.1f} {told}")
         simulation.check()
+    person = simulation.spawn(_follow_advice(simulation))
     await until_over(simulation, Scenario("calm again", _nothing, over=over, within=900.0))
+    person.cancel()
     writing.cancel()
     await asyncio.sleep(1.0)
     simulation.check_end()
     return history
+
+
+async def _follow_advice(simulation: Simulation) -> None:
+    """Do what the status asks a person for: drop values that clients do not see."""
+    while True:
+        await asyncio.sleep(60.0)
+        for line in ((await simulation.found()).get("status") or {}).get("plan") or ():
+            for name in re.findall(r"FLUSHALL on (\S+) drops its values", str(line)):
+                server = next(s for s in simulation.world.servers.values() if s.name == name)
+                server.keys.clear()
+                simulation.history.append(f"a person dropped what {name} held")
 
 
 async def _nothing(simulation: Simulation) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..actions import Action
 from ..advice import Phase, Plan
 from ..at import at
+from ..clusters import Counted
 from ..identity import NodeId
 from ..observed import Seen
 from .actions import Replicate
@@ -69,10 +70,21 @@ def why_not(situation: Situation, node: Seen, leader: Seen) -> str | None:
     if situation.view(node, leader.id) is None:
         return f"{name} does not know {leader.pod.name} yet"
     if node.is_primary:
-        if node.keys:
-            return f"{name} holds {node.keys} keys that no other server is known to have"
-        return None
+        return _own_keys(situation, node) if node.keys else None
     return _stray_limitation(situation, node)
+
+
+def _own_keys(situation: Situation, node: Seen) -> str:
+    """What a server holds that it would drop; where clients see other values, who decides."""
+    name, stray = node.pod.name, node.stranded
+    known = situation.observed.cluster.shadowed(node.id)
+    if isinstance(stray, Counted) and stray.keys == node.keys and not stray.slots - known:
+        return (
+            f"{name} has other values of {node.keys} keys than the owners of slots {stray.slots}, "
+            f"since a move was cut off; clients see the owners'. FLUSHALL on {name} drops its "
+            "values, and it becomes a replica again"
+        )
+    return f"{name} holds {node.keys} keys that no other server is known to have"
 
 
 def _stray_limitation(situation: Situation, node: Seen) -> str | None:
