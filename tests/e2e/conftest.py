@@ -88,8 +88,10 @@ async def namespace(cluster: Cluster) -> AsyncIterator[str]:
     client = cluster.client()
     await cluster.create_namespace(client, name)
     yield name
-    await cluster.delete_namespace(client, name)
-    await client.close()
+    try:
+        await cluster.delete_namespace(client, name)
+    finally:
+        await client.close()
 
 
 @pytest.fixture

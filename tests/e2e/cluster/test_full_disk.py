@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.test_memory import Writer, tag_of
+from e2e.harness import PATIENCE
 from redis_operator.redis import commands
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +37,7 @@ class Disk:
                 return
 
     def make_room(self) -> None:
-        self._ballast.unlink()
+        self._ballast.unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -46,16 +49,23 @@ def disk(cluster: Any) -> Iterator[Disk]:
     mount = ["mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "tmpfs", str(folder)]
     if subprocess.run(mount, check=False).returncode:
         pytest.skip("nothing can be mounted here")
-    yield Disk(folder)
+    made = Disk(folder)
+    yield made
+    made.make_room()
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 async def _refusal(writer: Writer, tag: str) -> str:
-    """Write until that is refused, and return the error."""
-    for number in range(2000):
-        answer = await writer.ask("SET", f"{{{tag}}}{number}", "x" * 8192)
+    """Write until that is refused, and return the error: a snapshot fails seconds later."""
+    deadline = time.monotonic() + 30 * PATIENCE
+    number = 0
+    while time.monotonic() < deadline:
+        number += 1
+        answer = await writer.ask("SET", f"{{{tag}}}{number % 2000}", "x" * 8192)
         if isinstance(answer, Exception):
             return str(answer)
+        if number >= 2000:
+            await asyncio.sleep(0.01)
     return ""
 
 

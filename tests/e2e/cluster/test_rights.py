@@ -29,7 +29,7 @@ _ACCOUNTS: Kind[Any] = Kind("", "v1", "ServiceAccount", "serviceaccounts", True,
 
 def rules(without: tuple[str, str] | None = None, verb: str = "") -> list[dict[str, Any]]:
     """Return the rights that the operator is installed with, but for one."""
-    return [
+    parts = (
         {
             "apiGroups": [group],
             "resources": [name],
@@ -38,7 +38,8 @@ def rules(without: tuple[str, str] | None = None, verb: str = "") -> list[dict[s
         for rule in yaml.safe_load(_FILE.read_text())["rules"]
         for group in rule["apiGroups"]
         for name in rule["resources"]
-    ]
+    )
+    return [part for part in parts if part["verbs"]]
 
 
 class Rights:

@@ -113,7 +113,7 @@ async def test_what_cannot_be_is_refused_with_its_path(watched: Any) -> None:
         ("spec.replicas", {"replicas": 0}),
         ("spec.mode", {"mode": "Cluster", "shards": 3}),
         ("spec.sentinel.quorum", {"sentinel": {"quorum": 4}}),
-        ("spec.sentinel.replicas", {"sentinel": {"replicas": 4}}),
+        ("spec.sentinel.quorum", {"sentinel": {"replicas": 4, "quorum": 2}}),
         ("spec.sentinel.replicas", {"sentinel": {"replicas": 1}}),
         ("spec.config", {"config": {"cluster-node-timeout": "2000"}}),
         ("spec.config", {"config": {"replica-priority": "10"}}),

@@ -28,7 +28,7 @@ async def test_a_switchover_on_request_loses_nothing(watched: Any) -> None:
         await until(closed, seconds=30, what="the request to be taken off")
         await cache.wait_ready()
     assert await cache.lost(writer) == []
-    assert writer.longest < 0.5 * PATIENCE
+    assert writer.longest < 1.0 * PATIENCE
 
 
 async def test_a_primary_that_is_deleted_hands_over_first(watched: Any) -> None:
@@ -45,7 +45,7 @@ async def test_a_primary_that_is_deleted_hands_over_first(watched: Any) -> None:
         await until(recreated, seconds=60, what=f"{old} to be recreated")
         await cache.wait_ready()
     assert await cache.lost(writer) == []
-    assert writer.longest < 0.5 * PATIENCE
+    assert writer.longest < 1.0 * PATIENCE
 
 
 async def test_a_restart_on_request_replaces_every_pod_and_loses_nothing(watched: Any) -> None:
@@ -63,7 +63,7 @@ async def test_a_restart_on_request_replaces_every_pod_and_loses_nothing(watched
         await until(replaced, seconds=180, what="every pod to be recreated")
         await cache.wait_ready()
     assert await cache.lost(writer) == []
-    assert writer.longest < 0.5 * PATIENCE
+    assert writer.longest < 1.0 * PATIENCE
 
 
 async def test_a_primary_that_is_deleted_with_all_sentinels_hands_over_first(watched: Any) -> None:
@@ -80,4 +80,4 @@ async def test_a_primary_that_is_deleted_with_all_sentinels_hands_over_first(wat
         await until(recreated, seconds=60, what=f"{old} to be recreated")
         await cache.wait_ready()
     assert await cache.lost(writer) == []
-    assert writer.longest < 0.5 * PATIENCE
+    assert writer.longest < 1.0 * PATIENCE

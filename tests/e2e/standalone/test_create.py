@@ -21,7 +21,7 @@ async def test_four_lines_of_yaml_become_a_server_that_serves(alone: Any) -> Non
     assert (status["ready"], status["primary"], status["phase"]) == ("1/1", "cache-0", "Ready")
     assert status["binding"] == {"name": "cache-conn"}
     assert not status.get("slots")
-    assert not status.get("shardCount")
+    assert status["shardCount"] == 1
     assert status["endpoints"]["clients"].endswith(":6379")
     assert "primaries" not in status["endpoints"]
     await cache.write(50)
