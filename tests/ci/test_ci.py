@@ -204,6 +204,14 @@ def test_a_real_cluster_gets_the_contract_suite_and_a_part_of_the_rest(
     assert "there is none" not in told  # what this machine alone has is not missed there
 
 
+def test_a_contract_that_does_not_hold_on_a_real_cluster_is_red(checkout: Checkout) -> None:
+    checkout.plays("contract-real", 0, "fail one")
+    code, told = checkout.run(rig=checkout.make_rig("echo export KUBECONFIG=/dev/null"))
+    assert code == 1, told
+    assert "failed: contract-real" in told
+    assert not any(name.startswith("e2e") for name in checkout.ran())
+
+
 def test_what_cannot_be_compared_is_red(checkout: Checkout) -> None:
     python = checkout.folder / "bin/python3"
     python.unlink()
