@@ -53,7 +53,11 @@ async def test_the_example_is_applied_changed_field_by_field_and_deleted(owner: 
     owner.patch({"redis": {"replicas": 2}, "sentinel": {"replicas": 5}})
     status = owner.wait_ready()
     assert status["ready"] == "2/2"
-    assert set(await owner.redis.pods()) == {"cache-0", "cache-1", *_sentinels(5)}
+
+    async def as_asked() -> bool:
+        return set(await owner.redis.pods()) == {"cache-0", "cache-1", *_sentinels(5)}
+
+    await until(as_asked, seconds=60, what="the pod that is not wanted to end")
     assert await owner.redis.run("GET", "kept") == "yes"
 
     owner.kubectl("delete", "rf", owner.name)
