@@ -329,7 +329,6 @@ OVERLAPS = (
 
 
 async def _delete(simulation: Simulation) -> None:
-    simulation.ledger.void()
     await simulation.client.delete(REDISES, (NAMESPACE, DATABASE))
 
 

@@ -62,6 +62,8 @@ async def play(simulation: Simulation, scenario: Scenario) -> None:
     if scenario.base is not None:
         await asyncio.sleep(3.0)
     writing = simulation.write_on()
+    if scenario.goes:
+        simulation.ledger.void()  # whoever deletes a database gives up its data
     await scenario.act(simulation)
     await until_over(simulation, scenario)
     writing.cancel()
