@@ -6,7 +6,9 @@ account of an installation.
 
 from __future__ import annotations
 
+import asyncio
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -99,7 +101,7 @@ async def owned(simulation: Simulation) -> set[Right]:
 
 
 async def elected() -> set[Right]:
-    """Return the rights that an election uses: the lease is made, renewed, and left."""
+    """Return the rights that an election uses: the lease is made, renewed, and waited for."""
     seen: set[Right] = set()
     simulation = Simulation(seed=1)
     client = Client(Recording(InProcessTransport(simulation.server), seen))
@@ -107,6 +109,10 @@ async def elected() -> set[Right]:
     for _ in range(2):
         elector = Elector(client, settings, Fence(), random=random.random)
         assert await elector._attempt()
+    other = LeaseSettings("default", "lease", "other")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(3):
+            await Elector(client, other, Fence(), random=random.random).acquire()
     return seen
 
 

@@ -27,6 +27,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict, KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.scheme import Kind
+from kubecontroller.client.watch import Change, ChangeType
 from kubecontroller.runtime.logs import fields
 
 __all__ = ["Elector", "Fence", "LeaseSettings", "default_identity"]
@@ -156,12 +157,58 @@ class Elector:
         return spec.get("holderIdentity") or ""
 
     async def acquire(self) -> None:
-        """Return when we lead; tries again every retry period, jittered."""
+        """Return when we lead.
+
+        Tries every retry period, jittered, and at once when the lease is seen to be free: a watch
+        says when to look, and only what is read then says whether it may be taken.
+        """
+        if not await self._attempt():
+            await self._wait_for_turn()
+        _log.info("became leader", extra=fields(identity=self._settings.identity))
+
+    async def _wait_for_turn(self) -> None:
+        free = asyncio.Event()
+        watch = asyncio.create_task(self._watch(free), name="watch of the lease")
+        try:
+            held = False
+            while not held:
+                wait = self._settings.retry_period * (1.0 + _JITTER * self._random())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await free.wait()
+                free.clear()  # before the look: whatever comes after it wakes us again
+                held = await self._attempt()
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def _watch(self, free: asyncio.Event) -> None:
+        """Tell when the lease is released or deleted; who cannot watch it learns it by asking."""
+        failed = False
         while True:
-            if await self._attempt():
-                _log.info("became leader", extra=fields(identity=self._settings.identity))
-                return
-            await asyncio.sleep(self._settings.retry_period * (1.0 + _JITTER * self._random()))
+            begun = self._fence.now()
+            try:
+                await self._watch_once(free)
+                failed = False
+            except Exception as error:  # a lease that cannot be watched can still be read
+                if not failed:
+                    _log.warning(
+                        "cannot watch the lease; it is read every few seconds instead",
+                        extra=fields(error=error),
+                    )
+                failed = True
+            lasted = self._fence.now() - begun
+            await asyncio.sleep(max(0.0, self._settings.retry_period - lasted))
+
+    async def _watch_once(self, free: asyncio.Event) -> None:
+        namespace, name = self._key
+        seen = ((self._observed or {}).get("metadata") or {}).get("resourceVersion") or ""
+        async with self._client.watch(
+            LEASES, namespace=namespace, fields=f"metadata.name={name}", resource_version=seen
+        ) as events:
+            async for event in events:
+                if isinstance(event, Change) and _is_free(event):
+                    free.set()
 
     async def hold(self) -> None:
         """Renew the lease; return when it was lost, or could not be renewed in time."""
@@ -293,3 +340,8 @@ class Elector:
             self._reported = self.holder
             if self._on_new_leader is not None:
                 self._on_new_leader(self.holder)
+
+
+def _is_free(event: Change[Manifest]) -> bool:
+    spec = event.object.get("spec") or {}
+    return event.type is ChangeType.DELETED or not spec.get("holderIdentity")

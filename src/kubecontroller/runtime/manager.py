@@ -5,9 +5,10 @@ would block the very lists that fill them) → caches, until synced → tasks th
 warm-up (controllers collect keys) → election → controllers and tasks that need the leader.
 
 Stop, within `stop_grace` seconds in all: readiness turns → tasks and warm-up → controllers
-(running reconciles may end) → caches → webhooks, which are still sent reviews for a while after
-readiness turned → health and metrics → the lease is released → events. A stage that fails or takes
-too long does not keep the next from its turn.
+(running reconciles may end) → the lease is released: nothing that needs it runs any more, and a
+standby leads while the rest is closed → caches → webhooks, which are still sent reviews for a while
+after readiness turned → health and metrics → events. A stage that fails or takes too long does not
+keep the next from its turn.
 
 A lost lease skips all of it: `exit_now` is called first, so that whatever still runs cannot write.
 A second signal ends the process without any of this too.
@@ -346,10 +347,10 @@ class Manager:
         stages: list[tuple[str, Callable[[], Awaitable[object]]]] = [
             ("tasks", partial(self._cancel, "others")),
             ("controllers", partial(self._stop_controllers, work_until)),
+            ("election", partial(self._stop_election, is_lost=is_lost)),
             ("caches", partial(self._cancel, "caches")),
             ("webhooks", partial(self._stop_webhooks, closing)),
             ("server", partial(self._stop_servers, [self.health] if self.health else [])),
-            ("election", partial(self._stop_election, is_lost=is_lost)),
             ("events", partial(self._stop_events, is_lost=is_lost)),
         ]
         for number, (stage, stop) in enumerate(stages):

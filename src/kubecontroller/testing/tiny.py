@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import msgspec
@@ -54,7 +55,8 @@ class TinyServer:
         self.objects: dict[Collection, dict[Key, Manifest]] = {}
         self.history: list[_Change] = []
         self.requests: list[Request] = []
-        self._changed = asyncio.Event()
+        self._waiting: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
+        self._lock = threading.Lock()
 
     def transport(self) -> TinyTransport:
         """Return a new connection to it."""
@@ -103,12 +105,19 @@ class TinyServer:
 
     def _tell(self, kind: str, collection: Collection, obj: Manifest) -> None:
         self.history.append(_Change(self.version, kind, collection, copy.deepcopy(obj)))
-        self._changed.set()
-        self._changed = asyncio.Event()
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        for loop, event in waiting.items():
+            if loop is asyncio.get_running_loop():
+                event.set()
+            else:
+                with suppress(RuntimeError):  # that loop has ended, and its watches with it
+                    loop.call_soon_threadsafe(event.set)
 
     def changed(self) -> asyncio.Event:
-        """Return an event that is set at the next change."""
-        return self._changed
+        """Return an event that is set at the next change, in whichever thread that is made."""
+        with self._lock:
+            return self._waiting.setdefault(asyncio.get_running_loop(), asyncio.Event())
 
     # Answering
 

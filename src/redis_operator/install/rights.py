@@ -65,7 +65,9 @@ CLUSTER_RIGHTS: Final = (
 )
 """What belongs to no namespace; read only."""
 
-ELECTION_RIGHTS: Final = (_rule("coordination.k8s.io", "leases", ["get", "create", "update"]),)
+ELECTION_RIGHTS: Final = (
+    _rule("coordination.k8s.io", "leases", ["get", "watch", "create", "update"]),
+)
 """In the operator's own namespace: which of several works."""
 
 _VIEW: Final = (_rule("redisoperator.dev", "redis redisfailovers redisversions", _READ),)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import ConnectionFailed
+from kubecontroller.client.errors import ConnectionFailed, error_from_response
+from kubecontroller.client.request import Response
 from kubecontroller.runtime.lease import (
     LEASES,
     Elector,
@@ -30,12 +32,20 @@ class Switch:
     def __init__(self, transport) -> None:
         self._transport = transport
         self.cut = False
+        self.unwatchable: Exception | None = None
 
     async def request(self, request, *, timeout):
         if self.cut:
             await asyncio.sleep(min(timeout, 1))
             raise ConnectionFailed("cut", host="api")
         return await self._transport.request(request, timeout=timeout)
+
+    @asynccontextmanager
+    async def stream(self, request, *, idle):
+        if self.cut or self.unwatchable:
+            raise self.unwatchable or ConnectionFailed("cut", host="api")
+        async with self._transport.stream(request, idle=idle) as pieces:
+            yield pieces
 
     async def close(self) -> None: ...
 
@@ -211,7 +221,92 @@ async def test_a_released_lease_is_taken_at_once(server, running):
             assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("", 1)
             await asyncio.sleep(3)
             assert b.led_at is not None
-            assert b.led_at - released <= 2.5
+            assert b.led_at - released <= 0.1, "it hears of it, and does not ask every 2 s"
+
+
+async def test_of_several_standbys_one_takes_a_released_lease_and_the_others_go_on(server, running):
+    a, b, c = (Candidate(server, name) for name in "abc")
+    async with running(a.run()):
+        await asyncio.sleep(1)
+        async with running(b.run(), c.run()):
+            await asyncio.sleep(20)
+            await a.elector.release()
+            released = asyncio.get_running_loop().time()
+            await asyncio.sleep(0.1)
+            assert [b.fence.is_leader(), c.fence.is_leader()].count(True) == 1
+            leads, waits = (b, c) if b.fence.is_leader() else (c, b)
+            assert leads.led_at is not None
+            assert leads.led_at - released <= 0.1
+            await asyncio.sleep(30)
+            assert not waits.fence.is_leader()
+            await leads.elector.release()
+            released = asyncio.get_running_loop().time()
+            await asyncio.sleep(0.1)
+            assert waits.led_at is not None
+            assert waits.led_at - released <= 0.1
+
+
+async def test_a_lease_that_was_deleted_is_taken_at_once(server, running):
+    a, b = Candidate(server, "a"), Candidate(server, "b")
+    await a.elector.acquire()
+    async with running(b.run()):
+        await asyncio.sleep(5)
+        await Client(server.transport()).delete(LEASES, KEY)
+        await asyncio.sleep(0.1)
+        assert b.fence.is_leader()
+
+
+FORBIDDEN = error_from_response(
+    Response(403, {}, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no watch"}'),
+    ref="leases",
+)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [FORBIDDEN, ConnectionFailed("away", host="api"), OSError(24, "Too many open files")],
+    ids=["forbidden", "unreachable", "a bug"],
+)
+async def test_who_cannot_watch_the_lease_asks_for_it_as_often_as_before(server, running, refusal):
+    a, b = Candidate(server, "a"), Candidate(server, "b")
+    b.switch.unwatchable = refusal
+    async with running(a.run()):
+        await asyncio.sleep(1)
+        async with running(b.run()):
+            await asyncio.sleep(20)
+            await a.elector.release()
+            released = asyncio.get_running_loop().time()
+            await asyncio.sleep(3)
+            assert b.led_at is not None
+            assert b.led_at - released <= 2.1
+
+
+async def test_a_watch_of_the_lease_that_broke_or_is_too_old_is_opened_again(server, running):
+    a, b = Candidate(server, "a"), Candidate(server, "b")
+    async with running(a.run()):
+        await asyncio.sleep(1)
+        async with running(b.run()):
+            await asyncio.sleep(20)
+            server.forget_history()  # 410 in the stream
+            await asyncio.sleep(20)
+            await a.elector.release()
+            released = asyncio.get_running_loop().time()
+            await asyncio.sleep(1)
+            assert b.led_at is not None
+            assert b.led_at - released <= 0.1
+
+
+async def test_a_standby_asks_no_more_than_before_and_a_leader_watches_nothing(server, running):
+    a, b = Candidate(server, "a"), Candidate(server, "b")
+    async with running(a.run()):
+        await asyncio.sleep(1)
+        assert not any(dict(request.query).get("watch") for request in server.requests)
+        async with running(b.run()):
+            await asyncio.sleep(1)
+            server.requests.clear()
+            await asyncio.sleep(60)
+            reads = [request for request in server.requests if request.method == "GET"]
+            assert len(reads) <= 31
 
 
 async def test_a_release_that_conflicts_is_tried_again(server):
