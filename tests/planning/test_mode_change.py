@@ -34,6 +34,7 @@ from redis_operator.planning.plan import plan
 LEAVES = replace(WANTED, replicas=0)
 IN_MEMORY_LEAVES = replace(IN_MEMORY, replicas=0)
 NEXT = replace(WORKLOAD, revision="r2")
+_ALONE = ScaleWorkload(shard=0, uid="w0", from_pods=3, to_pods=1, discard=True)
 
 
 def led_by(leader: int, *, current: bool, **fields: Any) -> Observed:
@@ -85,6 +86,18 @@ class TestLeaving:
         assert "still ending" in blocked(found, wanted)
 
 
+@pytest.mark.parametrize("wanted", [LEAVES, IN_MEMORY_LEAVES], ids=["stored", "in memory"])
+@pytest.mark.parametrize("pods", [3, 1], ids=["others", "sentinels"])
+def test_nothing_goes_before_it_is_known_whether_the_pod_that_stays_is_outdated(
+    wanted: Any, pods: int
+) -> None:
+    """The controller of the StatefulSet has not seen the change of mode yet. I1"""
+    stale = replace(WORKLOAD, current=False, pods=pods)
+    nodes = tuple(server(n, "" if n == 0 else of(0)) for n in range(pods))
+    found = replace(WHOLE, nodes=nodes, workloads=(stale,))
+    assert not any(isinstance(s, ScaleWorkload | DeleteWorkload) for s in steps(found, wanted))
+
+
 def test_outdated_sentinels_are_not_replaced_when_they_go_soon() -> None:
     found = led_by(0, current=True, sentinel_workload=replace(SENTINELS, revision="s2"))
     (step,) = steps(found, LEAVES)
@@ -113,11 +126,13 @@ def test_a_server_without_a_place_leads_when_it_has_more_than_the_one_that_stays
         (WANTED, WHOLE, DeleteWorkload(shard=1, uid="w1"), "I8"),
         (LEAVES, led_by(0, current=True), DeleteWorkload(shard=1, uid="w1"), "I8"),
         (LEAVES, led_by(0, current=True), DeleteWorkload(shard=0, uid="w0"), "I1"),
+        (LEAVES, led_by(0, current=False), _ALONE, "I1"),
+        (LEAVES, replace(WHOLE, workloads=(replace(WORKLOAD, current=False),)), _ALONE, "I1"),
     ],
-    ids=["the mode stays", "others are left", "servers"],
+    ids=["the mode stays", "others are left", "servers", "outdated", "not known"],
 )
-def test_sentinels_are_never_deleted_while_they_could_be_needed(
-    wanted: Any, observed: Observed, step: DeleteWorkload, told: str
+def test_nothing_is_removed_that_could_be_needed(
+    wanted: Any, observed: Observed, step: DeleteWorkload | ScaleWorkload, told: str
 ) -> None:
     found = breaches(situation(wanted, observed, NOW), Plan(stages=((step,),)), GUARDS)
     assert [reason for reason in found if reason.startswith(told)]

@@ -7,6 +7,7 @@ from ..guards import Guards
 from ..observed import Seen
 from .actions import Follow, Promote, SwitchOver
 from .election import holds, same_history
+from .leave import stays_outdated
 from .topology import FailoverTopology
 
 __all__ = ["GUARDS"]
@@ -91,6 +92,8 @@ def _shrinking(topology: FailoverTopology, step: ScaleWorkload) -> list[str]:
         return ["I1: no primary is known, and a server that goes may have been it"]
     if leader.pod.ordinal >= step.to_pods:
         return [f"I1: {leader.pod.name} is the primary"]
+    if topology.leaves_mode and step.to_pods == 1 and stays_outdated(topology):
+        return [f"I1: {leader.pod.name} would be alone, and has to be recreated"]
     return []
 
 

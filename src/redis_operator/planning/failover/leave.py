@@ -6,10 +6,9 @@ from ..actions import DeleteWorkload
 from ..advice import Phase, Plan
 from ..common import shrink as common
 from ..common.roll import outdated
-from ..observed import Node
 from .topology import FailoverTopology
 
-__all__ = ["dismiss_sentinels", "shrink"]
+__all__ = ["dismiss_sentinels", "shrink", "stays_outdated"]
 
 
 def shrink(topology: FailoverTopology) -> Plan | None:
@@ -17,13 +16,19 @@ def shrink(topology: FailoverTopology) -> Plan | None:
 
     Where one alone stays, it is recreated for the next mode first, while others have its data.
     """
-    if topology.leaves_mode and any(_stays_outdated(topology, n) for n in topology.observed.nodes):
+    if topology.leaves_mode and stays_outdated(topology):
         return None
     return common.shrink(topology)
 
 
-def _stays_outdated(topology: FailoverTopology, node: Node) -> bool:
-    return not topology.leaving(node.pod) and outdated(topology, node.pod)
+def stays_outdated(topology: FailoverTopology) -> bool:
+    """Whether a pod that stays has to be recreated, or may have to be.
+
+    That is only known once the controller of the StatefulSet has seen its last change.
+    """
+    unobserved = any(not found.current for found in topology.observed.workloads)
+    stay = (n.pod for n in topology.observed.nodes if not topology.leaving(n.pod))
+    return unobserved or any(outdated(topology, pod) for pod in stay)
 
 
 def dismiss_sentinels(topology: FailoverTopology) -> Plan | None:
@@ -34,7 +39,7 @@ def dismiss_sentinels(topology: FailoverTopology) -> Plan | None:
     found, servers = topology.observed.sentinel_workload, topology.observed.workload(0)
     if not topology.leaves_mode or topology.wanted.hibernate or found is None or found.deleting:
         return None
-    if servers is None or servers.pods != 1 or topology.primary is None:
+    if servers is None or servers.pods != 1 or not servers.current or topology.primary is None:
         return None
     why = "one server is left, and mode Standalone has no sentinels"
     if len(topology.observed.nodes) > 1:
