@@ -99,11 +99,11 @@ async def test_passwords_change_on_running_servers_without_a_refused_connection(
         await operator.apply(PASSWORDS)
         begun = wished(PASSWORDS, "new", "now" if everything else "")
         await operator.apply(begun)
-        used = advanced(begun)
+        used = advanced(begun, now=1)
         await operator.apply(used)
         client.password = "new"
         await client.more(20)
-        done = advanced(used)
+        done = advanced(used, now=2)
         await operator.apply(done)
         await client.more(20)
         connecting.cancel()
@@ -126,9 +126,14 @@ async def test_a_replica_whose_link_breaks_after_a_change_gets_in_sync_again(
         await until(replica, commands.info_replication(), lambda found: found.link_up)
         operator = Operator([primary, replica])
         begun = wished(PASSWORDS, PASSWORDS.default, "now")
-        for stage in (PASSWORDS, begun, advanced(begun), advanced(advanced(begun))):
+        for stage in (
+            PASSWORDS,
+            begun,
+            advanced(begun, now=1),
+            advanced(advanced(begun, now=1), now=2),
+        ):
             await operator.apply(stage)
-        done = advanced(advanced(begun))
+        done = advanced(advanced(begun, now=1), now=2)
         admin = await connect(
             Address(primary.host), timeout=5, credentials=Credentials("admin", done.admin)
         )

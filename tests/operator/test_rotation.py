@@ -14,7 +14,7 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.patches import MergePatch
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.record import RECORD_KEY, read_record, record
-from redis_operator.operator.passwords import advanced, newest, wished
+from redis_operator.operator.passwords import advanced, newest, outlived, wished
 from redis_operator.operator.world import CHILD_KINDS
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
@@ -41,9 +41,9 @@ ROTATE = "redisoperator.dev/rotate-passwords"
 def test_a_change_goes_in_two_stages_that_both_accept_both_passwords() -> None:
     begun = wished(OLD, "new", "")
     assert (begun.default, begun.accepted("default")) == ("a", ("a", "new"))
-    used = advanced(begun)
+    used = advanced(begun, now=1)
     assert (used.default, used.accepted("default")) == ("new", ("new", "a"))
-    done = advanced(used)
+    done = advanced(used, now=2)
     assert (done.default, done.accepted("default")) == ("new", ("new",))
     assert done.serial > used.serial > begun.serial > OLD.serial
 
@@ -52,10 +52,48 @@ def test_an_annotation_changes_all_users_of_ours_once() -> None:
     begun = wished(OLD, "a", "monday")
     assert begun.rotation is not None
     assert set(begun.rotation.others) == {"operator", "replication", "exporter", "admin"}
-    done = advanced(advanced(begun))
+    done = advanced(advanced(begun, now=1), now=2)
     assert wished(done, "a", "monday").rotation is None
     assert done.accepted("operator") != ("b",)
     assert done.accepted("exporter")[-1] == "d", "the exporter reads its password when it starts"
+
+
+def _changed(known: Passwords, *moments: float) -> Passwords:
+    """All passwords of ours replaced once at each of these moments."""
+    for moment in moments:
+        begun = wished(known, known.default, f"at {moment}")
+        known = advanced(advanced(begun, now=moment - 1), now=moment)
+    return known
+
+
+def test_an_exporter_that_runs_since_the_beginning_is_never_locked_out() -> None:
+    """It reads its password only when it starts, and nothing restarts for new passwords."""
+    known = _changed(OLD, 1000, 2000, 3000)
+    assert len(known.accepted("exporter")) == 4
+    assert "d" in known.accepted("exporter")
+    assert "d" in outlived(known, oldest_pod=500).accepted("exporter")
+    kept = read_record({RECORD_KEY: record(known).encode()})
+    assert kept is not None
+    assert kept.accepted("exporter") == known.accepted("exporter")
+
+
+def test_passwords_that_no_exporter_can_have_are_forgotten() -> None:
+    known = _changed(OLD, 1000, 2000, 3000)
+    later = outlived(known, oldest_pod=2000 + 601)
+    assert "d" not in later.accepted("exporter")
+    assert later.serial > known.serial
+    assert later.accepted("exporter")[-1] == known.exporter_earlier[-1].password
+    assert len(outlived(known, oldest_pod=10_000).accepted("exporter")) == 2
+    assert outlived(later, oldest_pod=2000 + 601) is later
+
+
+def test_a_record_from_before_several_passwords_of_the_exporter_is_still_read() -> None:
+    written = record(msgspec.structs.replace(OLD, exporter_before="z"))
+    sealed = msgspec.json.decode(written)
+    del sealed["passwords"]["exporter_earlier"]
+    found = read_record({RECORD_KEY: msgspec.json.encode(sealed)})
+    assert found is not None
+    assert found.accepted("exporter") == ("d", "z")
 
 
 def test_a_wish_that_is_taken_back_ends_the_change() -> None:
@@ -68,9 +106,10 @@ def test_a_wish_that_changes_before_anybody_was_given_it_is_replaced() -> None:
 
 
 def test_a_wish_that_changes_later_waits_its_turn() -> None:
-    used = advanced(wished(OLD, "new", ""))
+    used = advanced(wished(OLD, "new", ""), now=1)
     assert wished(used, "newer", "").accepted("default") == ("new", "a")
-    assert wished(advanced(used), "newer", "").accepted("default") == ("new", "newer")
+    over = advanced(used, now=2)
+    assert wished(over, "newer", "").accepted("default") == ("new", "newer")
 
 
 def test_a_record_that_was_edited_is_not_believed() -> None:

@@ -22,6 +22,7 @@ from redis_operator.api.status import Binding, RedisStatus, ShardStatus
 from redis_operator.planning.actions import DeletePod, ScaleWorkload
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.announcements import announcements
+from redis_operator.planning.failover.actions import SwitchOver
 from redis_operator.planning.observed import Observed, SentinelSeen, Unreachable
 from redis_operator.planning.sentinels import Monitored, OtherSentinel, SentinelFlag
 
@@ -38,6 +39,45 @@ def test_a_sentinel_in_tilt_mode_is_told_and_waited_for() -> None:
     assert steps(observed, ASKED) == ()
     assert "db-sentinel-1 is in TILT mode" in blocked(observed, ASKED)
     assert "db-sentinel-1 is in TILT mode" in blocked(observed)
+
+
+def knowing(ordinal: int, **other: Any) -> SentinelSeen:
+    """A sentinel that sees the first of the others so."""
+    found = sentinel(ordinal).view.monitored[0].sentinels
+    return sentinel(ordinal, sentinels=(replace(found[0], **other), *found[1:]))
+
+
+DOWN = frozenset({SentinelFlag.S_DOWN, SentinelFlag.DISCONNECTED})
+BLIND = sentinel(2).view.monitored[0].replicas
+
+
+@pytest.mark.parametrize(
+    ("divided", "said"),
+    [
+        (knowing(2, flags=DOWN), "db-sentinel-2 does not reach db-sentinel-0 at 10.0.1.0:26379"),
+        (knowing(2, ip="10.9.9.9"), "db-sentinel-2 looks for db-sentinel-0 at 10.9.9.9"),
+        (
+            sentinel(2, replicas=(replace(BLIND[0], flags=DOWN), BLIND[1])),
+            "db-sentinel-2 does not reach db-1 at 10.0.0.1",
+        ),
+    ],
+    ids=["another sentinel", "another address", "a replica"],
+)
+def test_sentinels_that_could_not_fail_over_are_told(divided: SentinelSeen, said: str) -> None:
+    observed = replace(WHOLE, sentinels=(sentinel(0), sentinel(1), divided))
+    assert said in blocked(observed)
+    assert condition(told(observed), "Ready")[0] == "False"
+    first, *_ = steps(observed, ASKED)
+    assert isinstance(first, SwitchOver), "the operator itself reaches all of them"
+
+
+def test_no_sentinel_is_replaced_before_the_others_know_where_the_last_one_is() -> None:
+    observed = replace(
+        WHOLE,
+        sentinels=(sentinel(0), sentinel(1), knowing(2, ip="10.9.9.9")),
+        sentinel_workload=replace(SENTINELS, revision="s2"),
+    )
+    assert steps(observed) == ()
 
 
 PAST = sentinel(1, in_the_past=True)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.versions import Version
 
-__all__ = ["Facts", "Passwords", "Rotation", "Stage"]
+__all__ = ["Facts", "Former", "Passwords", "Rotation", "Stage"]
 
 
 class Stage(Enum):
@@ -33,13 +33,24 @@ class Rotation(Struct, frozen=True):
         return f"Rotation({self.stage.value}, {sorted(self.others)})"
 
 
+class Former(Struct, frozen=True):
+    """A password that was replaced, and when."""
+
+    password: str
+    until: int  # seconds
+
+    def __repr__(self) -> str:
+        return f"Former(***, {self.until})"
+
+
 class Passwords(Struct, frozen=True):
     """The password that each user is given now. Their text form hides them.
 
     `serial` counts the changes, so that of two copies the newer one is known. `marked` is the
     request for new ones that was last followed. `wished` is what the owner's Secret says of the
     default user, when that is not in use yet. The exporter reads its password only when it starts:
-    the one before stays valid, as `exporter_before`.
+    the one before stays valid, as `exporter_before`, and those before it, `exporter_earlier`, as
+    long as there is a pod that may have started with them.
     """
 
     default: str
@@ -53,6 +64,7 @@ class Passwords(Struct, frozen=True):
     wished: str = ""
     exporter_before: str = ""
     rotation: Rotation | None = None
+    exporter_earlier: tuple[Former, ...] = ()
 
     def accepted(self, user: str) -> tuple[str, ...]:
         """Every password that servers accept of a user, the one in use first."""
@@ -61,6 +73,8 @@ class Passwords(Struct, frozen=True):
             found.append(self.rotation.others[user])
         if user == "exporter" and self.exporter_before:
             found.append(self.exporter_before)
+        if user == "exporter":
+            found += [former.password for former in self.exporter_earlier]
         return tuple(dict.fromkeys(found))
 
     def __repr__(self) -> str:

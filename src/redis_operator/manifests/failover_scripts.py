@@ -257,6 +257,21 @@ if [ ! -s sentinel.conf ]; then
     } >sentinel.conf.new
     mv -f sentinel.conf.new sentinel.conf
 fi
+# A pod whose node was started again has its files and another address: the others would go on to
+# ask for its vote at the old one.
+announced="sentinel announce-ip \"$POD_IP\""
+case $(cat sentinel.conf) in
+    *"$announced"*) ;;
+    *)
+        say "this sentinel announces another address: $POD_IP"
+        while IFS= read -r line; do
+            case $line in "sentinel announce-ip "*) continue ;; esac
+            printf '%s\n' "$line"
+        done <sentinel.conf >sentinel.conf.new
+        printf '%s\n' "$announced" >>sentinel.conf.new
+        mv -f sentinel.conf.new sentinel.conf
+        ;;
+esac
 exec "$SERVER" "$DATA/sentinel.conf" --sentinel
 """
 )

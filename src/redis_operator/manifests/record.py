@@ -19,6 +19,7 @@ from .facts import Passwords
 __all__ = ["RECORD_KEY", "read_record", "record"]
 
 RECORD_KEY = "record.json"
+_NEWER = ("sentinel", "exporter_earlier")  # fields that the first records did not have
 
 
 class _Sealed(Struct, frozen=True):
@@ -44,13 +45,13 @@ def read_record(data: Mapping[str, bytes] | None) -> Passwords | None:
 
 
 def _digest(passwords: Passwords) -> str:
-    """Hash the passwords as their JSON is written; a user that has none is left out.
+    """Hash the passwords as their JSON is written; newer fields are left out while they are empty.
 
-    So records that were written before there were sentinels are still read.
+    So records that were written before there were such fields are still read.
     """
     fields = [
         msgspec.json.encode(name) + b":" + msgspec.json.encode(value, order="deterministic")
         for name in passwords.__struct_fields__
-        if (value := getattr(passwords, name)) != "" or name != "sentinel"
+        if (value := getattr(passwords, name)) or name not in _NEWER
     ]
     return hashlib.sha256(b"{" + b",".join(fields) + b"}").hexdigest()

@@ -3,7 +3,7 @@
 A server reads its users from a file when it starts; a running one is told. It is asked once for
 each connection which passwords it has, and again whenever these should be others: a server that
 restarted with an old file answers on a new connection. Rights are changed only with a user that the
-server does not have yet. IN-28, T-01
+server does not have yet; users of ours that belong to another mode are deleted. IN-28, T-01
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -21,7 +21,14 @@ from redis_operator.api.redis import Redis
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.names import primary_name
-from redis_operator.manifests.users import SENTINEL_USERS, password_hash, rules_of
+from redis_operator.manifests.users import (
+    DEFAULT,
+    FAILOVER_USERS,
+    SENTINEL_USERS,
+    USERS,
+    password_hash,
+    rules_of,
+)
 from redis_operator.operator.links import Links, Target
 from redis_operator.planning.observed import Observed, SentinelSeen
 from redis_operator.redis import commands, sentinel
@@ -35,6 +42,7 @@ __all__ = ["Logins", "changes_of"]
 _TIMEOUT = 5.0
 _REPLICA_LOGIN = "masterauth"
 _REPLICATION_RIGHT = "+replicaof"
+_OURS = frozenset({*USERS, *FAILOVER_USERS}) - {DEFAULT}
 Users: TypeAlias = Mapping[str, Callable[[Version], str]]
 
 
@@ -136,10 +144,11 @@ async def _sentinel_login(
 
 def changes_of(
     found: Iterable[str], version: Version, passwords: Passwords, users: Users
-) -> list[Command[None]]:
+) -> list[Command[Any]]:
     """Return what has to be told of users, given those that are there."""
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
-    changes: list[Command[None]] = []
+    others = [user for user in known if user in _OURS and user not in users]
+    changes: list[Command[Any]] = [commands.acl_deluser(user) for user in others]
     for user in users:
         wanted = [password_hash(word) for word in passwords.accepted(user)]
         rules = rules_of(user, version, passwords, users).split()

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from redis_operator.manifests.facts import Passwords, Rotation, Stage
+from redis_operator.manifests.facts import Former, Passwords, Rotation, Stage
 from redis_operator.manifests.record import read_record
 from redis_operator.manifests.secrets import PASSWORD_KEY, password_limitation
 
@@ -29,12 +29,14 @@ __all__ = [
     "created",
     "generated",
     "newest",
+    "outlived",
     "read_password",
     "wished",
 ]
 
 _BYTES = 24
 _OURS = ("operator", "replication", "exporter", "admin", "sentinel")
+_LATE_SECONDS = 600.0
 _FIRST = ("operator", "replication", "exporter")  # users of a Secret that has no record yet
 
 
@@ -110,13 +112,18 @@ def wished(known: Passwords, default: str, marked: str) -> Passwords:
     )
 
 
-def advanced(known: Passwords) -> Passwords:
+def advanced(known: Passwords, *, now: float) -> Passwords:
     """Return the passwords one stage further: the new ones in use, then the old ones gone."""
     rotation = known.rotation
     assert rotation is not None
     if rotation.stage is Stage.USE:
-        before = rotation.others.get("exporter", known.exporter_before)
-        return replace(known, rotation=None, exporter_before=before, serial=known.serial + 1)
+        ended = replace(known, rotation=None, serial=known.serial + 1)
+        if "exporter" not in rotation.others:
+            return ended
+        earlier = known.exporter_earlier
+        if known.exporter_before:
+            earlier = (*earlier, Former(known.exporter_before, int(now)))
+        return replace(ended, exporter_before=rotation.others["exporter"], exporter_earlier=earlier)
     old = {user: getattr(known, user) for user in rotation.others}
     changed: Passwords = replace(
         known,
@@ -125,6 +132,18 @@ def advanced(known: Passwords) -> Passwords:
         **rotation.others,
     )
     return changed
+
+
+def outlived(known: Passwords, oldest_pod: float) -> Passwords:
+    """Return the passwords without those of the exporter that no pod can have started with.
+
+    A pod that is created some minutes after a password was replaced is given the next one, also by
+    a node that is late to hear of it or whose clock is slow.
+    """
+    earlier = tuple(f for f in known.exporter_earlier if f.until + _LATE_SECONDS >= oldest_pod)
+    if earlier == known.exporter_earlier:
+        return known
+    return replace(known, exporter_earlier=earlier, serial=known.serial + 1)
 
 
 class PasswordMemory:

@@ -9,7 +9,8 @@ the Secret and waits once more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from redis_operator.operator.jobs import Job, Jobs, loop_time
 from redis_operator.operator.links import Target
 from redis_operator.operator.logins import Logins
 from redis_operator.operator.password_store import PasswordStore
-from redis_operator.operator.passwords import advanced
+from redis_operator.operator.passwords import advanced, outlived
 from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Evidence, Observed, Unreachable
 
@@ -34,13 +35,20 @@ class Rotations(Jobs[_Stage, None]):
     """The changes of passwords of all databases of one operator."""
 
     def __init__(
-        self, children: Children, store: PasswordStore, logins: Logins, *, refresh_seconds: float
+        self,
+        children: Children,
+        store: PasswordStore,
+        logins: Logins,
+        *,
+        refresh_seconds: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self._children = children
         self._store = store
         self._logins = logins
         self._refresh_seconds = refresh_seconds
+        self._clock = clock
 
     async def settle(
         self,
@@ -54,8 +62,12 @@ class Rotations(Jobs[_Stage, None]):
         """Have servers know the passwords, and carry a change on if it can be; what is so now."""
         problems = await self._logins.apply(redis, observed, targets, facts.passwords)
         reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
-        if facts.passwords.rotation is not None and not problems and not reasons:
-            facts = await self._advance(redis, facts)
+        if not problems and not reasons:
+            passwords = self._next(facts.passwords, observed)
+        else:
+            passwords = facts.passwords
+        if passwords != facts.passwords:
+            facts = await self._write(redis, facts, passwords)
             problems = await self._logins.apply(redis, observed, targets, facts.passwords)
             reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         self._note(redis, facts.passwords, [*problems, *reasons])
@@ -65,8 +77,16 @@ class Rotations(Jobs[_Stage, None]):
         """Return why the passwords of a database are not yet what they should be."""
         return next((stage.problem for stage in self.under_way(_key(redis))), None)
 
-    async def _advance(self, redis: Redis, facts: Facts) -> Facts:
-        passwords = advanced(facts.passwords)
+    def _next(self, passwords: Passwords, observed: Observed) -> Passwords:
+        """Return the passwords as they may be from now on."""
+        if passwords.rotation is not None:
+            return advanced(passwords, now=self._clock())
+        if observed.unlabelled:
+            return passwords  # there is a pod that was not looked at
+        oldest = min((node.pod.since for node in observed.nodes), default=self._clock())
+        return outlived(passwords, oldest)
+
+    async def _write(self, redis: Redis, facts: Facts, passwords: Passwords) -> Facts:
         self._store.keep(redis, passwords)
         found = replace(facts, passwords=passwords)
         await self._children.ensure_secrets(redis, found)

@@ -131,7 +131,11 @@ def add_databases(
     )
     passwords = PasswordStore(manager.client, world, clock=clock)
     rotations = Rotations(
-        children, passwords, Logins(links, may_act=leads), refresh_seconds=settings.secret_refresh
+        children,
+        passwords,
+        Logins(links, may_act=leads),
+        refresh_seconds=settings.secret_refresh,
+        clock=clock,
     )
     looks = LastLooks()
     observer = _observer(manager.client, settings, world, links, looks=looks, clock=clock)

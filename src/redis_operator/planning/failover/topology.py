@@ -14,6 +14,7 @@ from ..observed import Led, Node, Pod, Seen, SentinelNode, SentinelSeen, Unreach
 from ..one_group import OneGroup
 from ..sentinels import Monitored, SentinelView
 from .actions import Follow, SwitchOver, Watch
+from .divided import divided
 from .preconditions import begun_election
 
 __all__ = ["PORT", "FailoverTopology", "address", "follow_step"]
@@ -217,12 +218,12 @@ class FailoverTopology(OneGroup):
 
     def unsettled(self) -> str | None:
         """Why no planned change may start now, or None."""
-        return self.group_unsettled(0) or self.sentinels_unsettled()
+        return self.group_unsettled(0) or self.unfinished
 
     @property
     def unfinished(self) -> str | None:
         """Sentinels that are not whole yet: servers and sentinels are restarted in turn. I8"""
-        return self.sentinels_unsettled()
+        return self.sentinels_unsettled() or divided(self)
 
     def group_unsettled(self, group: int) -> str | None:
         """Why the servers are not all in place and in sync, or None."""
@@ -293,7 +294,7 @@ class FailoverTopology(OneGroup):
 
         They hear of replicas every ten seconds: no further sentinel is disturbed before that.
         """
-        reason = self.sentinels_unsettled()
+        reason = self.unfinished
         if reason:
             return reason
         synced = {address(node): node for node in self.seen if self.out_of_sync(node) is None}
