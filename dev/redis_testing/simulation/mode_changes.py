@@ -56,12 +56,12 @@ async def _primary_killed_meanwhile(simulation: Simulation) -> None:
     simulation.kill(leader(simulation).name)
 
 
-async def _while_asleep(simulation: Simulation) -> None:
-    """The mode changes while no pod runs, and another pod than the one that stays led."""
-    await simulation.annotate(**{"redisoperator.dev/switch-primary-to": f"{DATABASE}-1"})
+async def _asleep_after(simulation: Simulation, pod: str) -> None:
+    """Hibernate, led by a pod up to then."""
+    await simulation.annotate(**{"redisoperator.dev/switch-primary-to": pod})
 
     async def switched() -> bool:
-        return leader(simulation).name == f"{DATABASE}-1"
+        return leader(simulation).name == pod
 
     await simulation.until_all(switched, within=60.0, what="switched")
     await simulation.change(hibernate=True)
@@ -70,7 +70,20 @@ async def _while_asleep(simulation: Simulation) -> None:
         return is_asleep(await simulation.redis()) and not servers(simulation)
 
     await simulation.until_all(asleep, within=120.0, what="hibernated")
+
+
+async def _while_asleep(simulation: Simulation) -> None:
+    """The mode changes while no pod runs, and another pod than the one that stays led."""
+    await _asleep_after(simulation, f"{DATABASE}-1")
     await _to_standalone(simulation)
+    await asyncio.sleep(5.0)
+    await simulation.change(hibernate=False)
+
+
+async def _fewer_while_asleep(simulation: Simulation) -> None:
+    """Replicas are given up while no pod runs, and the last primary is one of them."""
+    await _asleep_after(simulation, f"{DATABASE}-2")
+    await simulation.change(replicas=1)
     await asyncio.sleep(5.0)
     await simulation.change(hibernate=False)
 
@@ -78,6 +91,11 @@ async def _while_asleep(simulation: Simulation) -> None:
 def _is_failover(simulation: Simulation) -> bool:
     found = servers(simulation), sentinels(simulation)
     return (len(found[0]), len(found[1])) == (3, 3) and is_whole(simulation)
+
+
+def _is_smaller(simulation: Simulation) -> bool:
+    found = servers(simulation), sentinels(simulation)
+    return (len(found[0]), len(found[1])) == (2, 3) and is_whole(simulation)
 
 
 def _is_standalone(simulation: Simulation) -> bool:
@@ -108,6 +126,7 @@ MODE_CHANGES = (
         **_OUT,
     ),
     _scenario("out of Failover, asleep", _while_asleep, base=failover(), **_OUT),
+    _scenario("fewer replicas, asleep", _fewer_while_asleep, base=failover(), over=_is_smaller),
     _scenario(
         "into Failover and back",
         _undecided(_to_failover, _to_standalone, 3.0),

@@ -24,7 +24,8 @@ def as_run(
     """The database in the mode that it is run in, and the spec that it becomes if that is another.
 
     As long as there are sentinels, or several servers, what belongs to mode Failover is not over.
-    One that sleeps wakes with every server that has a volume: any of them may hold the last writes.
+    One that sleeps wakes with every server that has a volume, and so does one that is created again
+    on volumes that were kept: any of them may hold the last writes. Those too many leave later.
     """
     name, spec = redis.metadata.name, redis.spec
     pods = {
@@ -33,10 +34,12 @@ def as_run(
         if not found.metadata.is_deleting
     }
     servers = pods.get(0, 0)
+    asleep = 0 if servers or spec.storage is None else max(0, _volumes(name, claims) - 1)
+    if spec.mode is Mode.FAILOVER and asleep > spec.replicas:
+        return replace(redis, spec=replace(spec, replicas=asleep)), None
     if spec.mode is not Mode.STANDALONE or (servers <= 1 and SENTINEL_GROUP not in pods):
         return redis, None
     watchers = pods.get(SENTINEL_GROUP) or Sentinel().replicas
-    asleep = 0 if servers else max(0, _volumes(name, claims) - 1)
     run = replace(
         spec,
         mode=Mode.FAILOVER,
