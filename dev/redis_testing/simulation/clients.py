@@ -50,13 +50,19 @@ class Ledger:
         self.is_void = True
 
     def excuse(self, killed: Server) -> None:
-        """Before a server is killed: what no other living copy has yet is not promised any more."""
-        if not killed.alive or not killed.is_primary:
+        """Before a server is killed: what no other living copy has yet is not promised any more.
+
+        A replica's own writes are those of its primary. Only where that one was killed before, with
+        less on its disk, and no replica took its place yet, they are with nobody else: servers that
+        start from append-only files have no history, and cannot tell which of two files is newer.
+        """
+        dead = self._dead_primary(killed)
+        if not killed.alive or not (killed.is_primary or dead):
             return
         others = [
             s
             for s in self.world.servers.values()
-            if s is not killed and s.database == self.database and s.alive
+            if s is not killed and s.database == self.database and (s.alive or s is dead)
         ]
         for slot, held in killed.keys.items():
             for key, value in held.items():
@@ -65,6 +71,19 @@ class Ledger:
                 safe = max((_number(o.keys.get(slot, {}).get(key)) for o in others), default=-1)
                 if safe < self.promised[key] == _number(value):
                     self._lower(key, safe)
+
+    def _dead_primary(self, replica: Server) -> Server | None:
+        """Return the primary of a replica where its process ended, and its disk is left."""
+        if replica.is_primary or replica.follows is not None:
+            return None
+        return next(
+            (
+                s
+                for s in self.world.servers.values()
+                if s.id == replica.me.replica_of and not s.alive and s.persistence == "aof"
+            ),
+            None,
+        )
 
     def _lower(self, key: str, number: int) -> None:
         self.excused += 1

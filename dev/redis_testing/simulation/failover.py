@@ -368,14 +368,19 @@ FAILOVER_SCENARIOS = (
 Breakage = Callable[[Simulation, Random], str]
 
 
+def _some_follower(simulation: Simulation, random: Random) -> Server:
+    """Return a server that does not lead; where a breakage before made all lead, any."""
+    return random.choice(followers(simulation) or servers(simulation))
+
+
 def _rogue_primary(simulation: Simulation, random: Random) -> str:
-    server = random.choice(followers(simulation))
+    server = _some_follower(simulation, random)
     replication.lead(simulation.world, server)
     return f"{server.name} promoted by hand"
 
 
 def _rogue_writer(simulation: Simulation, random: Random) -> str:
-    server = random.choice(followers(simulation))
+    server = _some_follower(simulation, random)
     replication.lead(simulation.world, server)
     answer(simulation.world, server, ["SET", "beside", "1"])
     return f"{server.name} promoted by hand, and written to"
@@ -389,7 +394,7 @@ def _no_primary(simulation: Simulation, random: Random) -> str:
 
 
 def _wrong_primary(simulation: Simulation, random: Random) -> str:
-    server = random.choice(followers(simulation))
+    server = _some_follower(simulation, random)
     ghost = simulation.world.new_address()
     replication.follow(simulation.world, server, (ghost, 6379))
     return f"{server.name} follows a ghost"
@@ -417,7 +422,7 @@ def _sentinel_of_a_ghost(simulation: Simulation, random: Random) -> str:
 
 def _sentinel_of_a_replica(simulation: Simulation, random: Random) -> str:
     server, sentinel = random.choice(sentinels(simulation))
-    other = random.choice(followers(simulation))
+    other = _some_follower(simulation, random)
     for name in list(sentinel.primaries):
         _told(simulation, server, "REMOVE", name)
         _told(simulation, server, "MONITOR", name, other.ip, 6379, 2)

@@ -10,10 +10,11 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.connect import PATIENT_TIMES
 from redis_operator.planning.observed import Observed
 
-__all__ = ["BUSY_SECONDS", "SOON_SECONDS", "USUAL_PRIORITY", "after", "goes_on"]
+__all__ = ["BEHIND_SECONDS", "BUSY_SECONDS", "SOON_SECONDS", "USUAL_PRIORITY", "after", "goes_on"]
 
 SOON_SECONDS: Final = 0.02
 BUSY_SECONDS: Final = 1.0
+BEHIND_SECONDS: Final = 0.25  # where the status does not say yet what was seen
 USUAL_PRIORITY: Final = 0  # of a database that clients do not wait for more than for others
 
 

@@ -80,6 +80,7 @@ class Reconciler(Struct, frozen=True):
         """Let go of a database that is gone."""
         self.world.forget(key)
         self.reader.forget(key)
+        self.reporter.forget(key)
         self.settler.rotations.forget(key)
 
     async def _follow(self, key: Key, raw: Manifest) -> Outcome:
@@ -98,7 +99,8 @@ class Reconciler(Struct, frozen=True):
         context = self.contexts.unread(before, raw["metadata"].get("generation", 0))
         told = refused(context, found.reason, list(found.messages))
         await self.reporter.report(raw, before, told)
-        return Again(self.interval, pace.USUAL_PRIORITY)
+        behind = self.reporter.is_behind(key)
+        return Again(pace.BEHIND_SECONDS if behind else self.interval, pace.USUAL_PRIORITY)
 
     async def _bring(self, one: Pass) -> Outcome:
         """Look, decide, act and settle until there is nothing to do at once."""
@@ -118,7 +120,10 @@ class Reconciler(Struct, frozen=True):
             after = status(one.wanted, observed, advice, context)
             if not pace.goes_on(advice, outcomes) or self._is_superseded(one):
                 await self.reporter.report(one.raw, one.told, after)
-                return pace.after(advice, observed, outcomes, interval=self.interval)
+                interval = (
+                    pace.BEHIND_SECONDS if self.reporter.is_behind(one.key) else self.interval
+                )
+                return pace.after(advice, observed, outcomes, interval=interval)
             count_on, acted = advice.count_on, acted or bool(outcomes)
             await asyncio.sleep(pace.SOON_SECONDS)
         await self.reporter.report(one.raw, one.told, after)
