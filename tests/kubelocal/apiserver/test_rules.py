@@ -111,6 +111,43 @@ def test_a_message_that_cannot_be_computed_falls_back() -> None:
     assert judged(ruled(rule, missing=STRING), {}) == ['spec: Invalid value: "object": plain']
 
 
+def test_a_message_may_speak_of_fields_that_its_rule_does_not_look_at() -> None:
+    rule = {"rule": "self.a > 1", "messageExpression": "self.b + ' is the reason'"}
+    found = judged(ruled(rule, a=INTEGER, b=STRING), {"a": 1, "b": "this"})
+    assert found == ['spec: Invalid value: "object": this is the reason']
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.size() == 2",
+        "self.all(name, name in ['a', 'b'])",
+        "self == {'a': 1, 'b': 2}",
+        "self['b'] == 2",
+        "self.?b.orValue(0) == 2",
+        "self.a == 1 && 'b' in self",
+        "self . b == 2",
+    ],
+)
+def test_a_rule_sees_all_fields_of_a_map_however_it_looks_at_them(rule: str) -> None:
+    value = {
+        "type": "object",
+        "additionalProperties": INTEGER,
+        "x-kubernetes-validations": [{"rule": rule}],
+    }
+    schema = {"type": "object", "properties": {"spec": value}}
+    assert judged(schema, {"a": 1, "b": 2}) == []
+
+
+def test_true_in_the_place_of_one_is_a_change() -> None:
+    """Else a rule would not be asked about what it was never asked about."""
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    schema = ruled({"rule": "self.n < 3", "message": "small"}, n=INTEGER, more=anything)
+    old = {"n": 4, "more": [{"b": 1, "a": 1.0}]}
+    assert judged(schema, {"n": 4, "more": [{"a": 1, "b": 1}]}, old) == []
+    assert judged(schema, {"n": 4, "more": [{"b": True, "a": 1.0}]}, old) != []
+
+
 @pytest.mark.parametrize(
     ("reason", "text"),
     [

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from kubelocal.apiserver.causes import (
     Cause,
     duplicate,
@@ -31,6 +33,7 @@ __all__ = ["ABSENT", "correlated_items", "go_pattern", "map_key", "same", "valid
 ABSENT: Any = object()
 """Stands for no old counterpart, which differs from a counterpart that is null."""
 
+_encoder = msgspec.json.Encoder()
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object"}
 
 
@@ -66,10 +69,21 @@ def _check(schema: dict[str, Any], value: Any, path: str, old: Any) -> Iterator[
 
 def same(left: Any, right: Any) -> bool:
     """Compare as JSON does: true is not 1."""
+    if left is right:
+        return True
+    if left != right:
+        return False
+    if not isinstance(left, dict | list):
+        return isinstance(left, bool) == isinstance(right, bool)
+    # Most values that are equal read the same, and only the others are looked through.
+    return _encoder.encode(left) == _encoder.encode(right) or _same_below(left, right)
+
+
+def _same_below(left: Any, right: Any) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(_same_below(left[k], right[k]) for k in left)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(_same_below, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 

@@ -26,10 +26,11 @@ from kubelocal.apiserver.custom.cel.syntax import (
 )
 from kubelocal.apiserver.custom.cel.values import escaped
 
-__all__ = ["Rule", "compile_rules", "compiled"]
+__all__ = ["Rule", "compile_rules", "compiled", "mentioned"]
 
 _OPTIONAL_FIELD = re.compile(r"\.\?([A-Za-z_]\w*)")
 _OPTIONAL_INDEX = re.compile(r"\[\?((?:[^\[\]\"']|\"[^\"]*\"|'[^']*')*)\]")
+_SPOKEN = re.compile(r"\b(?:self|oldSelf)\b(?:\.(\w+)\b(?!\s*\())?")
 _MACROS = ("all", "exists", "exists_one", "map", "filter")
 _BINDING = re.compile(rf"\.(?:{'|'.join(_MACROS)})\(\s*(\w+)\s*,")
 _REASONS = tuple(f"FieldValue{word}" for word in ("Duplicate", "Forbidden", "Invalid", "Required"))
@@ -71,6 +72,13 @@ def compiled(source: str) -> Rule:
         text = f"compilation failed: undeclared reference to '{unknown[0]}'"
         return Rule(None, uses_old=False, error=text)
     return Rule(program, uses_old="oldSelf" in known["variables"], error="")
+
+
+@lru_cache(maxsize=4096)
+def mentioned(source: str) -> frozenset[str] | None:
+    """Return the fields of `self` that a source names; nothing where it may look at others too."""
+    found = _SPOKEN.findall(source)
+    return frozenset(found) if all(found) else None
 
 
 def _is_known(name: str) -> bool:

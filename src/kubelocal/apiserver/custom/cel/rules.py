@@ -9,8 +9,7 @@ object of a kind costs microseconds. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kubelocal.apiserver.causes import (
@@ -20,10 +19,11 @@ from kubelocal.apiserver.causes import (
     invalid,
     required,
 )
-from kubelocal.apiserver.custom.cel.compile import Rule, compile_rules, compiled
+from kubelocal.apiserver.custom.cel.compile import Rule, compile_rules, compiled, mentioned
 from kubelocal.apiserver.custom.cel.engine import cel
 from kubelocal.apiserver.custom.cel.library import LIBRARY
-from kubelocal.apiserver.custom.cel.values import to_cel
+from kubelocal.apiserver.custom.cel.places import Place, has_rules, places
+from kubelocal.apiserver.custom.cel.values import escaped, to_cel
 from kubelocal.apiserver.custom.validation import (
     ABSENT,
     correlated_items,
@@ -51,7 +51,7 @@ _UNCHECKED = (
 def evaluate(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
     """Find the rules that a value breaks; `old` is nothing when the object is created."""
     before = ABSENT if old is None else old
-    return list(_walk(schema, value, before, "", is_root=True))
+    return list(_walk(places(schema), value, before, "", is_root=True))
 
 
 def find_violations(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]:
@@ -60,63 +60,46 @@ def find_violations(schema: dict[str, Any], value: Any, old: Any) -> list[Cause]
     Rules are not asked about a value of the wrong shape; the last cause says so then.
     """
     found = validate(schema, value, old)
-    if not _has_any_rule(schema):
+    if not places(schema).is_ruled:
         return found
     if any(cause.reason in _BLOCKING for cause in found):
         return [*found, invalid("<nil>", None, _UNCHECKED)]
     return found + evaluate(schema, value, old)
 
 
-def _has_any_rule(schema: dict[str, Any]) -> bool:
-    if _has_rules(schema):
-        return True
-    below = [*schema.get("properties", {}).values(), *schema.get("allOf", ())]
-    below += [schema.get("items"), schema.get("additionalProperties")]
-    return any(isinstance(sub, dict) and _has_any_rule(sub) for sub in below)
-
-
-@cache
-def _context() -> Any:
-    return cel.Context(functions=LIBRARY)
-
-
-def _has_rules(schema: dict[str, Any]) -> bool:
-    return bool(schema.get("x-kubernetes-validations"))
+def _told(variables: dict[str, Any]) -> Any:
+    """Return what rules are run with: to make it costs more than to run one."""
+    return cel.Context(variables=variables, functions=LIBRARY)
 
 
 def _walk(
-    schema: dict[str, Any], value: Any, old: Any, path: str, *, is_root: bool = False
+    place: Place, value: Any, old: Any, path: str, *, is_root: bool = False
 ) -> Iterator[Cause]:
-    if value is None:
+    if value is None or not place.is_ruled:
         return
-    if _has_rules(schema):
+    schema = place.schema
+    if has_rules(schema):
         unchanged = old is not ABSENT and same(value, old)
         yield from _check(schema, schema, value, old, path, ratchet=unchanged, is_root=is_root)
     for sub in schema.get("allOf", ()):
-        if _has_rules(sub):
+        if has_rules(sub):
             yield from _check(sub, schema, value, old, path, ratchet=False, is_root=is_root)
     if isinstance(value, dict):
-        yield from _walk_object(schema, value, old, path)
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        yield from _walk_object(place, value, old, path)
+    elif isinstance(value, list) and place.items is not None:
         counterparts = correlated_items(schema, value, old)
         for index, (item, before) in enumerate(zip(value, counterparts, strict=True)):
-            yield from _walk(schema["items"], item, before, f"{path}[{index}]")
+            yield from _walk(place.items, item, before, f"{path}[{index}]")
 
 
-def _walk_object(
-    schema: dict[str, Any], value: dict[str, Any], old: Any, path: str
-) -> Iterator[Cause]:
-    properties: dict[str, Any] = schema.get("properties", {})
-    rest = schema.get("additionalProperties")
-    is_correlatable = isinstance(old, dict) and schema.get("x-kubernetes-map-type") != "atomic"
-    before: dict[str, Any] = old if is_correlatable else {}
+def _walk_object(place: Place, value: dict[str, Any], old: Any, path: str) -> Iterator[Cause]:
+    is_atomic = place.schema.get("x-kubernetes-map-type") == "atomic"
+    before: dict[str, Any] = old if isinstance(old, dict) and not is_atomic else {}
     for name, item in value.items():
-        counterpart = before.get(name, ABSENT)
-        if name in properties:
-            below = f"{path}.{name}" if path else name
-            yield from _walk(properties[name], item, counterpart, below)
-        elif isinstance(rest, dict):
-            yield from _walk(rest, item, counterpart, f"{path}[{name}]")
+        below, is_field = place.below(name)
+        if below is not None:
+            under = f"{path}[{name}]" if not is_field else f"{path}.{name}" if path else name
+            yield from _walk(below, item, before.get(name, ABSENT), under)
 
 
 def _check(
@@ -134,43 +117,58 @@ def _check(
         rules = [(rule, ready) for rule, ready in rules if ready.uses_old]
     if not rules:
         return
-    now = to_cel(schema, value, is_root=is_root)
-    before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
+    fields = _fields(rule for rule, _ in rules)
+    now = to_cel(schema, _part(value, fields), is_root=is_root)
+    before = None if old is ABSENT else to_cel(schema, _part(old, fields), is_root=is_root)
+    told = _told({"self": now, "oldSelf": before})
     for rule, ready in rules:
         is_optional = bool(rule.get("optionalOldSelf"))
         if ready.uses_old and (old is ABSENT or old is None) and not is_optional:
             continue
-        past = before
+        context = told
         if is_optional:
             none = cel.OptionalValue.none()
             past = none if before is None else cel.OptionalValue.of(before)
-        variables = {"self": now, "oldSelf": past}
-        cause = _judge(rule, ready, variables, path or "<nil>", schema)
+            context = _told({"self": now, "oldSelf": past})
+        cause = _judge(rule, ready, context, path or "<nil>", schema)
         if cause is not None:
             yield cause
 
 
+def _fields(rules: Iterable[dict[str, Any]]) -> frozenset[str] | None:
+    """Return the fields that rules speak of; nothing where they may look at all there is."""
+    found: set[str] = set()
+    for rule in rules:
+        for source in (rule["rule"], rule.get("messageExpression", "")):
+            spoken = mentioned(source)
+            if spoken is None:
+                return None
+            found |= spoken
+    return frozenset(found)
+
+
+def _part(value: Any, fields: frozenset[str] | None) -> Any:
+    """Return a value with these fields alone."""
+    if fields is None or not isinstance(value, dict):
+        return value
+    return {name: item for name, item in value.items() if escaped(name) in fields}
+
+
 def _judge(
-    rule: dict[str, Any], ready: Rule, variables: dict[str, Any], path: str, schema: dict[str, Any]
+    rule: dict[str, Any], ready: Rule, context: Any, path: str, schema: dict[str, Any]
 ) -> Cause | None:
     """Run one rule; what goes wrong while it runs counts against the value."""
     kind = schema.get("type", "")
     if ready.program is None:
         return invalid(path, kind, f"rule compile error: {ready.error}")
     try:
-        holds = _run(ready.program, variables)
+        holds = ready.program.execute(context)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         return invalid(path, kind, f"{_runtime_error(error)} evaluating rule: {_shown(rule)}")
     if holds is True:
         return None
     place = _place(schema, path, rule.get("fieldPath", ""))
-    return _broken(rule.get("reason"), place, kind, _message(rule, variables))
-
-
-def _run(program: Any, variables: dict[str, Any]) -> Any:
-    context = _context()
-    context.update(variables)
-    return program.execute(context)
+    return _broken(rule.get("reason"), place, kind, _message(rule, context))
 
 
 def _runtime_error(error: Exception) -> str:
@@ -202,14 +200,14 @@ def _place(schema: dict[str, Any], path: str, field_path: str) -> str:
     return tail.lstrip(".") if path == "<nil>" else f"{path}{tail}"
 
 
-def _message(rule: dict[str, Any], variables: dict[str, Any]) -> str:
+def _message(rule: dict[str, Any], context: Any) -> str:
     fallback = rule.get("message") or f"failed rule: {_shown(rule)}"
     source = rule.get("messageExpression")
     if not source:
         return str(fallback)
     ready = compiled(source)
     try:
-        text = _run(ready.program, variables) if ready.program else None
+        text = ready.program.execute(context) if ready.program else None
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):
         return str(fallback)
     if not isinstance(text, str) or not text.strip() or "\n" in text or len(text) > _MAX_MESSAGE:
