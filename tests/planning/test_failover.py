@@ -257,6 +257,24 @@ def test_what_was_in_memory_only_is_told_to_be_lost_and_started_empty() -> None:
     assert isinstance(found.steps[0], Promote)
 
 
+@pytest.mark.parametrize("ended", [1, 2])
+def test_it_is_told_also_where_a_server_was_to_follow_one_that_ended_before_it_copied_it(
+    ended: int,
+) -> None:
+    """All ended one after the other: each was replaced, and the first is back, empty. ST-03"""
+    told_to_follow = fresh(0, link={"follows": of(ended)})
+    nodes = (told_to_follow, fresh(1), fresh(2))
+    found = plan(IN_MEMORY, replace(NEW, nodes=nodes, led=LED, formed=True), NOW)
+    assert [loss.accepted for loss in found.losses] == [True]
+    assert isinstance(found.steps[0], Promote)
+
+
+def test_an_empty_database_of_which_a_replica_is_left_lost_nothing() -> None:
+    left = server(1, of(0), keys=0, link={"link_up": False, "down_seconds": 0.5, "offset": 90})
+    found = plan(IN_MEMORY, made(dead(0), left, fresh(2)), NOW)
+    assert found.losses == ()
+
+
 def test_lost_files_are_held_until_the_loss_is_accepted() -> None:
     found = plan(WANTED, replace(NEW, led=LED, formed=True), NOW)
     assert [loss.accepted for loss in found.losses] == [False]

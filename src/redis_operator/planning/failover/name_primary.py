@@ -183,13 +183,23 @@ def _lost(topology: FailoverTopology) -> tuple[Loss, ...]:
     """What is lost when no server of a database in use found the files that it had. SE-05, ST-03"""
     if not topology.observed.formed:
         return ()
-    if any(holds(node) or node.replication.follows != FRESH for node in topology.seen):
-        return ()
     wanted = topology.wanted
+    if not all(_has_nothing(node, volatile=wanted.volatile) for node in topology.seen):
+        return ()
     why = "every server was restarted and keeps its data in memory only"
     if not wanted.volatile:
         why = "no server found the files that it had"
     return (Loss(why=why, accepted=wanted.gives_up(ALL_SLOTS)),)
+
+
+def _has_nothing(node: Seen, *, volatile: bool) -> bool:
+    """Whether a server found no files when it started, and has copied nobody since.
+
+    One that was told to follow does not show any more whether it found files: in memory there are
+    none.
+    """
+    link = node.replication
+    return not holds(node) and (link.follows == FRESH or (volatile and link.unlinked))
 
 
 def _wait(topology: FailoverTopology, reason: str) -> Plan:
