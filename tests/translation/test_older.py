@@ -223,3 +223,46 @@ def test_a_file_without_one_is_refused(text: str) -> None:
     assert told.exit_code == 2
     assert told.stdout == ""
     assert told.stderr
+
+
+def test_selectors_of_the_older_pods_pick_ours() -> None:
+    """Else servers that have to be apart would not be, and nobody would hear of it."""
+    term = {
+        "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "cache"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {
+            "matchExpressions": [
+                {"key": "app.kubernetes.io/component", "operator": "In", "values": ["sentinel"]}
+            ]
+        },
+    }
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    found = convert(
+        older(
+            {
+                "redis": {"affinity": {"podAntiAffinity": rule}},
+                "sentinel": {"topologySpreadConstraints": [spread]},
+            }
+        )
+    )
+    assert found.is_whole
+    spec = found.document["spec"]
+    (kept,) = spec["redis"]["affinity"]["podAntiAffinity"].popitem()[1]
+    labels = {"redisoperator.dev/component": "server", "redisoperator.dev/database": "cache"}
+    assert kept["labelSelector"] == {"matchLabels": labels}
+    (spread,) = spec["sentinel"]["topologySpreadConstraints"]
+    labels = {"redisoperator.dev/component": "sentinel"}
+    assert spread["labelSelector"] == {"matchLabels": labels}
+    assert sum("by the labels that they have now" in note for note in found.notes) == 2
+
+
+def test_what_older_versions_said_of_all_pods_is_said_of_servers_and_sentinels() -> None:
+    said = {"tolerations": [{"key": "a", "operator": "Exists"}], "securityContext": {"fsGroup": 7}}
+    found = convert(older(dict(said), "storage.spotahome.com/v1alpha2"))
+    assert found.is_whole
+    assert found.document["spec"] == {"redis": said, "sentinel": said}

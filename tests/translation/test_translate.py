@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisfailover_rules import REFUSED
 from redis_operator.api.validation import load
-from redis_operator.translation.translate import translate
+from redis_operator.translation.translate import in_their_words, origins_of, translate
 
 
 def failover(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -489,3 +489,76 @@ def test_whatever_is_said_becomes_a_redis_or_problems_with_paths(
         assert isinstance(load(found), Redis)
     else:
         assert all(p.path.startswith(("spec", "metadata")) and p.message for p in found)
+
+
+_APART = "podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector"
+
+
+def apart(**labels: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"app.kubernetes.io/part-of": "redis-failover"},
+        {"app.kubernetes.io/name": "cache", "app.kubernetes.io/component": "redis"},
+        {"redisfailovers.databases.spotahome.com/name": "cache"},
+        {"app.kubernetes.io/component": "redis"},
+    ],
+    ids=lambda labels: next(iter(labels)),
+)
+def test_servers_that_would_not_be_kept_apart_are_refused(labels: dict[str, str]) -> None:
+    """The selector is of the older operator: no pod of ours has these labels."""
+    found = problems({"redis": {"affinity": apart(**labels)}})
+    assert list(found) == [f"spec.redis.affinity.{_APART}"]
+    assert "redisoperator.dev/component=server" in found[f"spec.redis.affinity.{_APART}"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"app.kubernetes.io/name": "another"},
+        {"app.kubernetes.io/component": "redis", "app.kubernetes.io/instance": "shop"},
+        {"redisoperator.dev/database": "cache", "redisoperator.dev/component": "server"},
+    ],
+)
+def test_selectors_of_other_pods_are_followed(labels: dict[str, str]) -> None:
+    assert translated({"redis": {"affinity": apart(**labels)}})
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    found = problems(
+        {"redis": {"customConfig": ["loadmodule /x.so", "save 1 1"]}, "labelWhitelist": ["("]}
+    )
+    assert sorted(found) == [
+        "spec.labelWhitelist[0]",
+        "spec.redis.customConfig[0]",
+        "spec.redis.customConfig[1]",
+    ]
+
+
+def test_one_setting_under_two_names_is_refused() -> None:
+    lines = ["min-slaves-to-write 1", "min-replicas-to-write 0"]
+    assert list(problems({"redis": {"customConfig": lines}})) == ["spec.redis.customConfig[1]"]
+
+
+def test_volumes_that_there_are_not_cannot_be_kept() -> None:
+    found = problems({"redis": {"storage": {"keepAfterDeletion": True}}})
+    assert list(found) == ["spec.redis.storage.keepAfterDeletion"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("spec.auth.secretName: there is none", "spec.auth.secretPath: there is none"),
+        ("spec.config.foo: is unknown", "spec.redis.customConfig[1]: foo is unknown"),
+        ("make room or raise spec.storage.size. Now", "make room or raise {claim}. Now"),
+        ("spec.update.paused is set", "spec.update.paused is set"),
+    ],
+)
+def test_what_is_told_of_the_redis_has_the_paths_of_this_kind(said: str, told: str) -> None:
+    claim = "spec.redis.storage.persistentVolumeClaim.spec.resources.requests.storage"
+    origins = origins_of(failover({"redis": {"customConfig": ["hz 50", "foo bar"]}}))
+    assert in_their_words(said, origins) == told.format(claim=claim)

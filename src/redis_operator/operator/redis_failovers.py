@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -38,7 +39,13 @@ from redis_operator.api.redisfailover_validation import load_redisfailover_statu
 from redis_operator.api.validation import change_problems, load
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 from redis_operator.translation.status import Refusal, failover_status
-from redis_operator.translation.translate import FAILOVER_LABEL, told, translate
+from redis_operator.translation.translate import (
+    FAILOVER_LABEL,
+    in_their_words,
+    origins_of,
+    told,
+    translate,
+)
 
 __all__ = ["RedisFailovers", "name_limitation"]
 
@@ -118,7 +125,14 @@ class RedisFailovers(Struct, frozen=True):
     async def _report(self, raw: Manifest, redis: Manifest | None, refusal: Refusal | None) -> None:
         meta, before = raw["metadata"], load_redisfailover_status(raw)
         now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        after = failover_status(meta.get("generation", 0), redis, refusal, previous=before, now=now)
+        after = failover_status(
+            meta.get("generation", 0),
+            redis,
+            refusal,
+            previous=before,
+            now=now,
+            words=partial(in_their_words, origins=origins_of(raw)),
+        )
         if refusal is not None:
             _LOG.info(
                 "the RedisFailover is not followed",

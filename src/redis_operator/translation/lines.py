@@ -113,7 +113,9 @@ def _durability(
         field = _field_of(name)
         if not field or field == "persistence":
             continue
-        if line.value.isdecimal():
+        if field in spec:
+            problems.append(Problem(line.path, f"{name} is another name of one that is set too"))
+        elif line.value.isdecimal():
             spec[field] = int(line.value)
         else:
             problems.append(Problem(line.path, f"{name} must be a number"))

@@ -20,6 +20,7 @@ from redis_operator.api.schema import Schema
 from redis_operator.api.shape import Problem
 from redis_operator.api.validation import without_null
 
+from .selectors import older_selectors
 from .translate import FAILOVER_LABEL, translate
 
 __all__ = ["OLDER", "Converted", "as_redis", "convert", "is_older"]
@@ -43,6 +44,7 @@ _REMOVABLE: Final = (
     "spec.redis.customStartupProbe.",
     "spec.redis.containerSecurityContext.",
     "spec.redis.storage.emptyDir.",
+    "spec.redis.storage.keepAfterDeletion",
     "spec.redis.storage.persistentVolumeClaim.metadata.annotations.",
     "spec.redis.storage.persistentVolumeClaim.spec.dataSource",
     "spec.redis.storage.persistentVolumeClaim.spec.selector",
@@ -86,10 +88,12 @@ def convert(document: dict[str, Any]) -> Converted:
     left_out = list(renamed)
     schema = redisfailover_schema()["properties"]["spec"]
     left_out += _prune(spec, schema, "spec")
+    metadata = _metadata(given.get("metadata"))
+    changed = _with_our_labels(spec, str(metadata.get("name", "")))
     found: dict[str, Any] = {
         "apiVersion": "redisoperator.dev/v1",
         "kind": "RedisFailover",
-        "metadata": _metadata(given.get("metadata")),
+        "metadata": metadata,
         "spec": spec,
     }
     wrong: tuple[Problem, ...] = ()
@@ -101,7 +105,7 @@ def convert(document: dict[str, Any]) -> Converted:
         if not taken:
             break
     _without_blanks(found["spec"])
-    return Converted(found, tuple(left_out), wrong, tuple(_notes(found)))
+    return Converted(found, tuple(left_out), wrong, (*changed, *_notes(found)))
 
 
 def as_redis(converted: Converted) -> Converted:
@@ -141,15 +145,27 @@ def _renamed(spec: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         if tag is not None and ":" not in image.rpartition("/")[2]:
             redis["image"] = f"{image or 'redis'}:{tag}"
     near = spec.pop("nodeAffinity", None)
-    if near:
-        for part in ("redis", "sentinel"):
+    both = {"affinity": {"nodeAffinity": near} if near else None}
+    both |= {name: spec.pop(name, None) for name in ("tolerations", "securityContext")}
+    for name, value in both.items():
+        for part in ("redis", "sentinel") if value else ():
             settings = spec.setdefault(part, {})
             if isinstance(settings, dict):
-                settings.setdefault("affinity", {"nodeAffinity": near})
+                settings.setdefault(name, deepcopy(value))
     if spec.pop("hardAntiAffinity", False):
         text = "servers keep apart where they can; for always, say so in spec.redis.affinity"
         left_out.append(Problem("spec.hardAntiAffinity", text))
     return spec, left_out
+
+
+def _with_our_labels(spec: dict[str, Any], name: str) -> list[str]:
+    """Have selectors of the older operator's pods pick ours; return what was changed."""
+    told = []
+    for part in ("redis", "sentinel"):
+        for found in older_selectors(_part(spec, part), f"spec.{part}", name):
+            found.holder["labelSelector"] = {"matchLabels": found.ours}
+            told.append(f"{found.path} picks the pods by the labels that they have now")
+    return told
 
 
 def _prune(value: Any, schema: Schema, path: str) -> Iterator[Problem]:

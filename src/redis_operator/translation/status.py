@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -35,20 +36,24 @@ def failover_status(
     *,
     previous: RedisFailoverStatus,
     now: str,
+    words: Callable[[str], str] = str,
 ) -> RedisFailoverStatus:
     """Return the whole status.
 
     `redis` is the `Redis` that is owned, None where there is none. Its conditions are about this
     generation once the operator has seen the newest spec of it; before that they are told as they
-    were, about the generation that they were about.
+    were, about the generation that they were about. `words` says what is told of the `Redis` with
+    the paths of this kind.
     """
     seen = load_status(redis) if redis is not None else RedisStatus()
     current = redis is not None and (
         seen.observed_generation == redis["metadata"].get("generation", 0)
     )
     about = generation if current or refusal is not None else previous.observed_generation
-    conditions = tuple(replace(c, observed_generation=about) for c in seen.conditions)
-    message, phase = seen.message, seen.phase or Phase.PENDING
+    conditions = tuple(
+        replace(c, observed_generation=about, message=words(c.message)) for c in seen.conditions
+    )
+    message, phase = words(seen.message), seen.phase or Phase.PENDING
     if refusal is not None:
         ready = _ready(refusal.reason, refusal.text)
         message = refusal.text

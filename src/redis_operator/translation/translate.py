@@ -6,6 +6,7 @@ The `Redis` is named like it, and says only what was asked for: what is left out
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -22,15 +23,17 @@ from .labels import copied, pattern_problem
 from .lines import server_lines
 from .piece import Piece, amounts, join, origin_of
 from .probes import probes
+from .selectors import selector_problems
 from .sentinels import context_problems, sentinels
 from .volumes import volumes
 
-__all__ = ["FAILOVER_LABEL", "redis_of", "told", "translate"]
+__all__ = ["FAILOVER_LABEL", "in_their_words", "origins_of", "redis_of", "told", "translate"]
 
 FAILOVER_LABEL: Final = "redisoperator.dev/redisfailover"
 """Tells whose a `Redis` is: by it one that was orphaned is found again, or handed over."""
 _OURS: Final = "redisoperator.dev/"
 _CONFIG: Final = "spec.config."
+_PATH: Final = re.compile(r"(?P<path>\bspec(?:\.[A-Za-z0-9_-]+(?:\[\d+\])?)+)(?P<colon>:?)")
 
 
 def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
@@ -39,13 +42,37 @@ def translate(raw: dict[str, Any]) -> dict[str, Any] | tuple[Problem, ...]:
     if not isinstance(loaded, RedisFailover):
         return loaded
     whole = join(_pieces(loaded))
-    if whole.problems:
-        return tuple(sorted(set(whole.problems)))
     redis = redis_of(loaded, whole.spec)
     checked = load(redis)
-    if isinstance(checked, Redis):
+    if isinstance(checked, Redis) and not whole.problems:
         return redis
-    return tuple(told(problem, whole.origins) for problem in checked)
+    found = set(whole.problems)
+    if not isinstance(checked, Redis):
+        # Where a field was refused, what is said of the rest of it may come of that.
+        paths = tuple(problem.path for problem in found)
+        more = (told(problem, whole.origins) for problem in checked)
+        found |= {problem for problem in more if not problem.path.startswith(paths)}
+    return tuple(sorted(found))
+
+
+def origins_of(raw: dict[str, Any]) -> dict[str, str]:
+    """Return where a raw `RedisFailover` says what paths of its `Redis` say."""
+    loaded = load_redisfailover(raw)
+    own = join(_pieces(loaded)).origins if isinstance(loaded, RedisFailover) else {}
+    return _ORIGINS | own
+
+
+def in_their_words(text: str, origins: dict[str, str]) -> str:
+    """Return what is said of a `Redis` with the paths of the object that it comes from."""
+
+    def theirs(match: re.Match[str]) -> str:
+        path = match["path"]
+        place = origin_of(path, origins)
+        named = path.startswith(_CONFIG) and place != path and match["colon"]
+        name = f" {path.removeprefix(_CONFIG)}" if named else ""
+        return f"{place}{match['colon']}{name}"
+
+    return _PATH.sub(theirs, text)
 
 
 def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
@@ -66,10 +93,10 @@ def redis_of(failover: RedisFailover, spec: dict[str, Any]) -> dict[str, Any]:
 def told(problem: Problem, origins: dict[str, str]) -> Problem:
     """Return a problem of the `Redis` with the path of the field that brought it about."""
     known = _ORIGINS | origins
+    text = in_their_words(problem.message, known)
     if problem.path.startswith(_CONFIG):
-        text = f"{problem.path.removeprefix(_CONFIG)} {problem.message}"
-        return Problem(origin_of(problem.path, known), text)
-    return Problem(origin_of(problem.path, known), problem.message)
+        text = f"{problem.path.removeprefix(_CONFIG)} {text}"
+    return Problem(origin_of(problem.path, known), text)
 
 
 def _pieces(failover: RedisFailover) -> Iterator[Piece]:
@@ -86,6 +113,7 @@ def _pieces(failover: RedisFailover) -> Iterator[Piece]:
     yield sentinels(spec.sentinel, spec.redis)
     yield _exporter(spec.redis.exporter)
     yield _labelled(failover)
+    yield _selected(failover)
     if spec.redis.resources != Resources():
         yield Piece(spec={"resources": amounts(spec.redis.resources)})
     if spec.auth.secret_path:
@@ -164,6 +192,19 @@ def _exporter(exporter: Exporter) -> Piece:
 def _labels(failover: RedisFailover) -> dict[str, str]:
     found = copied(failover.metadata.labels, failover.spec.label_whitelist)
     return {name: value for name, value in found.items() if not name.startswith(_OURS)}
+
+
+def _selected(failover: RedisFailover) -> Piece:
+    """Refuse selectors that were written for pods with other labels."""
+    spec, name = failover.spec, failover.metadata.name
+    problems: list[Problem] = []
+    for part, pods in (("redis", spec.redis), ("sentinel", spec.sentinel)):
+        given = {
+            "affinity": pods.affinity,
+            "topologySpreadConstraints": pods.topology_spread_constraints,
+        }
+        problems += selector_problems(given, f"spec.{part}", name)
+    return Piece(problems=tuple(problems))
 
 
 def _labelled(failover: RedisFailover) -> Piece:

@@ -20,6 +20,9 @@ def volumes(storage: ServerStorage, path: str) -> Piece:
     claim = storage.persistent_volume_claim
     problems = [Problem(f"{path}.emptyDir.{name}", _EMPTY) for name in storage.empty_dir or {}]
     if claim is None:
+        if storage.keep_after_deletion:
+            text = "there is no volume that could be kept: data live in memory; remove it"
+            problems.append(Problem(f"{path}.keepAfterDeletion", text))
         return Piece(problems=tuple(problems))
     place = f"{path}.persistentVolumeClaim"
     if storage.empty_dir is not None:
