@@ -134,10 +134,14 @@ class Streaming(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """All objects are known as of a version; no stream is open."""
+    """All objects are known as of a version; no stream is open.
+
+    `fresh` until somebody tried to watch from there: the version is that of the list just read.
+    """
 
     version: str
     internal_errors_since: float | None = None
+    fresh: bool = False
 
 
 class Watching(Struct, frozen=True):
@@ -148,6 +152,7 @@ class Watching(Struct, frozen=True):
     events: int = 0
     settled: bool = True
     internal_errors_since: float | None = None
+    fresh: bool = False
 
 
 class Waiting(Struct, frozen=True):
@@ -175,7 +180,8 @@ def after_error(
       that was refused for now (429, 5xx, no connection): wait, and ask for the same again.
     - A watch that could not be opened, or was told to slow down: wait, and open it again; what is
       known is still good, and a list would only add to the load.
-    - A version that is too old: list again, at once if the watch had lived for a second.
+    - A version that is too old: list again, at once if the watch had lived for a second, or could
+      not be opened for a while because the server was away.
     - A stream that broke off or fell silent: open it again at the last version.
     - Anything else: wait, and list again.
     """
@@ -205,10 +211,11 @@ def _after_watch_error(
 ) -> tuple[State, bool]:
     again = Listed(state.version)
     if isinstance(error, Gone):
-        # Only a watch that lived may list again at once: a server that answers every watch with
-        # 410 would otherwise be listed without end.
+        # A version that was just listed may not be listed again at once: a server that answers
+        # every watch with 410 would otherwise be listed without end.
         lived = isinstance(state, Watching) and now - state.opened >= SHORTEST_WATCH
-        return Unlisted(last=state.version), not lived
+        told = isinstance(state, Watching) and state.events > 0
+        return Unlisted(last=state.version), (state.fresh or told) and not lived
     if isinstance(error, TooManyRequests):
         return again, True
     if isinstance(error, ConnectionFailed | StreamStalled):

@@ -183,7 +183,8 @@ class Watcher(Generic[T]):
                 self._paginated = True
             return (), replace(state, items=items, unreadable=aside, continue_=page.continue_)
         objects: tuple[T, ...] = items  # type: ignore[assignment]  # of this source, every one
-        return (Replaced(objects, page.resource_version, aside),), Listed(page.resource_version)
+        following = Listed(page.resource_version, fresh=True)
+        return (Replaced(objects, page.resource_version, aside),), following
 
     async def _collect(self, state: Streaming) -> tuple[tuple[Event[T], ...], State]:
         """Read initial events aside; they replace everything at once when they end."""
@@ -194,7 +195,7 @@ class Watcher(Generic[T]):
                 if not event.initial_events_end:
                     continue
                 now = asyncio.get_running_loop().time()
-                following = Watching(event.resource_version, opened=now, events=1)
+                following = Watching(event.resource_version, opened=now, events=1, fresh=True)
                 return (_replaced(items, event.resource_version),), following
             key = _key(event)
             if event.type is ChangeType.DELETED:
@@ -213,6 +214,7 @@ class Watcher(Generic[T]):
             opened=asyncio.get_running_loop().time(),
             settled=state.version not in {"", "0"},
             internal_errors_since=state.internal_errors_since,
+            fresh=state.fresh,
         )
 
     async def _follow(self, state: Watching) -> tuple[tuple[Event[T], ...], State]:

@@ -413,6 +413,21 @@ async def test_a_server_that_answers_every_watch_with_410_is_not_listed_in_a_hot
     assert asyncio.get_running_loop().time() > 60
 
 
+async def test_410_after_a_server_was_away_lists_at_once_however_long_it_was_away():
+    """What was watched is too old by then: the wait for the server is over."""
+    script = Script(Page((), "5"), [2, REFUSED], *[REFUSED] * 6, EXPIRED, Page((), "90"), [1.5])
+    events, _ = await play(script)
+    waits = [e.wait for e in events if isinstance(e, Trouble)]
+    assert waits == pytest.approx([0, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 0])
+
+
+async def test_a_watch_list_that_ends_with_410_at_once_waits_before_the_next():
+    end = Bookmark("9", initial_events_end=True)
+    script = Script([end, EXPIRED], [end, 2])
+    events, _ = await play(script, watch_list=True)
+    assert [e.wait for e in events if isinstance(e, Trouble)] == pytest.approx([0.8])
+
+
 # §6.2.5
 
 
@@ -491,7 +506,9 @@ def test_where_to_go_after_an_error_is_a_pure_function_of_state_and_error():
     watching = Watching("6", opened=0.0, events=3)
     assert after_error(watching, EXPIRED, now=100) == (Unlisted(last="6"), False)
     assert after_error(watching, EXPIRED, now=0.5) == (Unlisted(last="6"), True)
-    assert after_error(Listed("6"), EXPIRED, now=100) == (Unlisted(last="6"), True)
+    assert after_error(Listed("6"), EXPIRED, now=100) == (Unlisted(last="6"), False)
+    listed = Listed("6", fresh=True)
+    assert after_error(listed, EXPIRED, now=100) == (Unlisted(last="6"), True)
     assert after_error(Streaming(last="4"), REFUSED, now=0) == (
         Unlisted(last="4", plain=True),
         False,
