@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,7 +13,7 @@ from redis_operator.api.redis import Mode, Redis, RedisSpec
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator import pace
 from redis_operator.operator.execute import Outcome
-from redis_operator.operator.ownership import limitation
+from redis_operator.operator.ownership import limitation, pods_to_adopt
 from redis_operator.operator.spellings import Spellings
 from redis_operator.planning.actions import ConfigSet
 from redis_operator.planning.advice import Plan
@@ -164,6 +166,53 @@ def test_an_object_is_changed_by_the_database_that_controls_it_alone(
 ) -> None:
     told = limitation(MINE, found)
     assert (why in told) if told is not None and why else told is None and not why
+
+
+def held(name: str, *, owned: bool, going: bool = False) -> ObjectMeta:
+    """A pod with or without the StatefulSet that it was made by."""
+    owner = OwnerReference("apps/v1", "StatefulSet", "db-2", "gone", controller=True)
+    return ObjectMeta(
+        name=name,
+        owner_references=(owner,) if owned else (),
+        deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC) if going else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "counts"),
+    [
+        pytest.param([held("db-2-0", owned=False), held("db-2-1", owned=False)], {2: 2}, id="both"),
+        pytest.param(
+            [held("db-2-0", owned=False), held("db-2-1", owned=True)],
+            {2: 2},
+            id="one is shown with its old owner still",
+        ),
+        pytest.param(
+            [held("db-2-0", owned=True), held("db-2-1", owned=True)], {}, id="both with their owner"
+        ),
+        pytest.param(
+            [held("db-2-0", owned=True), held("db-2-2", owned=True)],
+            {2: 3},
+            id="more than the spec asks for, with their owner",
+        ),
+        pytest.param(
+            [held("db-2-0", owned=False), held("db-2-1", owned=False, going=True)],
+            {2: 1},
+            id="one is being deleted",
+        ),
+        pytest.param([held("db-7-0", owned=True)], {}, id="of a shard that is not wanted"),
+        pytest.param(
+            [held("db-7-0", owned=False), held("db-7-1", owned=True)],
+            {7: 2},
+            id="of a shard that is not wanted, without their owner",
+        ),
+    ],
+)
+def test_a_new_stateful_set_ends_no_pod_that_it_adopts(
+    pods: list[ObjectMeta], counts: dict[int, int]
+) -> None:
+    spec = replace(MINE.spec, mode=Mode.CLUSTER, shards=3, replicas=1)
+    assert pods_to_adopt(replace(MINE, spec=spec), pods) == counts
 
 
 def looked(memory: Spellings, value: str | None, *outcomes: Outcome) -> frozenset[Spelling]:

@@ -29,7 +29,7 @@ from redis_operator.manifests.layout import ServiceRow
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.look import is_left_out
 from redis_operator.operator.mode_change import as_run
-from redis_operator.operator.ownership import limitation
+from redis_operator.operator.ownership import limitation, pods_to_adopt
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.operator.world import CHILD_KINDS, World
 from redis_operator.planning.advice import ACCEPT_LOSS
@@ -105,7 +105,8 @@ class Children:
             if (group := layout.group_told(found.metadata.labels or {})) is not None
             and not found.metadata.is_deleting
         }
-        pods = self._orphans(redis) | pods
+        adopted = pods_to_adopt(redis, (pod.metadata for pod in self._world.pods_of(key)))
+        pods = adopted | pods
         if all(count == 0 for count in pods.values()):
             pods = {}  # asleep, or nothing there yet: the spec alone says how many
         return Facts(
@@ -155,17 +156,6 @@ class Children:
         service = self._world.child(("v1", "Service"), service_key)
         address = service.spec.cluster_ip if service is not None else ""
         return "" if address == "None" else address
-
-    def _orphans(self, redis: Redis) -> dict[int, int]:
-        """Return how many pods a shard's next StatefulSet adopts, of those that have none now."""
-        meta = redis.metadata
-        found: dict[int, int] = {}
-        for pod in self._world.pods_of((meta.namespace, meta.name)):
-            place = layout_of(redis).place_of(meta.name, pod.metadata.name, pod.metadata.labels)
-            owned = any(r.controller for r in pod.metadata.owner_references or ())
-            if place is not None and not owned and not pod.metadata.is_deleting:
-                found[place.shard] = max(found.get(place.shard, 0), place.ordinal + 1)
-        return found
 
     def _running(self, redis: Redis) -> tuple[Version, ...]:
         """Return the versions that servers were last seen to run: their files must stay."""

@@ -8,11 +8,14 @@ refused by name and left alone. K-28
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kubecontroller.client.meta import ObjectMeta
 from redis_operator.api.redis import Redis
+from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.names import DATABASE_LABEL
 
-__all__ = ["limitation"]
+__all__ = ["limitation", "pods_to_adopt"]
 
 
 def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
@@ -39,3 +42,29 @@ def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
         "already exists and does not belong to this database; rename this database, delete that "
         f"object, or label it {DATABASE_LABEL}={redis.metadata.name} to hand it over"
     )
+
+
+def pods_to_adopt(redis: Redis, pods: Iterable[ObjectMeta]) -> dict[int, int]:
+    """Return how many pods the StatefulSet of each shard is created with, where it has none now.
+
+    It adopts what is there, and ends every pod beyond its number: a pod too few is one ended. Pods
+    lose their owner one after the other, and a cache may show some of them with the owner that is
+    gone: as soon as one of a shard has none, or there are more than the spec asks for, all count.
+    Where all have an owner still they are on their way out with it, and the spec says how many.
+    """
+    layout = layout_of(redis)
+    groups = layout.groups(redis.spec)
+    found: dict[int, int] = {}
+    loose: set[int] = set()
+    for meta in pods:
+        place = layout.place_of(redis.metadata.name, meta.name, meta.labels)
+        if place is None or meta.is_deleting:
+            continue
+        found[place.shard] = max(found.get(place.shard, 0), place.ordinal + 1)
+        if not any(owner.controller for owner in meta.owner_references or ()):
+            loose.add(place.shard)
+    for group in groups:
+        wanted = 0 if redis.spec.hibernate else layout.pods(redis.spec, group)
+        if found.get(group, 0) > wanted:
+            loose.add(group)
+    return {group: count for group, count in found.items() if group in loose}
