@@ -18,13 +18,16 @@ from planning.test_failover import (
     steps,
     told,
 )
-from redis_operator.api.status import Binding, RedisStatus, ShardStatus
+from redis_operator.api.status import Binding, Phase, RedisStatus, ShardStatus
 from redis_operator.planning.actions import DeletePod, ScaleWorkload
 from redis_operator.planning.advice import Switchover
 from redis_operator.planning.announcements import announcements
+from redis_operator.planning.context import Context
 from redis_operator.planning.failover.actions import SwitchOver
 from redis_operator.planning.observed import Observed, SentinelSeen, Unreachable
+from redis_operator.planning.plan import plan
 from redis_operator.planning.sentinels import Monitored, OtherSentinel, SentinelFlag
+from redis_operator.planning.status import status
 
 ASKED = replace(WANTED, switchover=Switchover("db-1"))
 
@@ -47,7 +50,8 @@ def knowing(ordinal: int, **other: Any) -> SentinelSeen:
     return sentinel(ordinal, sentinels=(replace(found[0], **other), *found[1:]))
 
 
-DOWN = frozenset({SentinelFlag.S_DOWN, SentinelFlag.DISCONNECTED})
+DISCONNECTED = SentinelFlag.DISCONNECTED
+DOWN = frozenset({SentinelFlag.S_DOWN, DISCONNECTED})
 BLIND = sentinel(2).view.monitored[0].replicas
 
 
@@ -165,3 +169,36 @@ def test_none_is_removed_while_a_wanted_one_does_not_respond_or_no_majority_woul
     assert steps(many(5, 2)) == ()
     assert steps(many(7, 3, 4, 5)) == ()
     assert "a majority has to" in blocked(many(7, 3, 4, 5))
+
+
+RESET = {"known_ms": 500, "sentinels": (), "replicas": ()}
+
+
+def seen(phase: Phase, *found: SentinelSeen) -> str:
+    """Whether a database that was in a phase is told to be Ready with these sentinels."""
+    observed = replace(WHOLE, sentinels=found)
+    before = replace(told(WHOLE), phase=phase)
+    context = Context(previous=before, generation=1, now="2026-01-01T00:00:00Z", binding="conn")
+    return condition(status(WANTED, observed, plan(WANTED, observed, NOW), context), "Ready")[0]
+
+
+@pytest.mark.parametrize(
+    ("phase", "found", "ready"),
+    [
+        (Phase.READY, sentinel(2, **RESET), "True"),
+        (Phase.READY, sentinel(2, **RESET, flags=frozenset({DISCONNECTED})), "True"),
+        (Phase.CREATING, sentinel(2, **RESET), "False"),
+        (Phase.READY, sentinel(2, **(RESET | {"known_ms": 20_000})), "False"),
+        (Phase.READY, sentinel(2, **RESET, flags=DOWN), "False"),
+        (Phase.READY, sentinel(2, **(RESET | {"ip": "10.9.9.9"})), "False"),
+    ],
+    ids=["reset", "connecting", "new", "lasts", "down", "elsewhere"],
+)
+def test_a_database_stays_ready_while_one_sentinel_finds_the_others_again(
+    phase: Phase, found: SentinelSeen, ready: str
+) -> None:
+    assert seen(phase, sentinel(0), sentinel(1), found) == ready
+
+
+def test_a_database_is_not_ready_while_most_sentinels_find_each_other_again() -> None:
+    assert seen(Phase.READY, sentinel(0), sentinel(1, **RESET), sentinel(2, **RESET)) == "False"

@@ -13,6 +13,7 @@ import pytest
 
 from kubecontroller.testing.seeds import derive
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
+from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_testing.cluster import replication
 from redis_testing.cluster.wire import answer
 from redis_testing.simulation.crashes import Blow, Reference, reference, spread, strike_at_each
@@ -30,6 +31,8 @@ from redis_testing.simulation.failover import (
 from redis_testing.simulation.process import Effect, Strike
 from redis_testing.simulation.scenarios import Scenario, formed, pods
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
+
+from .test_operator_waking import warnings
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
@@ -177,6 +180,30 @@ def test_a_new_version_keeps_a_majority_and_two_servers_at_every_moment() -> Non
         assert all("sentinel" in name for name in gone[:3])
         assert gone[-1] == first
         simulation.check_end()
+
+    simulate(scenario, snapshot=formed(failover()))
+
+
+def test_a_restart_on_request_warns_of_nothing_and_ends_ready_for_good() -> None:
+    """Pods that are recreated, and sentinels that forget the old ones, are no trouble."""
+
+    async def scenario(simulation: Simulation) -> None:
+        simulation.start_operator()
+        await asyncio.sleep(3.0)
+        before = {server.name: server.started_at for server in servers(simulation)}
+        await simulation.annotate(**{RESTARTED_ANNOTATION: "now"})
+
+        async def restarted() -> bool:
+            found = {server.name: server.started_at for server in servers(simulation)}
+            done = all(found.get(name, at) > at for name, at in before.items())
+            return done and simulation.is_ready(await simulation.redis())
+
+        await simulation.until_all(restarted, within=600.0, what="restarted")
+        for _ in range(120):
+            await asyncio.sleep(0.5)
+            assert simulation.is_ready(await simulation.redis()), await simulation.redis()
+        assert is_whole(simulation)
+        assert await warnings(simulation) == []
 
     simulate(scenario, snapshot=formed(failover()))
 

@@ -146,8 +146,11 @@ def _fails_over(primary: Monitored) -> bool:
 
 
 def _primary_fields(world: SimulatedCluster, server: Server, primary: Monitored) -> Reply:
+    assert server.sentinel is not None
+    now = server.sentinel.clock(world.now)
     fields = _described(world, server, primary, primary, primary.name) | {
         "role-reported": primary.role,
+        "role-reported-time": int((now - primary.role_since) * 1000),
         "config-epoch": primary.config_epoch,
         "num-slaves": len(primary.replicas),
         "num-other-sentinels": len(primary.sentinels),

@@ -66,6 +66,7 @@ def _monitored(
         run_id=primary.run_id,
         flags=_flags(primary.flags),
         role_reported=primary.role_reported,
+        known_ms=primary.role_reported_ms,
         config_epoch=primary.config_epoch,
         quorum=primary.quorum,
         down_after_ms=primary.down_after_ms,

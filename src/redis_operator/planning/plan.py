@@ -32,7 +32,8 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
         advice = row.rule(situation)
         if advice is None:
             continue
-        advice = replace(advice, rule=row.name, event=row.event, routine=row.kind is Kind.UPKEEP)
+        routine = advice.routine or row.kind is Kind.UPKEEP
+        advice = replace(advice, rule=row.name, event=row.event, routine=routine)
         advice = held_back(_guarded(situation, mode.guards, row, advice), observed, now)
         said.append(advice)
         if advice.stages or advice.final:

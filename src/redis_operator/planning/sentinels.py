@@ -74,6 +74,7 @@ class Monitored(Struct, frozen=True):
     run_id: str = ""  # of the server at that address; empty until it first answered the sentinel
     flags: frozenset[SentinelFlag] = frozenset()
     role_reported: str = "master"
+    known_ms: int = 3_600_000  # for how long: since it was told of the primary, or was reset
     config_epoch: int = 0  # of the failover that this address comes from; 0: none, it was told
     quorum: int = 0
     down_after_ms: int = 0

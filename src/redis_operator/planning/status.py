@@ -46,6 +46,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
     mode = MODES[wanted.mode]
     situation = mode.situation(wanted, observed, _seconds(context.now))
     previous = context.previous
+    plan = _at_rest(plan, situation, previous)
     plan = _woken(_continued(plan, situation, previous), situation, previous)
     shards = tuple(inventory.shards(situation, context))
     judged = conditions(situation, plan, context, mode.served)
@@ -113,6 +114,17 @@ def _phase(wanted: Wanted, observed: Observed, plan: Plan, ready: Condition) -> 
     if told is Phase.READY:
         return Phase.DEGRADED if observed.formed else Phase.CREATING
     return told
+
+
+def _at_rest(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
+    """Return the plan without what is over in a moment, of a database that was at rest.
+
+    It was Ready before its upkeep, and is so meanwhile.
+    """
+    waits = plan.rule == "wait" and len(plan.blocked) == 1 and not plan.losses
+    if previous.phase is not Phase.READY or not waits or not situation.is_whole_in_a_moment:
+        return plan
+    return replace(plan, blocked=(), phase=advice.Phase.READY)
 
 
 def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:

@@ -163,6 +163,11 @@ class Topology(ABC):
         return bool(self.unserved)
 
     @property
+    def is_whole_in_a_moment(self) -> bool:
+        """Whether upkeep is all that keeps it from being at rest, and ends by itself."""
+        return False
+
+    @property
     def leaders_answer(self) -> bool:
         """Whether nobody that clients are served by is silent, apart from a planned restart."""
         return True

@@ -38,6 +38,7 @@ def parse_monitored(reply: Reply) -> MonitoredPrimary:
     return MonitoredPrimary(
         **_common(fields),
         role_reported=fields.get("role-reported", "master"),
+        role_reported_ms=number(fields, "role-reported-time"),
         info_refresh_ms=number(fields, "info-refresh"),
         config_epoch=number(fields, "config-epoch"),
         replicas=_number(fields, "num-slaves", "num-replicas"),

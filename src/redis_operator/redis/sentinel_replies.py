@@ -54,6 +54,7 @@ class MonitoredPrimary(Instance, frozen=True, kw_only=True):
     """SENTINEL MASTER: the primary that a sentinel monitors under a name, and how."""
 
     role_reported: str = "master"
+    role_reported_ms: int = 0
     info_refresh_ms: int = 0
     config_epoch: int = 0
     replicas: int = 0

@@ -14,7 +14,9 @@ from ..sentinels import Monitored, SentinelFlag
 if TYPE_CHECKING:
     from .topology import FailoverTopology
 
-__all__ = ["divided"]
+__all__ = ["divided", "finds_again"]
+
+_FOUND_MS = 5_000  # a sentinel that was reset hears of the others within two seconds
 
 
 def divided(topology: FailoverTopology) -> str | None:
@@ -27,6 +29,27 @@ def divided(topology: FailoverTopology) -> str | None:
         if reason:
             return reason
     return None
+
+
+def finds_again(topology: FailoverTopology) -> bool:
+    """Whether all that is unsettled is a minority of sentinels that were reset a moment ago.
+
+    They connect again and hear of the others within seconds; those that are left are a majority.
+    """
+    late = [node for node in topology.watchers if topology.watcher_unsettled(node)]
+    if not late or 2 * len(late) >= topology.wanted.sentinels:
+        return False
+    if topology.group_unsettled(0) or topology.others_unsettled(late) or divided(topology):
+        return False
+    return all(_was_reset(topology, node) for node in late)
+
+
+def _was_reset(topology: FailoverTopology, node: SentinelSeen) -> bool:
+    found, primary = topology.monitored(node), topology.primary
+    if found is None or primary is None or node.view.tilt or found.in_the_past:
+        return False
+    blamed = found.flags - {SentinelFlag.DISCONNECTED}
+    return found.ip == primary.pod.ip and not blamed and found.known_ms < _FOUND_MS
 
 
 def _of_sentinels(topology: FailoverTopology, node: SentinelSeen, found: Monitored) -> str | None:

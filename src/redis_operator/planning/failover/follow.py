@@ -42,7 +42,13 @@ def follow(topology: FailoverTopology) -> Plan | None:
         stages=(steps,) if steps else (),
         blocked=reasons,
         phase=phase,
+        routine=all(_has_just_started(node) for node in apart),
     )
+
+
+def _has_just_started(node: Seen) -> bool:
+    """Whether a server follows no primary since it started: it is attached as part of a change."""
+    return not node.is_primary and node.replication.unlinked
 
 
 def limitation(node: Seen, primary: Seen) -> str | None:

@@ -14,7 +14,7 @@ from ..observed import Led, Node, Pod, Seen, SentinelNode, SentinelSeen, Unreach
 from ..one_group import OneGroup
 from ..sentinels import Monitored, SentinelView
 from .actions import Follow, SwitchOver, Watch
-from .divided import divided
+from .divided import divided, finds_again
 from .preconditions import begun_election
 
 __all__ = ["PORT", "FailoverTopology", "address", "follow_step"]
@@ -224,6 +224,11 @@ class FailoverTopology(OneGroup):
     def unfinished(self) -> str | None:
         """Sentinels that are not whole yet: servers and sentinels are restarted in turn. I8"""
         return self.sentinels_unsettled() or divided(self)
+
+    @property
+    def is_whole_in_a_moment(self) -> bool:
+        """Whether all that is unsettled are sentinels that were reset and find the others again."""
+        return finds_again(self)
 
     def group_unsettled(self, group: int) -> str | None:
         """Why the servers are not all in place and in sync, or None."""

@@ -9,6 +9,7 @@ from .topology import FailoverTopology, address
 
 __all__ = ["watch"]
 
+_NOTHING = "monitors no primary"  # it has just started
 _SETTINGS = {
     "down-after-milliseconds": "down_after_ms",
     "failover-timeout": "failover_timeout_ms",
@@ -38,7 +39,13 @@ def watch(topology: FailoverTopology) -> Plan | None:
         topology.watch_step(node, primary) for node in topology.watchers if node.pod.name in wrong
     )
     told = "; ".join(f"{name} {reason}" for name, reason in wrong.items())
-    return Plan(rule="watch", why=told, stages=(steps,), phase=phase)
+    return Plan(
+        rule="watch",
+        why=told,
+        stages=(steps,),
+        phase=phase,
+        routine=all(reason == _NOTHING for reason in wrong.values()),
+    )
 
 
 def _wrong(topology: FailoverTopology, node: SentinelSeen) -> str:
@@ -46,7 +53,7 @@ def _wrong(topology: FailoverTopology, node: SentinelSeen) -> str:
     primary, found = topology.primary, topology.monitored(node)
     assert primary is not None
     if found is None:
-        return "monitors no primary"
+        return _NOTHING
     if f"{found.ip}:{found.port}" != address(primary):
         return f"names {found.ip}:{found.port} as the primary"
     if _settings_of(found, topology) or found.quorum != topology.wanted.quorum:
