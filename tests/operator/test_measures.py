@@ -37,3 +37,14 @@ def test_what_people_alert_on_is_read_from_the_status() -> None:
         'redis_operator_plans_total{rule="assist"} 1.0',
     ):
         assert line in text
+
+
+def test_a_database_without_slots_has_no_figures_of_slots() -> None:
+    """An alert on slots that are not served would be about nothing."""
+    raw = {"metadata": {"namespace": "n", "name": "one"}, "spec": {"mode": "Failover"}}
+    registry = CollectorRegistry()
+    registry.register(DatabaseCollector(lambda: [raw]))
+    text = generate_latest(registry).decode()
+    assert 'redis_operator_database_ready{name="one"' in text
+    assert "redis_operator_database_slots_served{" not in text
+    assert "redis_operator_database_shards{" not in text

@@ -11,6 +11,7 @@ import pytest
 
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import EVENTS
 from kubecontroller.client.patches import MergePatch
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
@@ -168,6 +169,9 @@ def test_a_database_that_somebody_deletes_is_made_again() -> None:
         await simulation.apply(redisfailover(storage=False))
         await until_ready(simulation)
         await _taken_away(simulation)
+        page = await simulation.client.list(EVENTS, namespace=KEY[0])
+        told = {event.reason for event in page.items if event.type == "Warning"}
+        assert "SecretLost" not in told, "the servers of the old database are not this one's"
 
     simulate(play)
 

@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kubecontroller.client.meta import Manifest
+from redis_operator.api.redis import Mode
 from redis_operator.api.status import Phase
 
 __all__ = ["DatabaseCollector", "actions_counter", "losses_counter"]
@@ -48,8 +49,10 @@ class DatabaseCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read all databases."""
-        found = [(_labels(raw), raw.get("status") or {}) for raw in self._databases()]
-        phases = Counter(status.get("phase", "") for _, status in found)
+        found = [
+            (_labels(raw), raw.get("status") or {}, _has_slots(raw)) for raw in self._databases()
+        ]
+        phases = Counter(status.get("phase", "") for _, status, _ in found)
         by_phase = GaugeMetricFamily(
             "redis_operator_databases", "Databases, by phase.", labels=["phase"]
         )
@@ -58,9 +61,14 @@ class DatabaseCollector(Collector):
         yield by_phase
         for name, text, value in _GAUGES:
             family = GaugeMetricFamily(f"redis_operator_database_{name}", text, labels=_LABELS)
-            for labels, status in found:
-                family.add_metric(labels, value(status))
+            for labels, status, has_slots in found:
+                if has_slots or name not in _OF_SLOTS:
+                    family.add_metric(labels, value(status))
             yield family
+
+
+def _has_slots(raw: Manifest) -> bool:
+    return bool((raw.get("spec") or {}).get("mode", Mode.CLUSTER.value) == Mode.CLUSTER.value)
 
 
 def _labels(raw: Manifest) -> list[str]:
@@ -89,6 +97,8 @@ def _last_failover(status: Manifest) -> float:
     times = [s["lastFailoverTime"] for s in status.get("shards", ()) if s.get("lastFailoverTime")]
     return max((datetime.fromisoformat(t).timestamp() for t in times), default=0.0)
 
+
+_OF_SLOTS = ("slots_served", "shards")  # a database without slots would look like one unserved
 
 _GAUGES: tuple[tuple[str, str, Callable[[Manifest], float]], ...] = (
     ("ready", "Whether the database matches its spec.", _condition("Ready")),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Forbidden, KubeError, NotFound
-from kubecontroller.client.meta import Key
+from kubecontroller.client.meta import Key, controller_of
 from kubecontroller.client.objects import SECRETS, Secret
 from redis_operator.api.redis import Redis
 from redis_operator.manifests import names
@@ -115,11 +115,25 @@ class PasswordStore:
         return created(await self._wanted(redis, known=None), data, marked)
 
     def _is_running(self, redis: Redis) -> bool:
-        """Tell whether there may be servers that know other passwords than new ones."""
+        """Tell whether there may be servers that know other passwords than new ones.
+
+        Those of a deleted database of this name end soon: they are not this one's.
+        """
         meta = redis.metadata
         if meta.annotations.get(names.NEW_PASSWORDS_ANNOTATION) == "true":
             return False
-        return bool(self._world.pods_of((meta.namespace, meta.name)))
+        key = (meta.namespace, meta.name)
+        ours = {
+            found.metadata.uid
+            for found in self._world.workloads_of(key)
+            if limitation(redis, found.metadata) is None
+        }
+        owners = [
+            controller_of(pod.metadata)
+            for pod in self._world.pods_of(key)
+            if not pod.metadata.is_deleting
+        ]
+        return any(owner is None or owner.uid in ours for owner in owners)
 
     async def _wanted(self, redis: Redis, *, known: str | None) -> str:
         """Return the password that the default user should have: the owner's word, else as it is.

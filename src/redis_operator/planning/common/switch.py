@@ -20,9 +20,9 @@ def switch(situation: Topology) -> Plan | None:
         return None
     node = next((n for n in situation.seen if n.pod.name == request.pod), None)
     if node is None:
-        return Plan(
-            rule="switch", blocked=(f"{request.pod} was asked to be primary and does not respond",)
-        )
+        known = any(n.pod.name == request.pod for n in situation.observed.nodes)
+        why = "does not respond" if known else "is not a server of this database"
+        return Plan(rule="switch", blocked=(f"{request.pod} was asked to be primary and {why}",))
     primary = situation.primary_of(node)
     if primary is None:
         return Plan(

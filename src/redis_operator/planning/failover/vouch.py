@@ -37,7 +37,7 @@ def vouch(topology: FailoverTopology) -> Plan | None:
     names = ", ".join(node.pod.name for node in fit)
     return Plan(
         rule="vouch",
-        why=f"{names} are in sync: sentinels may promote them",
+        why=f"in sync with the primary, so that sentinels may promote them: {names}",
         stages=(tuple(ConfigSet(node=at(node), values=_USUAL) for node in fit),),
         phase=phase,
     )
