@@ -22,6 +22,7 @@ import pytest
 
 from e2e.clusters import PATIENCE, Cluster, Clusters, LocalCluster, RealCluster
 from e2e.harness import Database
+from e2e.outside import Outside
 
 __all__ = ["Cluster", "Database"]
 
@@ -109,4 +110,12 @@ async def database(cluster: Cluster, namespace: str) -> AsyncIterator[Any]:
     yield make
     for one in made:
         await one.close()
+    await client.close()
+
+
+@pytest.fixture
+async def outside(cluster: Cluster, namespace: str) -> AsyncIterator[Outside]:
+    """Return a server that no operator looks after, not yet started."""
+    client = cluster.client()
+    yield Outside(cluster, client, namespace)
     await client.close()

@@ -14,6 +14,7 @@ from .limits import (
     PLAIN_TEXT,
     RESERVED_ENDING,
 )
+from .limits import HOST as _HOST
 from .limits import IMAGE as _IMAGE
 from .limits import QUANTITIES as _QUANTITIES
 from .limits import TEXTS as _TEXTS
@@ -266,11 +267,24 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "While true, a deletion is not carried out: the database continues as before."
     ),
     "Bootstrap.from_backup": _f("Start with the content of a RedisBackup."),
-    "Bootstrap.from_redis": _f("Start as a copy of a running server."),
+    "Bootstrap.from_redis": _f(
+        "Start as a replica of a server elsewhere and follow it; no writes are taken meanwhile. "
+        "Removed: once all data have arrived, the database gets a primary of its own."
+    ),
     "BootstrapFromBackup.name": _secret("Name of a RedisBackup in the same namespace."),
-    "BootstrapFromRedis.host": _f("Where the server is.", pattern=_WORD, maxLength=253),
+    "BootstrapFromRedis.host": _f(
+        "Address or name of the server, as the pods of this database reach it.",
+        pattern=_HOST,
+        maxLength=253,
+    ),
     "BootstrapFromRedis.port": _f("Its port.", minimum=1, maximum=65535),
-    "BootstrapFromRedis.password_secret": _f("Its password."),
+    "BootstrapFromRedis.username": _f(
+        "The user of it to log in as; it needs the commands PSYNC, REPLCONF, PING and INFO. "
+        "Absent: the default user.",
+        pattern=PLAIN_TEXT,
+        maxLength=253,
+    ),
+    "BootstrapFromRedis.password_secret": _f("The password of that user. Absent: none is sent."),
     # --- status
     "RedisStatus.observed_generation": _f("The generation of the spec that this status is about."),
     "RedisStatus.phase": _f("The state in one word."),
@@ -346,6 +360,11 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ShardStatus.replicas": _f("Its replicas."),
     "ShardStatus.last_failover_time": _f("When its primary last changed."),
     "ShardStatus.last_primary": _f("Pod that was its primary last, while it has none."),
+    "RedisStatus.source": _f("The server elsewhere that the database follows, if it does."),
+    "SourceStatus.address": _f("Where the server is."),
+    "SourceStatus.pod": _f("The pod that follows it; the others follow that pod."),
+    "SourceStatus.link": _f("State of the link to it."),
+    "SourceStatus.lag_bytes": _f("How far the pod is behind it, where that is known."),
     "ReplicaStatus.pod": _f("Name of the pod."),
     "ReplicaStatus.lag_bytes": _f("How far it is behind its primary."),
     "ReplicaStatus.link": _f("State of its link to the primary."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .limits import (
+    HOST,
     IMAGE,
     LOCAL_NAME,
     PLAIN_TEXT,
@@ -82,7 +83,10 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maxItems=64,
         values={"maxLength": 317, "pattern": PLAIN_TEXT},
     ),
-    "RedisFailoverSpec.bootstrap_node": described("A Redis elsewhere that the servers copy first."),
+    "RedisFailoverSpec.bootstrap_node": described(
+        "A Redis elsewhere that the servers follow, read only, until this is removed: once all "
+        "data have arrived, one of them becomes the primary."
+    ),
     **_under("RedisSettings", _pods("servers")),
     "RedisSettings.replicas": described(
         "Number of servers, the primary among them, from 2 to 11.", minimum=0, maximum=11
@@ -154,9 +158,21 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Secret in the same namespace whose key `password` is the password of clients. Absent: one "
         "is generated."
     ),
-    "BootstrapNode.host": described("Where the Redis is.", pattern=WORD, maxLength=253),
+    "BootstrapNode.host": described(
+        "Address or name of the Redis, as the pods of this database reach it.",
+        pattern=HOST,
+        maxLength=253,
+    ),
     "BootstrapNode.port": described("Its port.", pattern="^[0-9]+$", maxLength=5),
-    "BootstrapNode.allow_sentinels": described("Run sentinels while it is copied."),
+    "BootstrapNode.allow_sentinels": described("False: sentinels never monitor a Redis elsewhere."),
+    "BootstrapNode.username": described(
+        "The user of it to log in as. Absent: its default user.",
+        pattern=PLAIN_TEXT,
+        maxLength=253,
+    ),
+    "BootstrapNode.password_secret": described(
+        "The password of that user. Absent: the one of auth.secretPath, and none without it."
+    ),
     "ServerStorage.keep_after_deletion": described("Keep volumes when the object is deleted."),
     "ServerStorage.empty_dir": described("Keep data in memory: the same as no storage."),
     "ServerStorage.persistent_volume_claim": described("A volume for each server."),

@@ -8,6 +8,7 @@ from .quantity import QUANTITY_PATTERN
 
 __all__ = [
     "DATABASE_NAME",
+    "HOST",
     "IMAGE",
     "LOCAL_NAME",
     "PLAIN_TEXT",
@@ -31,6 +32,7 @@ RESERVED_ENDING: Final = (
 DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 VERSION: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$"
 IMAGE: Final = r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$"
+HOST: Final = r"^[a-zA-Z0-9_.:-]+$"
 WORD: Final = r"^[a-zA-Z0-9_.-]+$"
 TEXTS: Final = {"maxProperties": 64, "values": {"maxLength": 4096, "pattern": PLAIN_TEXT}}
 QUANTITIES: Final = {"maxProperties": 16, "values": {"pattern": QUANTITY_PATTERN, "maxLength": 40}}

@@ -330,10 +330,11 @@ class BootstrapFromBackup(Part, frozen=True):
 
 
 class BootstrapFromRedis(Part, frozen=True):
-    """Start as a copy of a running server."""
+    """Start as a replica of a server elsewhere, until this is removed."""
 
     host: str
     port: int = 6379
+    username: str = ""
     password_secret: SecretKey | None = None
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec import field
 
 from .metadata import Condition, Metadata, Part
-from .redis import Engine, ImagePullPolicy, Json, LocalName, Resources
+from .redis import Engine, ImagePullPolicy, Json, LocalName, Resources, SecretKey
 from .status import Binding, Endpoints, Phase
 
 __all__ = [
@@ -178,6 +178,8 @@ class BootstrapNode(Part, frozen=True):
     host: str
     port: Port = 6379
     allow_sentinels: bool = False
+    username: str = ""
+    password_secret: SecretKey | None = None
 
 
 class RedisFailoverSpec(Part, frozen=True):

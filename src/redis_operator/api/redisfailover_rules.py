@@ -100,9 +100,10 @@ REFUSED: Final[tuple[Unbuilt, ...]] = (
         "a drain must leave a majority of the sentinels; remove it",
     ),
     Unbuilt(
-        "bootstrapNode",
-        (),
-        "not built in this release: starting as a replica of a Redis elsewhere; remove it",
+        "bootstrapNode.allowSentinels",
+        (False,),
+        "sentinels monitor servers of this database only, and could fail over from another one; "
+        "they run, and monitor the primary once bootstrapNode is removed; remove it",
     ),
 )
 

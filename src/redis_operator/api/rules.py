@@ -16,7 +16,16 @@ from .redisfailover_rules import REDISFAILOVER_RULES
 from .rule import Rule
 from .unbuilt import UNBUILT
 
-__all__ = ["MODE_CHANGE", "RULES", "SAVE_POINTS", "Rule", "rules_of"]
+__all__ = [
+    "LOOPBACK",
+    "MODE_CHANGE",
+    "NO_CLUSTER_SOURCE",
+    "OWN_POD",
+    "RULES",
+    "SAVE_POINTS",
+    "Rule",
+    "rules_of",
+]
 
 
 def _spec(field: str, rule: str, message: str) -> Rule:
@@ -31,6 +40,14 @@ MODE_CHANGE: Final = (
     "a database changes between modes Standalone and Failover only, since mode Cluster keeps keys "
     "differently; create another database and copy the data, by restoring a backup or importing"
 )
+
+
+NO_CLUSTER_SOURCE: Final = (
+    "servers of mode Cluster are replicas of each other only; use mode Failover, or copy the data "
+    "key by key"
+)
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
+OWN_POD: Final = "names the pod itself; use an address that pods reach"
 
 
 def _refused_directives() -> list[Rule]:
@@ -165,6 +182,17 @@ RULES: Final[tuple[Rule, ...]] = (
         "has(self.storage) == has(oldSelf.storage)",
         "it cannot be added to or removed from a database that exists; "
         "create another one and copy the data",
+    ),
+    _spec(
+        "bootstrap.fromRedis",
+        "self.mode != 'Cluster' || !has(self.bootstrap) || !has(self.bootstrap.fromRedis)",
+        NO_CLUSTER_SOURCE,
+    ),
+    Rule(
+        "BootstrapFromRedis",
+        "host",
+        f"!(self.host in [{', '.join(map(repr, LOOPBACK))}])",
+        OWN_POD,
     ),
     Rule(
         "Sentinel",

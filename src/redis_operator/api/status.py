@@ -17,6 +17,7 @@ __all__ = [
     "RedisStatus",
     "ReplicaStatus",
     "ShardStatus",
+    "SourceStatus",
 ]
 
 
@@ -25,6 +26,7 @@ class Phase(Enum):
 
     PENDING = "Pending"
     CREATING = "Creating"
+    FOLLOWING = "Following"
     READY = "Ready"
     UPDATING = "Updating"
     SCALING = "Scaling"
@@ -114,6 +116,15 @@ class PodStatus(Part, frozen=True):
     reason: str = ""
 
 
+class SourceStatus(Part, frozen=True, omit_defaults=False):
+    """The server elsewhere that a database follows, and how far the copy is."""
+
+    address: str
+    pod: str = ""
+    link: str = "none"
+    lag_bytes: int = 0
+
+
 class Progress(Part, frozen=True):
     """How far a slot move has come."""
 
@@ -153,3 +164,4 @@ class RedisStatus(Part, frozen=True):
     endpoints: Endpoints | None = None
     binding: Binding | None = None
     last_data_loss: DataLoss | None = None
+    source: SourceStatus | None = None

@@ -43,7 +43,6 @@ UNBUILT: Final[tuple[Unbuilt, ...]] = (
     Unbuilt("tls", (), _LATER + "connections are not encrypted; remove it"),
     Unbuilt("auth.users", ([],), _LATER + "more users; use the default user of spec.auth"),
     Unbuilt("bootstrap.fromBackup", (), _LATER + "starting from a backup; remove it"),
-    Unbuilt("bootstrap.fromRedis", (), _LATER + "starting from a running server; remove it"),
     Unbuilt(
         "deletion.policy",
         ("Delete", "Retain"),

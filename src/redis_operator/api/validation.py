@@ -23,7 +23,7 @@ from .exporter_rules import exporter_field_problems
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
 from .redis import Mode, Persistence, Redis, RedisSpec, Resources
-from .rules import MODE_CHANGE, SAVE_POINTS
+from .rules import LOOPBACK, MODE_CHANGE, NO_CLUSTER_SOURCE, OWN_POD, SAVE_POINTS
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
 from .status import RedisStatus
@@ -154,6 +154,16 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
         )
     if spec.mode is not Mode.CLUSTER and spec.update.parallel_shards != 1:
         yield Problem("spec.update.parallelShards", "only mode Cluster has shards")
+
+
+def _source(spec: RedisSpec) -> Iterator[Problem]:
+    source = spec.bootstrap.from_redis
+    if source is None:
+        return
+    if spec.mode is Mode.CLUSTER:
+        yield Problem("spec.bootstrap.fromRedis", NO_CLUSTER_SOURCE)
+    if source.host in LOOPBACK:
+        yield Problem("spec.bootstrap.fromRedis.host", OWN_POD)
 
 
 def _sentinels(spec: RedisSpec) -> Iterator[Problem]:
@@ -290,6 +300,7 @@ _PRIORITIES = frozenset({"replica-priority", "slave-priority"})
 _RESOURCE_NAMES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _CHECKS: tuple[Callable[[RedisSpec], Iterator[Problem]], ...] = (
     _topology,
+    _source,
     _sentinels,
     _durability,
     _tls,

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.versions import Version
 
-__all__ = ["Facts", "Former", "Passwords", "Rotation", "Stage"]
+__all__ = ["Facts", "Former", "Passwords", "Rotation", "SourceLogin", "Stage"]
 
 
 class Stage(Enum):
@@ -81,6 +81,16 @@ class Passwords(Struct, frozen=True):
         return "Passwords(***)"
 
 
+class SourceLogin(Struct, frozen=True):
+    """How to log in to a server elsewhere; without a password, not at all."""
+
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"SourceLogin({self.username!r}, ***)"
+
+
 class Facts(Struct, frozen=True):
     """Everything `build` needs besides the object itself.
 
@@ -117,4 +127,6 @@ class Facts(Struct, frozen=True):
     persistence: Persistence | None = None
     becomes: RedisSpec | None = None
     holds_losses: bool = False  # it was in use, and nobody has given its data up
+    source: SourceLogin | None = None  # of the server elsewhere that is followed
+    source_problem: str = ""  # why that login is not known
     sidecar_broken: bool = False  # a pod is not ready though its server is

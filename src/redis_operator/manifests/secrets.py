@@ -34,22 +34,22 @@ __all__ = ["PASSWORD_KEY", "password_limitation", "secrets"]
 PASSWORD_KEY = "password"  # noqa: S105 - the name of a key, not a password
 
 
-def password_limitation(raw: bytes | None) -> str | None:
+def password_limitation(raw: bytes | None, key: str = PASSWORD_KEY) -> str | None:
     """Why the content of a Secret cannot be a password, or None.
 
     A line end is refused rather than cut off: one path that cuts and one that does not would lock
     somebody out.
     """
     if not raw:
-        return f"has no key {PASSWORD_KEY}, or it is empty"
+        return f"has no key {key}, or it is empty"
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        return f"key {PASSWORD_KEY} is not text"
+        return f"key {key} is not text"
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
-        return f"key {PASSWORD_KEY} has a line end or another control character; write it without"
+        return f"key {key} has a line end or another control character; write it without"
     if len(raw) > 512:
-        return f"key {PASSWORD_KEY} is longer than 512 bytes"
+        return f"key {key} is longer than 512 bytes"
     return None
 
 

@@ -49,8 +49,11 @@ if [ "$found" != "$identity" ]; then
 """
     + APPEND
     + r"""
+# A copy of a server elsewhere takes no writes: it follows nobody until the operator has it follow.
+if [ -n "$data" ]; then nobody=1; else nobody=2; fi
 set -- "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" --aclfile "$USERS/$ACL_FILE" \
     --appendonly "$append" --dir "$DATA" --pidfile "$DATA/server.pid" --logfile ""
+[ ! -e "$CONFIG/follow" ] || set -- "$@" --replicaof 127.0.0.1 "$nobody"
 """
     + SETTINGS
     + r"""exec "$SERVER" "$@"

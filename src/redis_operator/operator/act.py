@@ -19,6 +19,7 @@ from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passes import Pass
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.servers import Servers
+from redis_operator.operator.sources import LiveSource
 from redis_operator.operator.world import World
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
@@ -68,6 +69,10 @@ class Actor(Struct, frozen=True):
             servers.effects(),
             objects.effects(),
             self.movers.of(request.key, one.replication).effects(servers),
-            dialect.effects(servers, one.facts.passwords),
+            dialect.effects(
+                servers,
+                one.facts.passwords,
+                LiveSource(self.client, request.key, self.links, one.facts.source),
+            ),
             before=self.before,
         )

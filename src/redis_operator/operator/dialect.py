@@ -56,8 +56,9 @@ class Dialect(Struct, frozen=True):
     """The same of a sentinel, where the mode has any."""
     related: Callable[[tuple[Node, ...]], tuple[Node, ...]] = lambda nodes: nodes
     """The servers with what only shows when all have answered."""
-    effects: Callable[[Any, Any], Mapping[Any, Any]] = lambda _servers, _passwords: {}
-    """How actions of the mode's own are carried out, given the servers and the passwords."""
+    effects: Callable[[Any, Any, Any], Mapping[Any, Any]] = lambda _servers, _passwords, _source: {}
+    """How actions of the mode's own are carried out, given the servers, the passwords, and what
+    there is to know of a server elsewhere."""
 
 
 def common_questions(connection: Connection, question: Question) -> list[Command[Any]]:

@@ -18,12 +18,13 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from redis_operator.api.redis import Redis
-from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.facts import Facts, Passwords, SourceLogin
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.names import primary_name
 from redis_operator.manifests.users import (
     DEFAULT,
     FAILOVER_USERS,
+    REPLICATION,
     SENTINEL_USERS,
     USERS,
     password_hash,
@@ -35,6 +36,7 @@ from redis_operator.redis import commands, sentinel
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
+from redis_operator.redis.replies import ReplicaRole
 from redis_operator.redis.versions import Version, parse_version
 
 __all__ = ["Logins", "changes_of"]
@@ -65,21 +67,28 @@ class Logins:
         self._told: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 
     async def apply(
-        self, redis: Redis, observed: Observed, targets: Mapping[str, Target], passwords: Passwords
+        self, redis: Redis, observed: Observed, targets: Mapping[str, Target], facts: Facts
     ) -> tuple[str, ...]:
         """Have servers accept these passwords and log in with them; return why some could not.
 
         Sentinels too, where there are any.
         """
-        layout, meta = layout_of(redis), redis.metadata
+        layout, meta, passwords = layout_of(redis), redis.metadata, facts.passwords
         digest = _digest(passwords, layout.users)
+        elsewhere = _elsewhere(redis, facts, observed)
         name = primary_name(meta.namespace, meta.name)
         work = [
             self._apply(
-                _Who(node.pod.name, node.engine, node.version, layout.users, _server_login),
+                _Who(
+                    node.pod.name,
+                    node.engine,
+                    node.version,
+                    layout.users,
+                    partial(_server_login, elsewhere),
+                ),
                 targets[node.pod.name],
                 passwords,
-                digest,
+                f"{digest} {node.replication.follows} {_mark(elsewhere)}",
             )
             for node in observed.seen
             if node.pod.name in targets
@@ -123,12 +132,47 @@ class Logins:
         return ""
 
 
-async def _server_login(connection: Connection, passwords: Passwords) -> list[Command[None]]:
-    """Return how a server has to log in to its primary, if it does otherwise."""
-    login = await connection.run(commands.config_get(_REPLICA_LOGIN), timeout=_TIMEOUT)
-    if login.get(_REPLICA_LOGIN, passwords.replication) == passwords.replication:
+def _elsewhere(redis: Redis, facts: Facts, observed: Observed) -> dict[str, SourceLogin | None]:
+    """Return how servers log in to those elsewhere that they may follow; None: as they do now."""
+    asked = redis.spec.bootstrap.from_redis
+    found: dict[str, SourceLogin | None] = {observed.copied: None} if observed.copied else {}
+    if asked is not None:
+        found[f"{asked.host}:{asked.port}"] = facts.source
+    return found
+
+
+def _mark(elsewhere: Mapping[str, SourceLogin | None]) -> str:
+    """Return what differs when a login does."""
+    words = [
+        word
+        for place, login in sorted(elsewhere.items())
+        for word in (place, *((login.username, login.password) if login is not None else ()))
+    ]
+    return sha256("\n".join(words).encode()).hexdigest()
+
+
+async def _server_login(
+    elsewhere: Mapping[str, SourceLogin | None], connection: Connection, passwords: Passwords
+) -> list[Command[None]]:
+    """Return how a server has to log in to the primary that it has now, if it does otherwise.
+
+    Our own password is never sent to a server elsewhere.
+    """
+    wanted: SourceLogin | None = SourceLogin(REPLICATION, passwords.replication)
+    if elsewhere:
+        role = await connection.run(commands.role(), timeout=_TIMEOUT)
+        if isinstance(role, ReplicaRole):
+            place = f"{role.primary_host}:{role.primary_port}"
+            wanted = elsewhere.get(place, wanted)
+    if wanted is None:
         return []
-    return [commands.config_set({_REPLICA_LOGIN: passwords.replication})]
+    found: list[Command[None]] = []
+    user = wanted.username if wanted.password else ""
+    for name, value in (("masteruser", user), (_REPLICA_LOGIN, wanted.password)):
+        has = await connection.run(commands.config_get(name), timeout=_TIMEOUT)
+        if has.get(name, value) != value:
+            found.append(commands.config_set({name: value}))
+    return found
 
 
 async def _sentinel_login(

@@ -82,6 +82,7 @@ class Memories:
             attempts=self._attempts[key][1] if key in self._attempts else (),
             recorded=_recorded(told),
             led=_led(told),
+            copied=told.source.address if told.source is not None else "",
         )
 
     def loaded(self, key: Key, raw: Manifest) -> Redis | tuple[Problem, ...]:

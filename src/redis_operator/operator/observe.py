@@ -74,6 +74,7 @@ class Memory(Struct, frozen=True):
     attempts: tuple[Attempt, ...] = ()
     recorded: tuple[tuple[int, str], ...] = ()
     led: tuple[Led, ...] = ()
+    copied: str = ""
 
 
 class Request(Struct, frozen=True):
@@ -164,6 +165,7 @@ class Observer:
             attempts=request.memory.attempts,
             recorded=request.memory.recorded,
             led=request.memory.led,
+            copied=request.memory.copied,
             formed=request.memory.formed,
         )
         self._looks.keep(request.key, observed, at=self._clock())

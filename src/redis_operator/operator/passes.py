@@ -24,6 +24,7 @@ from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import PasswordError
+from redis_operator.operator.sources import Sources
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
 from redis_operator.planning import gates
@@ -81,6 +82,7 @@ class PassReader(Struct, frozen=True):
     passwords: PasswordStore
     memories: Memories
     movers: SlotMovers
+    sources: Sources
 
     async def begin(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
         """Read what is wanted of a database and bring its objects in order.
@@ -116,6 +118,9 @@ class PassReader(Struct, frozen=True):
             memory=self.memories.of(key, one.told, movers.moving(key), movers.shadows(key)),
         )
         observed = await self.observer.observe(request)
+        targets = self.observer.targets(request)
+        source = await self.sources.look(one.redis, one.facts, observed, targets)
+        observed = replace(observed, source=source)
         return request, self.memories.spellings.heard(key, observed)
 
     async def _read(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
@@ -139,6 +144,7 @@ class PassReader(Struct, frozen=True):
         except PasswordError as error:
             return NotFollowed(error.reason, (str(error),))
         facts = self.children.facts(run, entry, passwords, becomes=becomes)
+        facts = await self.sources.facts(run, facts)
         one = _pass(key, raw, run, facts)
         return replace(one, refusal=await self._refusal(one))
 
@@ -162,6 +168,7 @@ class PassReader(Struct, frozen=True):
         self.observer.forget(key)
         self.memories.forget(key)
         self.movers.forget(key)
+        self.sources.forget(key)
 
     async def _recorded(self, raw: Manifest) -> tuple[Redis, Facts] | None:
         """Return the last spec that was followed by whoever was operator before, if one was."""

@@ -16,9 +16,11 @@ from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import ActionError, Failed, Refused
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.servers import PORT, Servers
+from redis_operator.operator.sources import LiveSource
 from redis_operator.planning.at import At
 from redis_operator.planning.failover.actions import (
     Follow,
+    FollowSource,
     Promote,
     ResetSentinel,
     SwitchOver,
@@ -42,22 +44,28 @@ _CATCH_UP_SECONDS = 1.5
 _PROMOTION_SECONDS = 2.0
 
 
-def replication_effects(servers: Servers, passwords: Passwords) -> Effects:
-    """How each action of the mode is carried out."""
-    return _Replication(servers, passwords).effects()
+def replication_effects(
+    servers: Servers, passwords: Passwords, source: LiveSource | None = None
+) -> Effects:
+    """How each action of the mode is carried out; without a source, none is followed."""
+    return _Replication(servers, passwords, source).effects()
 
 
 class _Replication:
     """The servers and sentinels of one database during one pass."""
 
-    def __init__(self, servers: Servers, passwords: Passwords) -> None:
+    def __init__(
+        self, servers: Servers, passwords: Passwords, source: LiveSource | None = None
+    ) -> None:
         self._servers = servers
         self._passwords = passwords
+        self._source = source
 
     def effects(self) -> Effects:
         return {
             Promote: Effect(self._promote, read=self._read_promotion, verify=self._promoted),
             Follow: Effect(self._follow, read=self._read),
+            FollowSource: Effect(self._follow_source, read=self._read),
             Watch: Effect(self._watch, read=self._read_sentinel),
             Unwatch: Effect(self._unwatch, read=self._read_sentinel),
             ResetSentinel: Effect(self._reset, read=self._read_sentinel),
@@ -69,7 +77,7 @@ class _Replication:
     async def _facts(self, at: At) -> ServerFacts:
         return await self._servers.dialect.facts(await self._servers.reach(at))
 
-    async def _read(self, action: Follow) -> Facts:
+    async def _read(self, action: Follow | FollowSource) -> Facts:
         return Facts(server=await self._facts(action.node))
 
     async def _read_promotion(self, action: Promote | SwitchOver) -> Facts:
@@ -101,7 +109,21 @@ class _Replication:
             return
         await self._servers.check_fence(action)
         connection = await self._servers.reach(action.node)
+        if action.source:
+            await self._arrived(action, connection)
         await connection.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+
+    async def _arrived(self, action: Promote, connection: Connection) -> None:
+        """Wait until a server has all that the source had when it was asked. I1
+
+        Whoever has stopped to write there finds every write here.
+        """
+        if self._source is None:
+            raise Refused(f"{action.source} cannot be asked")
+        history, offset = await self._source.offset(action.source, connection)
+        if history != action.replication_id:
+            raise Refused(f"{action.source} has another history by now")
+        await _caught_up(connection, offset, action.node.pod)
 
     async def _promoted(self, action: Promote | SwitchOver) -> None:
         connection = await self._servers.reach(action.node)
@@ -120,9 +142,29 @@ class _Replication:
         host = action.primary.ip
         if facts.server.follows == f"{host}:{PORT}":
             return
-        require(not_a_primary(action.primary, await self._facts(action.primary)))
+        found = await self._facts(action.primary)
+        if not action.source or found.follows != action.source:
+            require(not_a_primary(action.primary, found))
         connection = await self._servers.reach(action.node)
         await connection.run(commands.replica_of(host, PORT), timeout=_TIMEOUT)
+
+    async def _follow_source(self, action: FollowSource, _: Facts) -> None:
+        """Make a server copy one elsewhere: it logs in there as it is asked to from then on. I1
+
+        Both in one step: neither server is sent the login of the other.
+        """
+        if self._source is None or self._source.login is None:
+            raise Refused(f"the login of {action.host}:{action.port} is not known")
+        await self._source.check(action)
+        login = self._source.login
+        connection = await self._servers.reach(action.node)
+        words: list[Command[Any]] = [
+            commands.config_set({"masteruser": login.username if login.password else ""}),
+            commands.config_set({"masterauth": login.password}),
+            commands.replica_of(action.host, action.port),
+        ]
+        for answer in await connection.run_all(commands.transaction(words), timeout=_TIMEOUT):
+            must(answer)
 
     # Sentinels
 

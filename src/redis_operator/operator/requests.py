@@ -32,7 +32,7 @@ def met(annotations: Mapping[str, str], wanted: Wanted, observed: Observed) -> t
         found.append(PRIMARY_ANNOTATION)
     everything = LAYOUTS[wanted.mode].everything
     accepted = read_acceptance(annotations.get(ACCEPT_LOSS, ""), everything=everything)
-    if (accepted.slots or accepted.restart) and (
+    if (accepted.slots or accepted.restart or accepted.source) and (
         situation(wanted, observed, 0.0).serves(accepted.slots)
         and not (accepted.restart and _is_restart_due(wanted, observed))
     ):

@@ -60,7 +60,7 @@ class Rotations(Jobs[_Stage, None]):
         moving: bool,
     ) -> Facts:
         """Have servers know the passwords, and carry a change on if it can be; what is so now."""
-        problems = await self._logins.apply(redis, observed, targets, facts.passwords)
+        problems = await self._logins.apply(redis, observed, targets, facts)
         reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         if not problems and not reasons:
             passwords = self._next(facts.passwords, observed)
@@ -68,7 +68,7 @@ class Rotations(Jobs[_Stage, None]):
             passwords = facts.passwords
         if passwords != facts.passwords:
             facts = await self._write(redis, facts, passwords)
-            problems = await self._logins.apply(redis, observed, targets, facts.passwords)
+            problems = await self._logins.apply(redis, observed, targets, facts)
             reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         self._note(redis, facts.passwords, [*problems, *reasons])
         return facts

@@ -15,6 +15,7 @@ from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
+from redis_operator.planning.sources import Source
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 PRIMARY_ANNOTATION = "redisoperator.dev/switch-primary-to"
 """Set on the database, it asks for one pod to become the primary of its shard."""
 _RESTART = "restart"
+_SOURCE = "source"
 
 
 class Acceptance(Struct, frozen=True):
@@ -35,12 +37,14 @@ class Acceptance(Struct, frozen=True):
 
     slots: SlotSet = NO_SLOTS
     restart: bool = False  # of pods that have neither a replica nor storage
+    source: bool = False  # of what a server elsewhere has that did not arrive
     problem: str = ""
 
 
 def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     """Return what is wanted of one database."""
     spec, annotations = redis.spec, redis.metadata.annotations
+    source = spec.bootstrap.from_redis
     size = parse_quantity(spec.storage.size) if spec.storage is not None else None
     pod = annotations.get(PRIMARY_ANNOTATION, "")
     everything = layout_of(redis).everything
@@ -77,6 +81,8 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         spread_primaries=spec.update.balance_primaries,
         volume_size=int(size) if size is not None else 0,
         memory_limit=memory_limit(spec) or 0,
+        source=Source(source.host, source.port) if source is not None else None,
+        source_given_up=accepted.source,
         **_sentinels(redis),
     )
 
@@ -96,17 +102,18 @@ def _sentinels(redis: Redis) -> dict[str, Any]:
 
 
 def read_acceptance(text: str, *, everything: str = "") -> Acceptance:
-    """Read what a person gave up: ranges of slots, the word `restart`, or both.
+    """Read what a person gave up: ranges of slots, and the words `restart` and `source`.
 
     Where a mode has no slots there is a word for `everything`; elsewhere a loss has to be named.
     """
     words = text.replace(",", " ").split()
-    ranges = [str(ALL_SLOTS) if word == everything else word for word in words if word != _RESTART]
+    said = [word for word in words if word not in (_RESTART, _SOURCE)]
+    ranges = [str(ALL_SLOTS) if word == everything else word for word in said]
     try:
         slots = SlotSet.parse(" ".join(ranges))
     except ValueError as error:
         return Acceptance(problem=f"annotation {ACCEPT_LOSS} is not followed: {error}")
-    return Acceptance(slots=slots, restart=_RESTART in words)
+    return Acceptance(slots=slots, restart=_RESTART in words, source=_SOURCE in words)
 
 
 def directives(wanted: Wanted) -> tuple[str, ...]:

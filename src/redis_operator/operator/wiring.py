@@ -52,6 +52,7 @@ from redis_operator.operator.rotation import Rotations
 from redis_operator.operator.server_measures import LastLooks, ServerCollector
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
+from redis_operator.operator.sources import Sources
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
 from redis_operator.planning.actions import Action
 
@@ -142,7 +143,15 @@ def add_databases(
     reporter = _reporter(manager, applier)
     reconciler = Reconciler(
         world=world,
-        reader=PassReader(world, observer, children, passwords, Memories(clock), movers),
+        reader=PassReader(
+            world,
+            observer,
+            children,
+            passwords,
+            Memories(clock),
+            movers,
+            Sources(manager.client, links, clock=clock),
+        ),
         actor=Actor(manager.client, world, links, observer, movers, reporter, before),
         settler=Settler(manager.client, children, observer, rotations, movers),
         contexts=Contexts(children, rotations, movers, clock, consistency.limitation),

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ..api.redis import Mode
 from ..redis.slots import NO_SLOTS, SlotSet
 from .actions import Action, LabelPod, LabelRole
+from .sources import Source
 
 __all__ = ["ACCEPT_LOSS", "Loss", "Phase", "Plan", "Switchover", "Wanted"]
 
@@ -58,6 +59,8 @@ class Wanted(Struct, frozen=True):
     primary_name: str = ""  # what they call the primary
     sentinel_settings: tuple[tuple[str, str], ...] = ()  # of SENTINEL SET
     weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
+    source: Source | None = None  # a server elsewhere to follow until this is taken back
+    source_given_up: bool = False  # a person gave up what has not arrived from it, once
 
     @property
     def pods_per_shard(self) -> int:
@@ -74,6 +77,7 @@ class Phase(Enum):
 
     READY = "Ready"
     CREATING = "Creating"
+    FOLLOWING = "Following"
     HEALING = "Healing"
     SCALING = "Scaling"
     UPDATING = "Updating"

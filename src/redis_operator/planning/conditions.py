@@ -10,6 +10,7 @@ from .actions import ConfigSet
 from .advice import Plan, Wanted
 from .common.configure import configure
 from .context import Context
+from .copies import Copy
 from .degradations import degradations
 from .inventory import is_replaced, is_waking, numbers
 from .losses import explain
@@ -21,7 +22,12 @@ __all__ = ["bounded", "conditions", "dated"]
 _LONGEST = 2000  # characters of one sentence
 _ASLEEP = "no pod runs; data, Secrets and Services are kept"
 _WAKING_EXPLAINS = ("ReplicaOutOfSync",)  # primaries read their files first
-_CHANGING = (advice.Phase.CREATING, advice.Phase.SCALING, advice.Phase.UPDATING)
+_CHANGING = (
+    advice.Phase.CREATING,
+    advice.Phase.FOLLOWING,
+    advice.Phase.SCALING,
+    advice.Phase.UPDATING,
+)
 
 
 def conditions(
@@ -48,6 +54,8 @@ def conditions(
     ]
     if wanted.volume_size:
         found.append(_storage_resized(wanted, observed))
+    if situation.copy is not None:
+        found.append(_following(situation.copy))
     if context.protected:
         found.append(_DELETION_HELD)
     was = {c.type: c for c in context.previous.conditions}
@@ -66,9 +74,22 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
     if plan.phase is advice.Phase.WAKING:
         text = f"the database is waking: {unserved}"
         return Condition(type="Available", status="False", reason="Waking", message=text)
+    if situation.copy is not None and not plan.losses:
+        text = f"no writes are taken: {unserved}"
+        return Condition(type="Available", status="False", reason="ReadOnly", message=text)
     reason = "DataLost" if plan.losses else "NotServing" if formed else "NotFormed"
     text = unserved if formed else "the database is not formed yet"
     return Condition(type="Available", status="False", reason=reason, message=text)
+
+
+def _following(copy: Copy) -> Condition:
+    """Say how the link to a server elsewhere is."""
+    return Condition(
+        type="Following",
+        status="True" if copy.in_sync else "False",
+        reason=copy.reason,
+        message=f"{copy.message} (link {copy.link})",
+    )
 
 
 def _advice(wanted: Wanted) -> str:

@@ -21,6 +21,7 @@ OOM_SECONDS = 600.0
 """A server that was killed for memory is trusted again after so long without another kill."""
 _UNSYNCED_SECONDS = 60.0
 _COPYING_SECONDS = 600.0
+_LINK_SECONDS = 15.0
 _FULL, _ROOMY = 0.98, 0.95
 _BUFFERS = (
     "raise repl-backlog-size and the replica part of client-output-buffer-limit in spec.config"
@@ -49,6 +50,7 @@ def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]
         _full,
         _out_of_sync,
         _foreign_names,
+        _unfollowed,
     )
     return tuple(degradation for check in checks for degradation in check(situation, told))
 
@@ -151,6 +153,16 @@ def _foreign_names(situation: Topology, _: str) -> Iterator[Degradation]:
                 f"{node.pod.name} also monitors {', '.join(others)}, which is not of this "
                 "database: run SENTINEL REMOVE on it, and use sentinels of its own there",
             )
+
+
+def _unfollowed(situation: Topology, _: str) -> Iterator[Degradation]:
+    """A server elsewhere that is to be followed and is not, or not as it should be."""
+    copy = situation.copy
+    if copy is None or copy.in_sync or copy.reason in ("Copying", "Promoting"):
+        return
+    late = all(situation.now - node.started_at > _LINK_SECONDS for node in situation.seen)
+    if copy.reason != "LinkDown" or (situation.seen and late):
+        yield Degradation(copy.reason, copy.message)
 
 
 def _full(situation: Topology, told: str) -> Iterator[Degradation]:

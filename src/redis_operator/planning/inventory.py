@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from ..api.quantity import format_bytes, parse_quantity
-from ..api.status import PodStatus, ReplicaStatus, ShardStatus
+from ..api.status import PodStatus, ReplicaStatus, ShardStatus, SourceStatus
 from .context import Context
 from .observed import Node, Pod, Seen, Unreachable
 from .topology import Topology
@@ -26,6 +26,7 @@ __all__ = [
     "ready_shards",
     "running",
     "shards",
+    "source",
 ]
 
 START_SECONDS = 60.0
@@ -58,12 +59,21 @@ def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
             primary=primary.pod.name if primary is not None else "",
             node_id=node_id,
             replication_id=replication_id,
-            replicas=tuple(_replicas(situation, number, primary)),
+            replicas=tuple(_replicas(situation, number, situation.upstream(number))),
             last_failover_time=context.now
             if changed
             else (old.last_failover_time if old is not None else ""),
             last_primary=_led_last(old) if primary is None and lasts else "",
         )
+
+
+def source(situation: Topology) -> SourceStatus | None:
+    """Return the server elsewhere that is followed, once it is said that servers hold a copy."""
+    copy = situation.copy
+    if copy is None or not copy.recorded:
+        return None
+    lag = copy.lag // _MIB * _MIB
+    return SourceStatus(address=copy.address, pod=copy.pod, link=copy.link, lag_bytes=lag)
 
 
 def _led_last(old: ShardStatus | None) -> str:

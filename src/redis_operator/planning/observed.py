@@ -26,6 +26,7 @@ from .clusters import (
 )
 from .identity import Role, ServerId
 from .sentinels import SentinelView
+from .sources import SourceNode
 from .traffic import Traffic
 
 __all__ = [
@@ -333,6 +334,8 @@ class Observed(Struct, frozen=True):
     led: tuple[Led, ...] = ()
     sentinels: tuple[SentinelNode, ...] = ()  # by ordinal
     sentinel_workload: Workload | None = None
+    source: SourceNode | None = None  # the server elsewhere that is followed
+    copied: str = ""  # where it is, as the status tells: until it is formed, data are copies of it
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 
     @property

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from functools import cached_property
+
 from ..redis.slots import SlotSet
+from .actions import Action
+from .copies import Copy, address, copy_of, is_linked
+from .identity import Role
+from .observed import Seen
 from .topology import Topology
 
 __all__ = ["OneGroup"]
@@ -34,3 +41,66 @@ class OneGroup(Topology):
         if self.missing_pods:
             return f"{self.missing_pods[0]} does not exist yet{trouble}"
         return f"{self.wanted.name} has no pod yet{trouble}"
+
+    # A copy of a server elsewhere
+
+    @property
+    def source(self) -> str:
+        """The server elsewhere that is followed, or was until it was taken out of the spec."""
+        wanted = self.wanted.source
+        return wanted.place if wanted is not None else self.observed.copied
+
+    @cached_property
+    def is_copy(self) -> bool:
+        """Whether the database has no data of its own yet, but those of a server elsewhere.
+
+        A server that takes writes has data of its own, whoever promoted it.
+        """
+        leads = any(node.is_primary and not node.loading for node in self.seen)
+        return bool(self.source) and not self.observed.formed and not leads
+
+    @cached_property
+    def heads(self) -> tuple[Seen, ...]:
+        """Servers that follow the source, also one that was named before; the best one first."""
+        places = {self.source, self.observed.copied} - {""}
+        found = [node for node in self.seen if node.replication.follows in places]
+        return tuple(
+            sorted(
+                found,
+                key=lambda n: (
+                    n.pod.deleting or n.pod.draining,
+                    not is_linked(n),
+                    -len(self.copiers(n)),
+                    -n.replication.offset,
+                    n.pod.ordinal,
+                ),
+            )
+        )
+
+    def copiers(self, head: Seen) -> tuple[Seen, ...]:
+        """Servers that follow one of ours."""
+        return tuple(n for n in self.seen if n.replication.follows == address(head))
+
+    @cached_property
+    def copy(self) -> Copy | None:
+        """How far the copy of a server elsewhere is; None: this is none."""
+        if not self.is_copy:
+            return None
+        head = next(iter(self.heads), None)
+        others = tuple(n for n in self.seen if head is not None and n.id != head.id)
+        return copy_of(
+            self.observed,
+            place=self.source,
+            head=head,
+            followers=others,
+            missing=self.missing_pods,
+            promoting=self.wanted.source is None,
+        )
+
+    @abstractmethod
+    def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
+        """What follows a promotion at once."""
+
+    def role_of_copy(self, node: Seen) -> Role | None:
+        """Every server of a copy is one to read from."""
+        return Role.REPLICA if is_linked(node) or node.pod.role_label else None

@@ -13,6 +13,7 @@ from .advice import Plan
 from .cluster.actions import AssignSlots, Failover
 from .clusters import ClusterView, NotWeighed
 from .observed import Attempt, Node, Observed, Replication, Seen, SentinelNode, SentinelSeen
+from .sources import SourceNode, SourceSeen
 from .traffic import Traffic
 
 __all__ = ["Attempt", "after_attempt", "essence", "held_back"]
@@ -76,7 +77,12 @@ def essence(observed: Observed) -> Observed:
         elections=(),
         cluster=replace(observed.cluster, introductions=(), histories=(), counted_at=None),
         attempts=(),
+        source=_source_essence(observed.source),
     )
+
+
+def _source_essence(node: SourceNode | None) -> SourceNode | None:
+    return replace(node, offset=0) if isinstance(node, SourceSeen) else node
 
 
 def _essence(node: Node) -> Node:

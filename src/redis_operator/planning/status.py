@@ -32,6 +32,7 @@ _CHANGES = {
 _PHASES = {
     advice.Phase.READY: Phase.READY,
     advice.Phase.CREATING: Phase.CREATING,
+    advice.Phase.FOLLOWING: Phase.FOLLOWING,
     advice.Phase.HEALING: Phase.DEGRADED,
     advice.Phase.SCALING: Phase.SCALING,
     advice.Phase.UPDATING: Phase.UPDATING,
@@ -82,6 +83,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         binding=Binding(context.binding) if formed else previous.binding,
         endpoints=context.endpoints or previous.endpoints,
         last_data_loss=recorded(wanted, plan, previous, context.now),
+        source=inventory.source(situation),
     )
 
 

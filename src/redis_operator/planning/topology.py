@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ..redis.slots import SlotSet
 from .advice import Phase, Plan, Wanted
+from .copies import Copy
 from .identity import Role, ServerId
 from .observed import Node, Observed, Pod, Seen, Unreachable, Workload
 
@@ -197,6 +198,15 @@ class Topology(ABC):
         return False
 
     # For the status
+
+    @property
+    def copy(self) -> Copy | None:
+        """How far the copy of a server elsewhere is; None: this is none."""
+        return None
+
+    def upstream(self, group: int) -> Seen | None:
+        """The server that the others of a group copy, whether it leads or not."""
+        return self.leader(group)
 
     def history(self, group: int, before: tuple[str, str]) -> tuple[str, str]:
         """The id and the replication id of a group's data; `before` is what the status tells."""

@@ -55,7 +55,7 @@ class Address(Struct, frozen=True, order=True):
 
 
 class Credentials(Struct, frozen=True):
-    """An ACL user and its password. Its text form hides the password."""
+    """An ACL user and its password; no name is the default user. Its text hides the password."""
 
     username: str
     password: str
@@ -196,7 +196,9 @@ class Connection:
         payload = encode_all(command.arguments for command in commands)
         credentials, self._credentials = self._credentials, None
         if credentials is not None:
-            login: tuple[Argument, ...] = ("AUTH", credentials.username, credentials.password)
+            # Servers before Redis 6 know no users.
+            user = (credentials.username,) if credentials.username else ()
+            login: tuple[Argument, ...] = ("AUTH", *user, credentials.password)
             payload = encode(login) + payload
         expected = len(commands) + (credentials is not None)
         try:

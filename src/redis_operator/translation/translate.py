@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from redis_operator.api.pod_rules import OUR_LABELS
 from redis_operator.api.redis import Redis, Resources
-from redis_operator.api.redisfailover import Exporter, RedisFailover, RedisSettings
+from redis_operator.api.redisfailover import (
+    AuthSettings,
+    BootstrapNode,
+    Exporter,
+    RedisFailover,
+    RedisSettings,
+)
 from redis_operator.api.redisfailover_validation import load_redisfailover
 from redis_operator.api.shape import Problem
 from redis_operator.api.validation import load
@@ -118,10 +124,25 @@ def _pieces(failover: RedisFailover) -> Iterator[Piece]:
         yield Piece(spec={"resources": amounts(spec.redis.resources)})
     if spec.auth.secret_path:
         yield Piece(spec={"auth": {"secretName": spec.auth.secret_path}})
+    if spec.bootstrap_node is not None:
+        yield _source(spec.bootstrap_node, spec.auth)
     if spec.redis.service_annotations:
         yield Piece(spec={"service": {"annotations": spec.redis.service_annotations}})
     if spec.redis.disable_pod_disruption_budget:
         yield Piece(spec={"disruptionBudget": {"enabled": False}})
+
+
+def _source(node: BootstrapNode, auth: AuthSettings) -> Piece:
+    """Say which Redis is followed first; the servers' own password is tried where none is given."""
+    found: dict[str, Any] = {"host": node.host, "port": int(node.port)}
+    if node.username:
+        found["username"] = node.username
+    if node.password_secret is not None:
+        secret = node.password_secret
+        found["passwordSecret"] = {"name": secret.name, "key": secret.key}
+    elif auth.secret_path:
+        found["passwordSecret"] = {"name": auth.secret_path, "key": "password"}
+    return Piece(spec={"bootstrap": {"fromRedis": found}})
 
 
 def _image(redis: RedisSettings) -> Piece:
@@ -234,6 +255,7 @@ _ORIGINS: Final = {
     "spec.storage.accessModes": f"{_CLAIM}.spec.accessModes",
     "spec.storage.labels": f"{_CLAIM}.metadata.labels",
     "spec.auth.secretName": "spec.auth.secretPath",
+    "spec.bootstrap.fromRedis": "spec.bootstrapNode",
     "spec.deletion.policy": "spec.redis.storage.keepAfterDeletion",
     "spec.disruptionBudget": "spec.redis.disablePodDisruptionBudget",
     "spec.monitoring.exporter": "spec.redis.exporter.enabled",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from ..actions import ConfigSet, DeletePod, GrowVolume, ResizePod, ScaleWorkload
+from ..failover.actions import Follow, FollowSource, Promote
 from ..row import Kind, Row
 from .configure import configure
+from .follow_source import follow_source
 from .grow import grow
 from .hibernate import hibernate
 from .pods import pods
@@ -19,6 +21,7 @@ from .wait import wait
 __all__ = [
     "CONFIGURE",
     "DRAIN",
+    "FOLLOW_SOURCE",
     "GROW",
     "HIBERNATE",
     "PODS",
@@ -40,6 +43,15 @@ HIBERNATE: Final = Row(
 )
 PODS: Final = Row(
     "pods", pods, Kind.CHANGE, "ScalingUp", "more copies never hurt", actions=(ScaleWorkload,)
+)
+FOLLOW_SOURCE: Final = Row(
+    "follow_source",
+    follow_source,
+    Kind.SAFETY,
+    "FollowingSource",
+    "a database that copies a server elsewhere has no primary, and names none before it is asked",
+    actions=(FollowSource, Follow, Promote, ConfigSet, GrowVolume),
+    keeps=("I1",),
 )
 DRAIN: Final = Row(
     "drain",

@@ -10,7 +10,16 @@ from ..at import At
 from ..fence import Fence
 from ..identity import ServerId
 
-__all__ = ["FailoverAction", "Follow", "Promote", "ResetSentinel", "SwitchOver", "Unwatch", "Watch"]
+__all__ = [
+    "FailoverAction",
+    "Follow",
+    "FollowSource",
+    "Promote",
+    "ResetSentinel",
+    "SwitchOver",
+    "Unwatch",
+    "Watch",
+]
 
 
 class Promote(Struct, frozen=True):
@@ -32,17 +41,33 @@ class Promote(Struct, frozen=True):
     unseen: tuple[str, ...] = ()
     sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
     name: str = ""  # what they call the primary
+    source: str = ""  # a server elsewhere, all of whose data must have arrived right before
 
 
 class Follow(Struct, frozen=True):
     """`REPLICAOF` on a server: it copies `primary`, which must be one right before.
 
     The server must still follow `follows`; empty: it is a primary, and what it holds is known to be
-    part of the history of `primary`, or was given up.
+    part of the history of `primary`, or was given up. In a copy of a server elsewhere the primary
+    is a replica of `source` itself.
     """
 
     node: At
     primary: At
+    follows: str
+    source: str = ""
+
+
+class FollowSource(Struct, frozen=True):
+    """`REPLICAOF` a server elsewhere, with its login: whatever the server holds is dropped.
+
+    It must be no primary and still follow `follows`; and the API must still say that the database
+    wants this source and has no data of its own. I1
+    """
+
+    node: At
+    host: str
+    port: int
     follows: str
 
 
@@ -95,4 +120,6 @@ class SwitchOver(Struct, frozen=True):
     sentinels: tuple[At, ...] = ()
 
 
-FailoverAction: TypeAlias = Promote | Follow | Watch | Unwatch | ResetSentinel | SwitchOver
+FailoverAction: TypeAlias = (
+    Promote | Follow | FollowSource | Watch | Unwatch | ResetSentinel | SwitchOver
+)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..actions import Action, DeletePod, DeleteWorkload, ScaleWorkload
+from ..common.follow_source import breaches
+from ..copies import address, is_linked
 from ..guards import Guards
 from ..observed import Seen
-from .actions import Follow, Promote, SwitchOver
+from .actions import Follow, FollowSource, Promote, SwitchOver
 from .election import holds, same_history
 from .leave import stays_outdated
 from .topology import FailoverTopology
@@ -20,6 +22,8 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
             return _promotion(topology, step)
         case Follow():
             return _following(topology, step)
+        case FollowSource():
+            return breaches(topology, step)
         case SwitchOver():
             leader = topology.primary
             if leader is None or leader.id != step.primary.id:
@@ -49,6 +53,7 @@ def _promotion(topology: FailoverTopology, step: Promote) -> list[str]:
         and other.replication.offset > node.replication.offset
         and not topology.going(other.pod)
         and not other.loading
+        and not (step.source and other.replication.follows == address(node))  # seen a moment later
     ]
     return [f"I1: {ahead[0].pod.name} has more than {node.pod.name}"] if ahead else []
 
@@ -60,6 +65,8 @@ def _following(topology: FailoverTopology, step: Follow) -> list[str]:
         return [f"I2: {step.node.pod} or {step.primary.pod} was not seen"]
     if node.id == primary.id:
         return [f"I1: {node.pod.name} would follow itself"]
+    if step.source and is_linked(primary):
+        return []  # both are copies, and this one is complete
     if holds(node) and not holds(primary) and not same_history(node, primary):
         return [f"I1: {primary.pod.name} is empty and would replace {node.keys} keys"]
     return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..at import At
 from ..preconditions import Facts, ServerFacts, precondition_of
 from ..sentinels import SentinelView, WatchedReplica
-from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
+from .actions import Follow, FollowSource, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 
 __all__ = ["begun_election", "not_a_primary"]
 
@@ -65,6 +65,19 @@ def _follow(action: Follow, facts: Facts) -> str | None:
         return None
     if server.follows != action.follows:
         return f"{pod} follows {server.follows or 'no primary'} by now"
+    return None
+
+
+@precondition_of(FollowSource)
+def _follow_source(action: FollowSource, facts: Facts) -> str | None:
+    """A server that takes writes, or was given another primary, is not what the plan saw. I1"""
+    server, pod = facts.server, action.node.pod
+    if server is None:
+        return f"{pod} does not respond: what it holds is not known"
+    if server.is_primary:
+        return f"{pod} takes writes by now"
+    if server.follows not in (action.follows, f"{action.host}:{action.port}"):
+        return f"{pod} follows {server.follows} by now"
     return None
 
 

@@ -10,7 +10,17 @@ from ..actions import (
     ScaleWorkload,
 )
 from ..common.label import label
-from ..common.rows import CONFIGURE, GROW, HIBERNATE, PODS, RESIZE, ROLL, SWITCH, WAIT
+from ..common.rows import (
+    CONFIGURE,
+    FOLLOW_SOURCE,
+    GROW,
+    HIBERNATE,
+    PODS,
+    RESIZE,
+    ROLL,
+    SWITCH,
+    WAIT,
+)
 from ..common.switch import drain
 from ..row import Companion, Kind, Row
 from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
@@ -38,6 +48,7 @@ RULES: tuple[Row, ...] = (
         "a sentinel that does not exist watches nothing",
         actions=(ScaleWorkload,),
     ),
+    FOLLOW_SOURCE.here(actions=(LabelRole, Watch)),
     Row(
         "name_primary",
         name_primary,

@@ -9,6 +9,7 @@ from functools import cached_property
 from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
 from ..at import at
+from ..copies import PORT, address, is_linked
 from ..identity import Role
 from ..observed import Led, Node, Pod, Seen, SentinelNode, SentinelSeen, Unreachable, Workload
 from ..one_group import OneGroup
@@ -19,13 +20,7 @@ from .preconditions import begun_election
 
 __all__ = ["PORT", "FailoverTopology", "address", "follow_step"]
 
-PORT = 6379
 _LAG_BYTES = 1024 * 1024
-
-
-def address(node: Node) -> str:
-    """Where a server is, as others name it."""
-    return f"{node.pod.ip}:{PORT}"
 
 
 def follow_step(node: Seen, primary: Seen) -> Follow:
@@ -150,12 +145,18 @@ class FailoverTopology(OneGroup):
         """The primary, if it answers."""
         return self.primary if group == 0 else None
 
+    def upstream(self, group: int) -> Seen | None:
+        """The primary; in a copy of a server elsewhere the one that follows it."""
+        return next(iter(self.heads), None) if self.is_copy else self.leader(group)
+
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
         """Its replicas that answered."""
         return tuple(n for n in self.seen if n.replication.follows == address(leader))
 
     def role_of(self, node: Seen) -> Role | None:
         """The one primary is called primary; nobody else is, whatever it says of itself. K-18"""
+        if self.is_copy:
+            return self.role_of_copy(node)
         if self.primary is not None and node.id == self.primary.id:
             return Role.PRIMARY
         if self.primary is None and (node.is_primary or not self.observed.formed):
@@ -183,8 +184,8 @@ class FailoverTopology(OneGroup):
 
     def does_its_part(self, node: Seen) -> bool:
         """Whether it is the primary, or follows it with its link up."""
-        if node.loading:
-            return False
+        if node.loading or self.is_copy:
+            return is_linked(node)
         if self.primary is not None and node.id == self.primary.id:
             return True
         return self.out_of_sync(node) is None
@@ -316,6 +317,8 @@ class FailoverTopology(OneGroup):
         """Why writes are not taken."""
         if self.primary is not None:
             return ""
+        if self.copy is not None:
+            return self.copy.message
         if len(self.primaries) > 1:
             names = ", ".join(node.pod.name for node in self.primaries)
             return f"{names} are all primaries, and it is not known which of them is the one"

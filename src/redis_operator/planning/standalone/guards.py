@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from ..actions import Action, DeletePod, ScaleWorkload
+from ..common.follow_source import breaches
+from ..failover.actions import FollowSource
 from ..guards import Guards
 from ..observed import Seen
+from ..one_group import OneGroup
 from ..topology import Topology
 
 __all__ = ["GUARDS"]
 
 
-def _of_step(topology: Topology, step: Action) -> list[str]:
+def _of_step(topology: OneGroup, step: Action) -> list[str]:
     """Return every way in which one step would break an invariant."""
     match step:
+        case FollowSource():
+            return breaches(topology, step)
         case DeletePod(uid=uid):
             node = next((n for n in topology.observed.nodes if n.pod.uid == uid), None)
             if node is None:

@@ -7,22 +7,25 @@ from ..advice import Loss, Phase, Plan
 from ..at import at
 from ..failover.actions import Promote
 from ..fence import Fence
-from ..topology import Topology
+from ..one_group import OneGroup
 
 __all__ = ["lead"]
 
-_NO_PRIMARY = "127.0.0.1:"
+_WITH_FILES = "127.0.0.1:1"
 _WITHOUT_FILES = "127.0.0.1:2"
 
 
-def lead(topology: Topology) -> Plan | None:
+def lead(topology: OneGroup) -> Plan | None:
     """Have it lead: it left mode Failover, and restarted before it had the scripts of this one.
+
+    Or it was a copy of a server elsewhere, of which a person gave up what has not arrived.
 
     One that lost its files is held, as at any other start.
     """
     for node in topology.seen:
         link = node.replication
-        if node.is_primary or node.loading or not link.follows.startswith(_NO_PRIMARY):
+        waits = topology.is_copy or link.follows in (_WITH_FILES, _WITHOUT_FILES)
+        if node.is_primary or node.loading or not waits:
             continue
         losses: tuple[Loss, ...] = ()
         if link.follows == _WITHOUT_FILES and topology.observed.formed and not node.keys:

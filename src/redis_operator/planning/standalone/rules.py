@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import DeletePod
 from ..common.label import label
-from ..common.rows import CONFIGURE, GROW, HIBERNATE, PODS, RESIZE, ROLL, WAIT
+from ..common.rows import CONFIGURE, FOLLOW_SOURCE, GROW, HIBERNATE, PODS, RESIZE, ROLL, WAIT
 from ..failover.actions import Promote
 from ..row import Companion, Kind, Row
 from .lead import lead
@@ -15,6 +15,7 @@ __all__ = ["COMPANIONS", "RULES"]
 RULES: tuple[Row, ...] = (
     HIBERNATE.here(keeps=("I1",)),
     PODS.here("a server that does not exist tells nothing"),
+    FOLLOW_SOURCE,
     Row(
         "lost",
         lost,

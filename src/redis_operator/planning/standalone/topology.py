@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..actions import Action
 from ..advice import Phase, Plan
+from ..copies import is_linked
 from ..identity import Role
 from ..observed import Seen, Unreachable
 from ..one_group import OneGroup
@@ -14,6 +16,10 @@ class StandaloneTopology(OneGroup):
     """One server, which leads nobody and is its own group."""
 
     def leader(self, group: int) -> Seen | None:
+        """The one server, if it answers; none while it follows a server elsewhere."""
+        return None if self.is_copy else self.upstream(group)
+
+    def upstream(self, group: int) -> Seen | None:
         """The one server, if it answers."""
         return next((node for node in self.seen if node.pod.shard == group), None)
 
@@ -36,6 +42,8 @@ class StandaloneTopology(OneGroup):
 
     def role_of(self, node: Seen) -> Role | None:
         """The one server is the primary, as soon as it says so."""
+        if self.is_copy:
+            return self.role_of_copy(node)
         return Role.PRIMARY if node.is_primary else None
 
     def holds_data(self, node: Seen) -> bool:
@@ -48,7 +56,12 @@ class StandaloneTopology(OneGroup):
 
     def does_its_part(self, node: Seen) -> bool:
         """Whether it takes commands."""
-        return node.is_primary and not node.loading
+        return is_linked(node) if self.is_copy else node.is_primary and not node.loading
+
+    def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
+        """Its label follows by itself."""
+        del chosen, others
+        return ()
 
     def unsettled(self) -> str | None:
         """Why the server may not be touched now, or None."""
@@ -73,6 +86,8 @@ class StandaloneTopology(OneGroup):
     @property
     def unserved(self) -> str:
         """Why commands are not taken."""
+        if self.copy is not None:
+            return self.copy.message
         if any(self.does_its_part(node) for node in self.seen):
             return ""
         return self.unsettled() or "no server takes commands"

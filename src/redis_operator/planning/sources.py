@@ -1,0 +1,49 @@
+"""A server elsewhere that a new database follows: what is wanted of it, and what it says. Pure."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from .identity import ServerId
+
+__all__ = ["Source", "SourceNode", "SourceSeen", "SourceSilent"]
+
+
+class Source(Struct, frozen=True):
+    """Where the server is, as pods reach it."""
+
+    host: str
+    port: int
+
+    @property
+    def place(self) -> str:
+        """The same as a replica names its primary."""
+        return f"{self.host}:{self.port}"
+
+
+class SourceSeen(Struct, frozen=True):
+    """The server answered, in its own words."""
+
+    id: ServerId
+    is_primary: bool = True
+    follows: str = ""  # where its own primary is; empty: it is one
+    linked: bool = True  # a replica: whether it is in sync with its primary
+    replication_id: str = ""
+    offset: int = 0
+    engine: str = ""
+    version: str = ""
+    cluster: bool = False  # it is a node of a Redis Cluster
+    loading: bool = False
+
+
+class SourceSilent(Struct, frozen=True):
+    """The server did not say what it is. Unless it is `hopeless`, pods may reach it even so."""
+
+    reason: str  # of a condition
+    error: str
+    hopeless: bool = False  # pods would be refused in the same way
+
+
+SourceNode: TypeAlias = SourceSeen | SourceSilent
