@@ -335,7 +335,6 @@ UNBUILT_SPECS: dict[str, dict[str, Any]] = {
         "auth": {"users": [{"name": "a", "rules": "b", "passwordSecret": {"name": "c"}}]}
     },
     "bootstrap.fromBackup": {"bootstrap": {"fromBackup": {"name": "a"}}},
-    "bootstrap.fromRedis": {"bootstrap": {"fromRedis": {"host": "a"}}},
     "deletion.policy": {"deletion": {"policy": "Backup"}},
     "monitoring.serviceMonitor": {"monitoring": {"serviceMonitor": True}},
     "monitoring.prometheusRule": {"monitoring": {"prometheusRule": True}},
@@ -358,6 +357,24 @@ def test_the_neutral_values_of_what_is_not_built_are_fine() -> None:
         "monitoring": {"serviceMonitor": False, "exporter": True},
     }
     assert paths(raw(**spec)) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "host", "path"),
+    [
+        ("Cluster", "old.example", "spec.bootstrap.fromRedis"),
+        ("Failover", "localhost", "spec.bootstrap.fromRedis.host"),
+        ("Standalone", "::1", "spec.bootstrap.fromRedis.host"),
+        ("Standalone", "not a host", "spec.bootstrap.fromRedis.host"),
+        ("Failover", "old.example", ""),
+        ("Standalone", "10.0.0.1", ""),
+        ("Standalone", "fd00::1", ""),
+    ],
+)
+def test_a_server_elsewhere_is_followed_in_modes_that_can(mode: str, host: str, path: str) -> None:
+    few = {"Standalone": {"shards": 1, "replicas": 0}, "Failover": {"shards": 1, "replicas": 2}}
+    spec = {"bootstrap": {"fromRedis": {"host": host}}, **few.get(mode, {"shards": 3})}
+    assert paths(raw(mode=mode, **spec)) == ([path] if path else [])
 
 
 def test_null_means_absent() -> None:

@@ -14,6 +14,7 @@ SOURCE = ROOT / "src"
 TOLD_BY = (
     "redis_operator/planning/announcements.py",
     "redis_operator/planning/conditions.py",
+    "redis_operator/planning/copies.py",
     "redis_operator/planning/inventory.py",
     "redis_operator/planning/status.py",
     "redis_operator/planning/degradations.py",
@@ -23,11 +24,18 @@ TOLD_BY = (
     "redis_operator/operator/redis_failovers.py",
     "redis_operator/translation/status.py",
     "redis_operator/operator/rotation.py",
+    "redis_operator/operator/sources.py",
     "redis_operator/operator/report.py",
     "kubecontroller/runtime/manager.py",
 )
 # Calls that carry a reason, and which of their arguments it is.
-CARRIERS = {"Degradation": 0, "NotFollowed": 0, "warning": 1}
+CARRIERS = {
+    "Degradation": 0,
+    "Hindrance": 0,
+    "NotFollowed": 0,
+    "SourceSilent": 0,
+    "warning": 1,
+}
 
 
 def words_in(node: ast.expr) -> Iterator[str]:
@@ -43,8 +51,16 @@ def reasons_in(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             yield from _carried(node)
-        elif isinstance(node, ast.Assign) and _name(node.targets[0]) in ("reason", "kind"):
-            yield from words_in(node.value)
+        elif isinstance(node, ast.Assign):
+            yield from _assigned(node.targets[0], node.value)
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, other in zip(target.elts, value.elts, strict=True):
+            yield from _assigned(one, other)
+    elif _name(target) in ("reason", "kind"):
+        yield from words_in(value)
 
 
 def _carried(call: ast.Call) -> Iterator[str]:

@@ -549,6 +549,13 @@ ELSEWHERE = {
     "wiring.before#1": "test_leadership.py",
     "replication._pause#1": "test_replication.py",
     "replication._demotable#1": "test_replication.py",
+    "replication._arrived#1": "test_sources.py",
+    "replication._arrived#2": "test_sources.py",
+    "replication._follow_source#1": "test_sources.py",
+    "sources.check#1": "test_sources.py",
+    "sources.check#2": "test_sources.py",
+    "sources.check#3": "test_sources.py",
+    "sources.offset#1": "test_sources.py",
 }
 
 

@@ -256,6 +256,43 @@ def test_sentinels_without_tolerations_do_not_get_those_of_the_servers() -> None
     assert spec["sentinel"]["pod"] == {}
 
 
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({}, {"host": "old.shop.svc", "port": 6379}),
+        (
+            {"auth": {"secretPath": "mine"}},
+            {
+                "host": "old.shop.svc",
+                "port": 6379,
+                "passwordSecret": {"name": "mine", "key": "password"},
+            },
+        ),
+        (
+            {
+                "auth": {"secretPath": "mine"},
+                "bootstrapNode": {
+                    "host": "old.shop.svc",
+                    "port": "7000",
+                    "username": "mover",
+                    "passwordSecret": {"name": "theirs", "key": "word"},
+                },
+            },
+            {
+                "host": "old.shop.svc",
+                "port": 7000,
+                "username": "mover",
+                "passwordSecret": {"name": "theirs", "key": "word"},
+            },
+        ),
+    ],
+    ids=["no password", "the same password", "its own login"],
+)
+def test_a_redis_elsewhere_is_followed_first(spec: dict[str, Any], wanted: dict[str, Any]) -> None:
+    said = {"bootstrapNode": {"host": "old.shop.svc", "allowSentinels": False}} | spec
+    assert translated(said)["spec"]["bootstrap"] == {"fromRedis": wanted}
+
+
 def test_the_password_is_that_of_the_secret() -> None:
     assert translated({"auth": {"secretPath": "mine"}})["spec"]["auth"] == {"secretName": "mine"}
 
@@ -432,6 +469,20 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+WRONG |= {
+    "a port that is none": (
+        {"bootstrapNode": {"host": "old", "port": "70000"}},
+        "spec.bootstrapNode.port",
+        "65535",
+    ),
+    "the pod itself": (
+        {"bootstrapNode": {"host": "127.0.0.1"}},
+        "spec.bootstrapNode.host",
+        "names the pod itself",
+    ),
+}
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_be_followed_is_refused_with_its_path(case: str) -> None:
     spec, path, reason = WRONG[case]
@@ -450,7 +501,7 @@ SAID: dict[str, Any] = {
     "shutdownConfigMap": "mine",
     "command": ["redis-server"],
     "customCommandRenames": [{"from": "KEYS", "to": ""}],
-    "bootstrapNode": {"host": "other"},
+    "allowSentinels": True,
 }
 
 
@@ -462,6 +513,8 @@ def test_every_field_of_the_table_is_refused_with_its_reason(row: Any) -> None:
     spec: dict[str, Any] = {name: value}
     for part in reversed(above):
         spec = {part: spec}
+    if above == ["bootstrapNode"]:
+        spec["bootstrapNode"]["host"] = "other"  # it needs one
     assert problems(spec) == {f"spec.{row.path}": row.message}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from . import disk
 from .bus import broadcast
 from .state import Record, Server
+from .users import accepts
 
 if TYPE_CHECKING:
     from .world import SimulatedCluster
@@ -93,9 +94,14 @@ def _bytes(text: str) -> int:
 
 def _will_feed(world: SimulatedCluster, source: Server, server: Server) -> bool:
     """Credentials of another database are refused; so is a replica that has nothing itself."""
-    del world
     serves = source.sentinel is None and (source.is_primary or source.link_up)
-    return source.database == server.database and serves
+    return serves and (source.database == server.database or _may_log_in(world, source, server))
+
+
+def _may_log_in(world: SimulatedCluster, source: Server, server: Server) -> bool:
+    """Whether a server has the login of one elsewhere."""
+    user, password = (server.config.get(name, "") for name in ("masteruser", "masterauth"))
+    return accepts(world.passwords.get(source.name, {}), user or "default", password)
 
 
 def _lose_link(world: SimulatedCluster, server: Server) -> None:

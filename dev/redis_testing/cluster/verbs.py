@@ -282,6 +282,9 @@ def restore(
         target.expires[key] = end
 
 
+_MAY_BE_EMPTY = ("save", "masteruser", "masterauth")
+
+
 def config_set(server: Server, values: dict[str, str]) -> None:
     """CONFIG SET, all or nothing."""
     for name, value in values.items():
@@ -289,7 +292,7 @@ def config_set(server: Server, values: dict[str, str]) -> None:
             raise RefusalError(
                 f"ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
             )
-        if value == "" and name != "save":
+        if value == "" and name not in _MAY_BE_EMPTY:
             raise RefusalError(f"ERR CONFIG SET failed (possibly related to argument '{name}')")
     spelled = {n: server.spellings.get((n, value), value) for n, value in values.items()}
     server.config.update(spelled)

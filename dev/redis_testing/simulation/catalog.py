@@ -6,6 +6,7 @@ from .changes import CHANGES, ENDS, MOVES, OVERLAPS
 from .failover import FAILOVER_SCENARIOS
 from .heals import CREATIONS, HEALS
 from .redisfailovers import REDISFAILOVER_SCENARIOS
+from .sources import SOURCE_SCENARIOS
 
 __all__ = ["SCENARIOS"]
 
@@ -18,4 +19,5 @@ SCENARIOS = (
     *ENDS,
     *FAILOVER_SCENARIOS,
     *REDISFAILOVER_SCENARIOS,
+    *SOURCE_SCENARIOS,
 )

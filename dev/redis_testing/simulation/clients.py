@@ -149,7 +149,7 @@ def find_primary(world: SimulatedCluster, server: Server) -> Server | None:
         if not server.answers(world.now) or server.is_primary:
             return server if server.answers(world.now) else None
         found = world.at(server.follows[0]) if server.follows is not None else None
-        if found is None:
+        if found is None or found.database != server.database:
             return None
         server = found
     return None

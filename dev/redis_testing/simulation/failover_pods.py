@@ -36,8 +36,9 @@ def is_sentinel(environment: Mapping[str, str]) -> bool:
 
 
 def is_failover(files: Mapping[str, str]) -> bool:
-    """Tell whether a pod runs a server of mode Failover: by its boot script."""
-    return "--replicaof" in files["boot.sh"]
+    """Tell whether a pod runs a server that never starts as a primary: by its script and files."""
+    script = files["boot.sh"]
+    return "--replica-priority" in script or ("--replicaof" in script and "follow" in files)
 
 
 def follows_at_start(server: Server, *, fresh: bool) -> tuple[str, int]:

@@ -202,7 +202,8 @@ class Wire(asyncio.Transport):
         name = words[0].upper()
         if name == "AUTH":
             known = self._network.world.passwords.get(self.server.name, {})
-            if accepts(known, words[1], words[2]):
+            user, password = words[1:] if len(words) > 2 else ("default", words[1])
+            if accepts(known, user, password):
                 return b"OK"
             return hiredis.ReplyError("WRONGPASS invalid username-password pair")
         if name == "ACL":

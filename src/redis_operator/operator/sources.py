@@ -29,7 +29,13 @@ from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.sources import SourceNode, SourceSeen, SourceSilent
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Connection, Credentials
-from redis_operator.redis.errors import NoAuthError, NoPermError, RedisError, WrongPassError
+from redis_operator.redis.errors import (
+    LinkError,
+    NoAuthError,
+    NoPermError,
+    RedisError,
+    WrongPassError,
+)
 from redis_operator.redis.replies import Info
 
 __all__ = ["LiveSource", "Sources", "login_of"]
@@ -122,14 +128,11 @@ class Sources:
     async def _ask(self, redis: Redis, address: Address, login: SourceLogin) -> SourceNode:
         key, uid = _key(redis), f"source of {redis.metadata.uid}"
         self._open[key] = uid
-        target = Target(uid, address, _credentials(login))
         try:
-            connection = await self._links.open(target, timeout=_PROBE_TIMEOUT)
-            info = await connection.run(commands.info(), timeout=_PROBE_TIMEOUT)
+            return _seen(await _info(self._links, uid, address, login, key[0]))
         except RedisError as error:
             self._links.drop(uid)
             return _silent(error, login)
-        return _seen(info)
 
     def forget(self, key: Key) -> None:
         """Let go of the server of a database that follows it no more."""
@@ -164,17 +167,34 @@ class LiveSource(Struct, frozen=True):
     async def offset(self, place: str, head: Connection) -> tuple[str, int]:
         """Return the history of a source and how far it is; only a primary says so."""
         host, _, port = place.rpartition(":")
-        target = Target(
-            f"source of {self.key}", Address(host, int(port)), _credentials(await login_of(head))
-        )
+        address, uid = Address(host, int(port)), f"source of {self.key}"
         try:
-            connection = await self.links.open(target, timeout=_PROBE_TIMEOUT)
-            info = await connection.run(commands.info(), timeout=_PROBE_TIMEOUT)
+            info = await _info(self.links, uid, address, await login_of(head), self.key[0])
         finally:
-            self.links.keep_only((), of=(target.uid,))
+            self.links.keep_only((), of=(uid,))
         if not info.replication.is_primary:
             raise Refused(f"{place} is a replica by now")
         return info.replication.replication_id, info.replication.offset
+
+
+async def _info(
+    links: Links, uid: str, address: Address, login: SourceLogin, namespace: str
+) -> Info:
+    """Ask a source what it is.
+
+    A bare name is one of the database's namespace to its pods, and has to be spelled out here.
+    """
+    hosts = [address.host]
+    if "." not in address.host and ":" not in address.host:
+        hosts.append(f"{address.host}.{namespace}.svc")
+    while True:
+        target = Target(uid, Address(hosts.pop(), address.port), _credentials(login))
+        try:
+            connection = await links.open(target, timeout=_PROBE_TIMEOUT)
+            return await connection.run(commands.info(), timeout=_PROBE_TIMEOUT)
+        except LinkError:
+            if not hosts:
+                raise
 
 
 async def login_of(connection: Connection) -> SourceLogin:

@@ -48,9 +48,9 @@ def degradations(situation: Topology, told: str = "") -> tuple[Degradation, ...]
         _refused,
         _unwritten,
         _full,
+        _unfollowed,
         _out_of_sync,
         _foreign_names,
-        _unfollowed,
     )
     return tuple(degradation for check in checks for degradation in check(situation, told))
 

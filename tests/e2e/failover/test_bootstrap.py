@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -38,7 +39,11 @@ async def test_it_follows_under_load_and_is_promoted_with_every_write(
         assert (await cache.condition("Available"))["reason"] == "ReadOnly"
         assert (await cache.condition("Degraded"))["status"] == "False"
         head = status["source"]["pod"]
-        heads = [pod for pod in await cache.roles() if await follows(cache, pod) == f"{outside.address}:6379"]
+        heads = [
+            pod
+            for pod in await cache.roles()
+            if await follows(cache, pod) == f"{outside.address}:6379"
+        ]
         assert heads == [head]
         assert set((await cache.roles()).values()) == {"replica"}
         assert [await cache.named(f"cache-sentinel-{n}") for n in range(3)] == ["", "", ""]
@@ -55,3 +60,104 @@ async def test_it_follows_under_load_and_is_promoted_with_every_write(
         (await cache.pods())[head].status.pod_ip
     }
     assert await outside.run("GET", "new") is None
+
+
+async def test_pods_that_restart_while_it_follows_lose_nothing(
+    watched: Any, outside: Outside
+) -> None:
+    await outside.start()
+    cache = await watched(bootstrap={"fromRedis": await outside.secret()})
+    async with outside.under_load():
+        await cache.wait_condition("Following", "True")
+        for what in ("crash", "delete", "all"):
+            head = (await cache.status())["source"]["pod"]
+            if what == "delete":
+                await cache.delete_pods(head)
+            else:
+                await asyncio.gather(
+                    *(
+                        cache.crash(pod)
+                        for pod in (await cache.roles() if what == "all" else [head])
+                    )
+                )
+            await cache.wait_condition("Following", "False", seconds=30)
+            assert "primary" not in (await cache.roles()).values()
+            await cache.wait_condition("Following", "True", seconds=90)
+    await cache.patch(bootstrap={"fromRedis": None})
+    await cache.wait_ready()
+    peer = await cache.connect()
+    assert await outside.missing(peer) == []
+    peer.close()
+
+
+async def test_a_source_that_is_gone_is_told_and_a_person_decides(
+    watched: Any, outside: Outside
+) -> None:
+    await outside.start()
+    await outside.write(300)
+    cache = await watched(bootstrap={"fromRedis": await outside.secret()})
+    await cache.wait_condition("Following", "True")
+    await outside.stop()
+    told = await cache.wait_condition("Degraded", "True", reason="SourceUnreachable")
+    assert outside.address in told["message"]
+    await cache.patch(bootstrap={"fromRedis": None})
+    line = await cache.wait_plan("accept-data-loss=source")
+    assert f"{outside.address}:6379 may have writes that did not arrive" in line
+    assert "primary" not in (await cache.roles()).values()
+    await cache.annotate(**{ACCEPT: "source"})
+    await cache.wait_ready()
+    peer = await cache.connect()
+    assert await outside.missing(peer) == []
+    peer.close()
+
+    async def taken_off() -> bool:
+        return ACCEPT not in ((await cache.get())["metadata"].get("annotations") or {})
+
+    await until(taken_off, seconds=30, what="the request to be taken off")
+
+
+async def test_a_wrong_password_is_told_and_a_right_one_is_used(
+    watched: Any, outside: Outside
+) -> None:
+    await outside.start()
+    await outside.write(100)
+    wrong = await outside.secret(password="another")
+    cache = await watched(bootstrap={"fromRedis": wrong})
+    told = await cache.wait_condition("Degraded", "True", reason="SourceLogin")
+    assert "spec.bootstrap.fromRedis.passwordSecret" in told["message"]
+    await cache.patch(bootstrap={"fromRedis": {"passwordSecret": {"name": "nowhere"}}})
+    told = await cache.wait_condition("Degraded", "True", reason="SourceSecret")
+    assert "Secret nowhere does not exist" in told["message"]
+    await cache.patch(bootstrap={"fromRedis": {"passwordSecret": {"name": "old-login"}}})
+    await outside.secret()
+    await cache.wait_condition("Following", "True", seconds=60)
+
+
+async def test_data_of_its_own_are_never_dropped(watched: Any, outside: Outside) -> None:
+    await outside.start()
+    await outside.write(10)
+    cache = await watched()
+    await cache.wait_ready()
+    assert await cache.run("SET", "own", "1") == "OK"
+    await cache.patch(bootstrap={"fromRedis": await outside.secret()})
+    told = await cache.wait_condition("Degraded", "True", reason="Blocked")
+    assert "remove spec.bootstrap.fromRedis" in told["message"]
+    await cache.crash(await cache.primary())
+    await cache.wait_condition("Available", "True", seconds=60)
+    assert await cache.run("GET", "own") == "1"
+    assert await cache.run("DBSIZE") == 1
+
+
+async def test_a_source_that_cannot_be_loaded_or_is_a_replica_is_told(
+    watched: Any, outside: Outside, cluster: Any
+) -> None:
+    if not cluster.is_local or cluster.defaults():
+        pytest.skip("needs the two engines of local mode")
+    await outside.start()
+    await outside.write(10)
+    cache = await watched(
+        engine="redis", version="6.2", bootstrap={"fromRedis": await outside.secret()}
+    )
+    told = await cache.wait_condition("Degraded", "True", reason="SourceIncompatible")
+    assert "cannot load" in told["message"]
+    assert f"{outside.address}:6379" in told["message"]

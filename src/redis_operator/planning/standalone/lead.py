@@ -11,7 +11,7 @@ from ..one_group import OneGroup
 
 __all__ = ["lead"]
 
-_WITH_FILES = "127.0.0.1:1"
+_NO_PRIMARY = "127.0.0.1:"
 _WITHOUT_FILES = "127.0.0.1:2"
 
 
@@ -24,7 +24,7 @@ def lead(topology: OneGroup) -> Plan | None:
     """
     for node in topology.seen:
         link = node.replication
-        waits = topology.is_copy or link.follows in (_WITH_FILES, _WITHOUT_FILES)
+        waits = topology.is_copy or link.follows.startswith(_NO_PRIMARY)
         if node.is_primary or node.loading or not waits:
             continue
         losses: tuple[Loss, ...] = ()
