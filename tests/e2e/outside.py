@@ -1,4 +1,4 @@
-"""A server that no operator looks after, as people had it before: a plain pod, and who writes there.
+"""A server that no operator looks after, as people had it before, and somebody who writes there.
 
 Its data are what a database that starts as its replica must have.
 """

@@ -49,7 +49,7 @@ class Api:
 
 
 class Place:
-    """A server elsewhere with a user that may copy it, and two of a database, which follow nobody."""
+    """A server elsewhere with a user that may copy it, and two servers of a database."""
 
     def __init__(self, source: Server, servers: list[Server]) -> None:
         self.source, self.servers = source, servers
@@ -99,7 +99,9 @@ class Place:
 
     async def linked(self, ordinal: int) -> None:
         async with asyncio.timeout(30):
-            while not (await self.replication(self.servers[ordinal])).link_up:
+            while True:
+                if (await self.replication(self.servers[ordinal])).link_up:
+                    return
                 await asyncio.sleep(0.02)
 
     async def promotion(self) -> Promote:

@@ -74,12 +74,8 @@ async def test_pods_that_restart_while_it_follows_lose_nothing(
             if what == "delete":
                 await cache.delete_pods(head)
             else:
-                await asyncio.gather(
-                    *(
-                        cache.crash(pod)
-                        for pod in (await cache.roles() if what == "all" else [head])
-                    )
-                )
+                pods = list(await cache.roles()) if what == "all" else [head]
+                await asyncio.gather(*map(cache.crash, pods))
             await cache.wait_condition("Following", "False", seconds=30)
             assert "primary" not in (await cache.roles()).values()
             await cache.wait_condition("Following", "True", seconds=90)
@@ -142,8 +138,9 @@ async def test_data_of_its_own_are_never_dropped(watched: Any, outside: Outside)
     await cache.patch(bootstrap={"fromRedis": await outside.secret()})
     told = await cache.wait_condition("Degraded", "True", reason="Blocked")
     assert "remove spec.bootstrap.fromRedis" in told["message"]
-    await cache.crash(await cache.primary())
-    await cache.wait_condition("Available", "True", seconds=60)
+    first = await cache.primary()
+    await cache.crash(first)
+    await cache.wait_other_primary(first)
     assert await cache.run("GET", "own") == "1"
     assert await cache.run("DBSIZE") == 1
 
