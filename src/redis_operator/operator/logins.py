@@ -88,7 +88,7 @@ class Logins:
                 ),
                 targets[node.pod.name],
                 passwords,
-                f"{digest} {node.replication.follows} {_mark(elsewhere)}",
+                f"{digest} {_mark(elsewhere, node.replication.follows)}",
             )
             for node in observed.seen
             if node.pod.name in targets
@@ -141,12 +141,17 @@ def _elsewhere(redis: Redis, facts: Facts, observed: Observed) -> dict[str, Sour
     return found
 
 
-def _mark(elsewhere: Mapping[str, SourceLogin | None]) -> str:
-    """Return what differs when a login does."""
+def _mark(elsewhere: Mapping[str, SourceLogin | None], follows: str) -> str:
+    """Return what differs when a login does, or whom a server of a copy follows."""
+    if not elsewhere:
+        return ""
     words = [
-        word
-        for place, login in sorted(elsewhere.items())
-        for word in (place, *((login.username, login.password) if login is not None else ()))
+        follows,
+        *(
+            word
+            for place, login in sorted(elsewhere.items())
+            for word in (place, *((login.username, login.password) if login is not None else ()))
+        ),
     ]
     return sha256("\n".join(words).encode()).hexdigest()
 
