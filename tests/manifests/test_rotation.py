@@ -9,7 +9,7 @@ import pytest
 
 from manifests.pods import PASSWORDS, Pod, form_shard, pods, until
 from redis_operator.api.redis import Mode, Persistence, Redis, RedisSpec
-from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.operator.links import Links, Target
 from redis_operator.operator.logins import Logins
 from redis_operator.operator.passwords import advanced, wished
@@ -20,6 +20,7 @@ from redis_operator.redis import commands
 from redis_operator.redis.connection import Address, Credentials, connect
 from redis_operator.redis.errors import RedisError
 from redis_operator.redis.slots import ALL_SLOTS
+from redis_operator.redis.versions import Version
 from redis_testing.servers import EngineBinary
 
 
@@ -43,7 +44,8 @@ class Operator:
             seen.append(node)
         redis = Redis(spec=RedisSpec(mode=Mode.CLUSTER))
         observed = Observed(nodes=tuple(seen))
-        assert await self.logins.apply(redis, observed, targets, passwords) == ()
+        facts = Facts(Version("valkey", 9, 1, 0), "image", passwords)
+        assert await self.logins.apply(redis, observed, targets, facts) == ()
 
 
 class Client:

@@ -14,6 +14,7 @@ from kubecontroller.testing.seeds import derive
 from redis_testing.simulation.failover import FAILOVER_SCENARIOS
 from redis_testing.simulation.mode_changes import MODE_CHANGES
 from redis_testing.simulation.scenarios import Scenario, formed, play
+from redis_testing.simulation.sources import SOURCE_SCENARIOS
 from redis_testing.simulation.system import Simulation, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
@@ -26,6 +27,7 @@ NAMES = (
 TOGETHER = (
     *(s for s in FAILOVER_SCENARIOS if s.name.removeprefix("failover: ") in NAMES),
     *MODE_CHANGES[:4],
+    *SOURCE_SCENARIOS[:2],
 )
 
 
@@ -45,4 +47,4 @@ def test_two_operators_come_to_the_same_end(scenario: Scenario) -> None:
 
 
 def test_what_is_drawn_exists() -> None:
-    assert len(TOGETHER) == len(NAMES) + 4
+    assert len(TOGETHER) == len(NAMES) + 4 + 2

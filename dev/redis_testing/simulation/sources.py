@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
+from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.redis.slots import key_slot
 
 from ..cluster.state import Server
@@ -144,6 +145,27 @@ async def _hide_source(simulation: Simulation) -> None:
     simulation.reach_again()
 
 
+def _changed(**spec: Any) -> Callable[[Simulation], Awaitable[None]]:
+    async def change(simulation: Simulation) -> None:
+        await simulation.change(**spec)
+        await asyncio.sleep(30.0)
+
+    return change
+
+
+async def _restart(simulation: Simulation) -> None:
+    """It waits for the promotion."""
+    await simulation.annotate(**{RESTARTED_ANNOTATION: simulation.now().isoformat()})
+    await asyncio.sleep(20.0)
+
+
+async def _sleep_and_wake(simulation: Simulation) -> None:
+    await simulation.change(hibernate=True)
+    await asyncio.sleep(60.0)
+    await simulation.change(hibernate=False)
+    await asyncio.sleep(10.0)
+
+
 async def _promoted_without(simulation: Simulation) -> None:
     """It is gone for ever: a person says that what has arrived is enough."""
     elsewhere(simulation)
@@ -186,4 +208,17 @@ SOURCE_SCENARIOS = (
     _scenario("restarted", _copied(failover, _restart_source)),
     _scenario("not reached by the operator", _copied(failover, _hide_source)),
     _scenario("gone for ever", _promoted_without),
+    _scenario("restart asked for", _copied(failover, _restart), within=600.0),
+    _scenario("hibernation", _copied(failover, _sleep_and_wake)),
+    _scenario("hibernation, one server", _copied(standalone, _sleep_and_wake), over=_stands_alone),
+    _scenario("fewer replicas", _copied(failover, _changed(replicas=1))),
+    _scenario(
+        "into Failover", _copied(standalone, _changed(mode="Failover", replicas=2)), within=600.0
+    ),
+    _scenario(
+        "out of Failover",
+        _copied(failover, _changed(mode="Standalone", replicas=0, sentinel=None)),
+        over=_stands_alone,
+        within=600.0,
+    ),
 )

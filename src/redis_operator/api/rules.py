@@ -189,6 +189,14 @@ RULES: Final[tuple[Rule, ...]] = (
         NO_CLUSTER_SOURCE,
     ),
     Rule(
+        "Redis",
+        "spec.bootstrap.fromRedis",
+        "!has(self.spec.bootstrap) || !has(self.spec.bootstrap.fromRedis) || "
+        "(has(oldSelf.spec.bootstrap) && has(oldSelf.spec.bootstrap.fromRedis)) || "
+        "!has(oldSelf.status) || !has(oldSelf.status.binding)",
+        "the database is in use, and its data would be lost; create another one",
+    ),
+    Rule(
         "BootstrapFromRedis",
         "host",
         f"!(self.host in [{', '.join(map(repr, LOOPBACK))}])",

@@ -11,7 +11,7 @@ __all__ = ["Announcement", "announcements"]
 
 _WISHED = frozenset({"Hibernated", "Waking", "Paused", "UpdatePaused", "Applying", "Resizing"})
 """Reasons that a person brought about with the spec: nothing is wrong."""
-_NEUTRAL = frozenset({"Paused", "Hibernated"})
+_NEUTRAL = frozenset({"Paused", "Hibernated", "Following"})
 """Conditions that are worth an event when they become true, and when they are so no more."""
 _QUIET_AT_FIRST = frozenset({"AuthApplied", "StorageResized", "VersionSupported"})
 """Conditions that nobody needs to hear of as long as they are good."""

@@ -9,6 +9,7 @@ import pytest
 
 from e2e.harness import until
 from e2e.outside import Outside
+from kubecontroller.client.errors import Invalid
 from redis_operator.redis import commands
 
 pytestmark = pytest.mark.e2e
@@ -135,14 +136,29 @@ async def test_data_of_its_own_are_never_dropped(watched: Any, outside: Outside)
     cache = await watched()
     await cache.wait_ready()
     assert await cache.run("SET", "own", "1") == "OK"
-    await cache.patch(bootstrap={"fromRedis": await outside.secret()})
+    with pytest.raises(Invalid, match=r"spec\.bootstrap\.fromRedis.*is in use"):
+        await cache.patch(bootstrap={"fromRedis": await outside.secret()})
+
+
+async def test_a_server_that_was_promoted_by_hand_is_left_alone(
+    watched: Any, outside: Outside
+) -> None:
+    await outside.start()
+    await outside.write(50)
+    cache = await watched(bootstrap={"fromRedis": await outside.secret()})
+    await cache.wait_condition("Following", "True")
+    head = (await cache.status())["source"]["pod"]
+    async with cache.server(head) as connection:
+        await connection.run(commands.replica_of_no_one(), timeout=5)
     told = await cache.wait_condition("Degraded", "True", reason="Blocked")
     assert "remove spec.bootstrap.fromRedis" in told["message"]
-    first = await cache.primary()
-    await cache.crash(first)
-    await cache.wait_other_primary(first)
-    assert await cache.run("GET", "own") == "1"
-    assert await cache.run("DBSIZE") == 1
+    assert await cache.primary() == head
+    assert await cache.run("SET", "own", "1") == "OK"
+    await cache.crash(head)
+    await cache.wait_other_primary(head)
+    assert await cache.run("DBSIZE") == 51
+    await cache.patch(bootstrap={"fromRedis": None})
+    await cache.wait_ready()
 
 
 async def test_a_source_that_cannot_be_loaded_or_is_a_replica_is_told(

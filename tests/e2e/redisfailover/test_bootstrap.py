@@ -26,7 +26,7 @@ async def test_it_follows_until_the_field_is_removed(owner: Any, outside: Outsid
     assert owner.get()["status"]["phase"] == "Following"
     shown = owner.kubectl("get", "rf", "cache", "-o", "wide")
     assert "Following" in shown
-    assert "fromRedis" in shown
+    assert "remove spec.bootstrapNode" in shown
     await outside.write(200)
     owner.patch({"bootstrapNode": None})
     owner.wait_ready()
