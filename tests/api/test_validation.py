@@ -50,6 +50,17 @@ def test_ten_lines_are_enough() -> None:
     assert redis.spec.persistence is Persistence.NONE
 
 
+@pytest.mark.parametrize(("replicas", "agree"), [(3, 2), (4, 3), (5, 3), (6, 4)])
+def test_more_than_half_of_the_sentinels_must_agree_if_nothing_else_is_said(
+    replicas: int, agree: int
+) -> None:
+    spec = {"mode": "Failover", "replicas": 2, "sentinel": {"replicas": replicas}}
+    redis = load({"metadata": {"name": "cache"}, "spec": spec})
+    assert isinstance(redis, Redis), redis
+    assert redis.spec.sentinel is not None
+    assert redis.spec.sentinel.agreeing == agree
+
+
 def test_storage_means_that_data_are_written_to_it() -> None:
     redis = load(raw(storage={"size": "1Gi"}))
     assert isinstance(redis, Redis)

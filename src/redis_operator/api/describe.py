@@ -100,7 +100,11 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         minimum=3,
         maximum=9,
     ),
-    "Sentinel.quorum": _f("How many must agree that the primary is down.", minimum=1, maximum=9),
+    "Sentinel.quorum": _f(
+        "How many must agree that the primary is down; absent: more than half.",
+        minimum=1,
+        maximum=9,
+    ),
     "Sentinel.resources": _f("Resources of each Sentinel."),
     "Sentinel.down_after_milliseconds": _f(
         "After how long a Sentinel takes a silent primary for dead. The operator does not wait for "

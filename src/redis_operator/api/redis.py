@@ -166,12 +166,17 @@ class Sentinel(Part, frozen=True):
     """The watchers of a database in mode Failover."""
 
     replicas: int = 3
-    quorum: int = 2
+    quorum: int | None = None
     resources: Resources = field(default_factory=Resources)
     down_after_milliseconds: int = 5000
     failover_timeout_milliseconds: int = 30_000
     parallel_syncs: int = 1
     pod: SentinelPod | None = None
+
+    @property
+    def agreeing(self) -> int:
+        """How many must agree that the primary is down: as it is said, else more than half."""
+        return self.quorum if self.quorum is not None else self.replicas // 2 + 1
 
 
 class Storage(Part, frozen=True):

@@ -205,13 +205,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "Sentinel",
         "quorum",
-        "self.replicas % 2 == 1 || self.quorum * 2 > self.replicas",
+        "!has(self.quorum) || self.replicas % 2 == 1 || self.quorum * 2 > self.replicas",
         "of an even number of Sentinels more than half must agree, or both halves could",
     ),
     Rule(
         "Sentinel",
         "quorum",
-        "self.quorum <= self.replicas",
+        "!has(self.quorum) || self.quorum <= self.replicas",
         "may not be more than spec.sentinel.replicas",
     ),
     Rule(

@@ -172,12 +172,12 @@ def _sentinels(spec: RedisSpec) -> Iterator[Problem]:
         return
     if spec.mode is not Mode.FAILOVER:
         yield Problem("spec.sentinel", "only mode Failover has Sentinels")
-    if sentinel.replicas % 2 == 0 and sentinel.quorum * 2 <= sentinel.replicas:
+    if sentinel.replicas % 2 == 0 and sentinel.agreeing * 2 <= sentinel.replicas:
         yield Problem(
             "spec.sentinel.quorum",
             "of an even number of Sentinels more than half must agree, or both halves could",
         )
-    if sentinel.quorum > sentinel.replicas:
+    if sentinel.agreeing > sentinel.replicas:
         yield Problem("spec.sentinel.quorum", "may not be more than spec.sentinel.replicas")
 
 

@@ -22,7 +22,7 @@ _HANDOVER_SECONDS: Final = 20
 
 
 def sentinel_of(spec: RedisSpec) -> Sentinel:
-    """What is asked of the sentinels: three with a quorum of two, if nothing else is said."""
+    """What is asked of the sentinels: three, more than half agree, if nothing else is said."""
     return spec.sentinel or Sentinel()
 
 
@@ -100,7 +100,7 @@ FAILOVER: Final = Layout(
         labels={names.COMPONENT_LABEL: "sentinel"},
         port=Port("sentinel", names.SENTINEL_PORT),
         pods=lambda spec: sentinel_of(spec).replicas,
-        quorum=lambda spec: sentinel_of(spec).quorum,
+        quorum=lambda spec: sentinel_of(spec).agreeing,
         settings=_sentinel_settings,
     ),
 )
