@@ -157,6 +157,18 @@ def test_servers_of_a_copy_are_labelled_as_replicas() -> None:
     assert [(s.pod, s.role.value) for s in labels] == [("db-0", "replica")]
 
 
+def test_a_copy_is_in_sync_when_all_servers_are() -> None:
+    for lacks in (
+        seen(copy(0), copy(1, of(0)), dead(2)),
+        replace(seen(copy(0), copy(1, of(0))), workloads=(WORKLOAD,)),
+        seen(copy(0), copy(1, of(0)), down(2, of(0))),
+    ):
+        found = told(lacks)
+        assert condition(found, "Following") == ("False", "Copying")
+        assert "db-2" in found.message
+        assert found.phase is Phase.FOLLOWING
+
+
 def test_the_lag_is_told_in_whole_mebibytes() -> None:
     behind = replace(SYNCED, source=replace(SOURCE, offset=100 + 5 * 2**20))
     found = told(behind).source

@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..redis.versions import can_feed, parse_version
-from .observed import Node, Observed, Seen, Unreachable
+from .observed import Node, Observed, Seen
 from .sources import SourceSeen, SourceSilent
 
 __all__ = [
@@ -71,11 +71,10 @@ def behind(head: Seen, source: SourceSeen) -> int | None:
 
 def unrecordable(observed: Observed, missing: tuple[str, ...]) -> str | None:
     """Why it cannot be said yet that whatever servers hold from now on is a copy. I1"""
-    if missing or not observed.nodes:
-        return f"{missing[0]} does not exist yet" if missing else "there is no pod yet"
-    for node in observed.nodes:
-        if isinstance(node, Unreachable):
-            return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+    absent = _absent(observed, missing)
+    if absent or not observed.nodes:
+        return absent or "there is no pod yet"
+    for node in observed.seen:
         if node.loading:
             return f"{node.pod.name} is still loading its data"
         if node.keys:
@@ -85,6 +84,13 @@ def unrecordable(observed: Observed, missing: tuple[str, ...]) -> str | None:
                 "and create it again"
             )
     return None
+
+
+def _absent(observed: Observed, missing: tuple[str, ...]) -> str:
+    """Which server is not there, in words."""
+    for node in observed.unreachable:
+        return f"{node.pod.name} does not respond: {node.pod.waiting or node.error}"
+    return f"{missing[0]} does not exist yet" if missing else ""
 
 
 def hindrance(observed: Observed, place: str) -> Hindrance | None:
@@ -158,8 +164,11 @@ def copy_of(
     elif head is not None and link == "up":
         reason, message = "InSync", f"read only: follows {place}; {_PROMOTED}"
         late = next((n for n in followers if not is_linked(n)), None)
+        absent = _absent(observed, missing)
         if late is not None:
             reason, message = "Copying", f"{late.pod.name} is copying {head.pod.name}"
+        elif absent:
+            reason, message = "Copying", f"{head.pod.name} follows {place}; {absent}"
         if found is not None:
             message = f"{message}; {found.message}"
     elif head is not None and link == "syncing":
