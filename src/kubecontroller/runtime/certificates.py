@@ -10,6 +10,9 @@ any replica at any time comes to the same conclusion:
 
 A server certificate past two thirds of its life, or for other names, is issued anew at once, unless
 that would use a CA that is not known yet.
+
+What was deleted or damaged is made good from what is still served, where that is known: the server
+certificate goes on, and a new CA follows the lost one as if that were due.
 """
 
 from __future__ import annotations
@@ -74,22 +77,24 @@ def renewed(
     names: Sequence[str],
     now: datetime,
     overlap: timedelta = _OVERLAP,
+    served: Material | None = None,
 ) -> tuple[Material, str] | None:
-    """Return what the material has to become and why, or nothing when it is good as it is."""
+    """Return what the material has to become and why, or nothing when it is good as it is.
+
+    `served` is what whoever asks serves now.
+    """
     if material is None:
-        return _fresh(names, now), "there is none"
+        return _restored(served, names, now), "there is none"
     try:
         parsed = _parse(material)
     except (ValueError, TypeError) as error:
-        return _fresh(names, now), f"what is there cannot be read ({error})"
+        return _restored(served, names, now), f"what is there cannot be read ({error})"
     newest = parsed.authorities[0]
     is_own = parsed.leaf.issuer == newest.subject
     if newest.not_valid_after_utc <= now:
         return _fresh(names, now), "the authority has expired"
     if _is_due(newest, now):
-        key, certificate = _make_authority(now)
-        bundle = _pem(certificate) + _without_expired(parsed.authorities, now)
-        changed = Material(bundle, _key_pem(key), material.certificate, material.key)
+        changed = _with_new_authority(material, parsed, now)
         return changed, "the authority is past two thirds of its life"
     is_known = newest.not_valid_before_utc + _BACKDATED + overlap <= now
     is_over = parsed.leaf.not_valid_after_utc <= now
@@ -115,6 +120,27 @@ def next_check(material: Material, *, now: datetime, overlap: timedelta = _OVERL
     return max(timedelta(0), min(moments) - now)
 
 
+def _restored(served: Material | None, names: Sequence[str], now: datetime) -> Material:
+    """Return what follows material that is lost: a new CA beside the one that is still served."""
+    try:
+        parsed = _parse(served) if served is not None else None
+    except (ValueError, TypeError):
+        parsed = None
+    if served is None or parsed is None or _ends(parsed) <= now:
+        return _fresh(names, now)
+    return _with_new_authority(served, parsed, now)
+
+
+def _ends(parsed: _Parsed) -> datetime:
+    return min(one.not_valid_after_utc for one in (parsed.leaf, parsed.authorities[0]))
+
+
+def _with_new_authority(material: Material, parsed: _Parsed, now: datetime) -> Material:
+    key, certificate = _make_authority(now)
+    bundle = _pem(certificate) + _without_expired(parsed.authorities, now)
+    return Material(bundle, _key_pem(key), material.certificate, material.key)
+
+
 def _fresh(names: Sequence[str], now: datetime) -> Material:
     authority_key, authority = _make_authority(now)
     key, leaf = _make_leaf(authority, authority_key, names, now)
@@ -128,7 +154,8 @@ def _reissued(material: Material, parsed: _Parsed, names: Sequence[str], now: da
 
 def _make_authority(now: datetime) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(f"webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    chance = x509.random_serial_number() % 2**32  # two of one second are told apart by their names
+    name = _name(f"webhooks {now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {chance:08x}")
     certificate = (
         _builder(name, name, key.public_key(), now, _CA_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -4,8 +4,9 @@ in the configurations whose API server has to trust it.
 Guarantees: replicas that start together agree on one Secret (created or changed under an
 optimistic lock; who loses reads again), and each hears of another's change by a watch. A new
 certificate is served without closing a connection or restarting. The process is not ready before
-its certificate is loaded and every target has been given the CA bundle; a target that somebody
-replaces or makes anew without it is given it again.
+its certificate is loaded and every target that exists has been given the CA bundle; a target that
+somebody makes, or replaces without it, is given it. A Secret that is deleted or damaged is made
+good without a moment in which what is served is not trusted.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class CertificateKeeper:
         targets: Sequence[Target] = (),
         random: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_renewed: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -106,16 +108,28 @@ class CertificateKeeper:
         self._targets = tuple(targets)
         self._random = random
         self._now = now
+        self._on_renewed = on_renewed
+        self._was_ready = False
         self._loaded: Material | None = None
         self._injected: bytes = b""
 
     def limitation(self) -> str | None:
-        """Return why webhooks cannot be served yet, or nothing."""
+        """Return why webhooks cannot be served yet, or nothing.
+
+        Who was ready stays so: what was loaded is served on, whatever cannot be renewed.
+        """
         if self._loaded is None:
             return "no certificate is loaded yet"
-        if self._targets and self._injected != self._loaded.authorities:
+        if not self._was_ready and self._targets and self._injected != self._loaded.authorities:
             return "the CA bundle is not in every configuration yet"
         return None
+
+    async def begin(self) -> None:
+        """Refresh once if that is possible; if not, `run` tries again, and nobody waits for it."""
+        try:
+            await self.refresh()
+        except KubeError as error:
+            _log.warning("no certificate yet", extra=fields(error=error))
 
     async def refresh(self) -> Material:
         """Read, renew if due, load and inject; return what is served now."""
@@ -127,6 +141,7 @@ class CertificateKeeper:
         if self._injected != material.authorities:
             await self._inject(material.authorities)
             self._injected = material.authorities
+        self._was_ready = True
         return material
 
     async def run(self) -> None:
@@ -196,7 +211,7 @@ class CertificateKeeper:
             except NotFound:
                 live = None
             material = Material.from_secret(_decoded(live)) if live is not None else None
-            change = renewed(material, names=self._names, now=self._now())
+            change = renewed(material, names=self._names, now=self._now(), served=self._loaded)
             if change is None:
                 assert material is not None
                 return material
@@ -206,6 +221,7 @@ class CertificateKeeper:
             except (AlreadyExists, Conflict):
                 continue  # another replica was first: take what it wrote
             _log.info("certificate renewed", extra=fields(reason=reason))
+            self._on_renewed(reason)
             return wanted
         raise Conflict(
             "the certificate could not be written: others keep changing it",
@@ -225,9 +241,14 @@ class CertificateKeeper:
 
     async def _inject(self, authorities: bytes) -> None:
         bundle = b64encode(authorities).decode()
+        manager = f"{self._client.field_manager}-ca"
         for target in self._targets:
-            manager = f"{self._client.field_manager}-ca"
-            await self._client.apply(target.kind, target.intent(bundle), manager=manager)
+            try:
+                live = await self._client.get(target.kind.plain(), ("", target.name))
+            except NotFound:
+                continue  # it gets the bundle when somebody makes it: we are told
+            if not _has(live, target.intent(bundle)):
+                await self._client.apply(target.kind, target.intent(bundle), manager=manager)
 
 
 def _newest(change: Change[Any]) -> Manifest:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import ConnectionFailed
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime import certkeeper
 from kubecontroller.runtime.certificates import Material, next_check, renewed
@@ -173,6 +174,8 @@ async def test_a_replica_is_not_ready_before_its_certificate_is_loaded_and_known
     client = Client(server.transport())
     target = webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])
     conversion = conversion_target(CRDS, "redises.redisoperator.dev")
+    await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": []})
+    await client.create(CRDS, {"metadata": {"name": "redises.redisoperator.dev"}})
     one = keeper(server, targets=[target, conversion])
     assert one.limitation() == "no certificate is loaded yet"
     material = await one.refresh()
@@ -191,6 +194,7 @@ async def test_a_bundle_that_somebody_removes_is_put_back(server, running, how):
     one = keeper(server, targets=[target])
     rules = {"name": "validate.redisoperator.dev", "rules": [{"operations": ["CREATE"]}]}
     other = {"name": "other.example.com", "clientConfig": {"caBundle": "bWluZQ=="}}
+    await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": [rules]})
     async with running(one.run()):
         await asyncio.sleep(5)
         if how == "recreated":
@@ -218,7 +222,7 @@ async def test_a_target_that_cannot_be_watched_is_given_the_bundle_every_minute(
 
     class Unwatched:
         async def request(self, request, *, timeout):
-            if request.path.endswith("configurations") and request.method == "GET":
+            if request.path.endswith("configurations"):
                 raise ConnectionFailed("refused", host="api")
             return await whole.request(request, timeout=timeout)
 
@@ -228,6 +232,7 @@ async def test_a_target_that_cannot_be_watched_is_given_the_bundle_every_minute(
             return whole.stream(request, idle=idle)
 
     one._client.transport = Unwatched()
+    await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": []})
     async with running(one.run()):
         await asyncio.sleep(5)
         live = await client.get(HOOKS, ("", "redis"))
@@ -247,6 +252,122 @@ async def test_a_secret_somebody_broke_is_repaired_and_their_other_keys_stay(ser
     data = (await client.get(SECRETS, SECRET))["data"]
     assert data["mine"] == "eA=="
     assert set(data) == {"mine", "ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+async def test_a_configuration_that_is_not_there_yet_is_not_made_and_gets_the_bundle_when_it_is(
+    server, running
+):
+    client = Client(server.transport())
+    hook = {"name": "validate.redisoperator.dev", "rules": [{"operations": ["CREATE"]}]}
+    one = keeper(server, targets=[webhook_target(HOOKS, "redis", [hook["name"]])])
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        assert one.limitation() is None, "the operator comes before what it is asked by"
+        assert (await client.list(HOOKS)).items == ()
+        await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": [hook]})
+        await asyncio.sleep(0.1)
+        [found] = (await client.get(HOOKS, ("", "redis")))["webhooks"]
+        assert base64.b64decode(found["clientConfig"]["caBundle"]) == one._loaded.authorities
+
+
+LOSSES = {
+    "deleted": None,
+    "authority's key is gone": {"ca.key": None},
+    "authority is garbage": {"ca.crt": base64.b64encode(b"garbage").decode()},
+    "certificate is gone": {"tls.crt": None},
+    "not even base64": {"tls.key": "!!!"},
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_lost_secret_is_made_good_and_whatever_is_served_stays_trusted(
+    server, running, loss
+):
+    client, told = Client(server.transport()), []
+    hook = {"name": "validate.redisoperator.dev"}
+    await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": [hook]})
+    target = webhook_target(HOOKS, "redis", [hook["name"]])
+    both = [keeper(server, targets=[target], on_renewed=told.append) for _ in range(2)]
+    async with running(*(one.run() for one in both)):
+        await asyncio.sleep(5)
+        before = both[0]._loaded
+        told.clear()
+        if LOSSES[loss] is None:
+            await client.delete(SECRETS, SECRET)
+        else:
+            await client.patch(SECRETS, SECRET, MergePatch({"data": LOSSES[loss]}))
+        await asyncio.sleep(5)
+        assert both[0]._loaded == both[1]._loaded != before
+        assert both[0]._loaded.certificate == before.certificate
+        assert len(told) == 1, "one of them did it, and said so"
+        assert set(authorities(before)) < set(authorities(both[0]._loaded))
+        [found] = (await client.get(HOOKS, ("", "redis")))["webhooks"]
+        assert base64.b64decode(found["clientConfig"]["caBundle"]) == both[1]._loaded.authorities
+        assert renewed(both[0]._loaded, names=NAMES, now=START) is None
+        later = START + timedelta(hours=2)
+        changed, _ = renewed(both[0]._loaded, names=NAMES, now=later)
+        assert changed.certificate != before.certificate, "the new authority takes over in time"
+        assert is_trusted(msgspec.structs.replace(both[0]._loaded, certificate=changed.certificate))
+
+
+def test_what_is_served_and_has_expired_is_not_gone_on_with():
+    material, _ = renewed(None, names=NAMES, now=START)
+    later = START + timedelta(days=400)
+    changed, _ = renewed(None, names=NAMES, now=later, served=material)
+    assert changed.certificate != material.certificate
+    assert len(authorities(changed)) == 1
+
+
+async def test_rights_that_are_revoked_later_do_not_take_the_process_out_of_service(
+    server, running
+):
+    client, moment = Client(server.transport()), START
+    await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": []})
+    target = webhook_target(HOOKS, "redis", ["validate.redisoperator.dev"])
+    one = keeper(server, lambda: moment, targets=[target])
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        whole = one._client.transport
+
+        class ReadOnly:
+            async def request(self, request, *, timeout):
+                if request.method != "GET":
+                    raise ConnectionFailed("refused", host="api")
+                return await whole.request(request, timeout=timeout)
+
+            def stream(self, request, *, idle):
+                return whole.stream(request, idle=idle)
+
+        one._client.transport = ReadOnly()
+        await client.delete(SECRETS, SECRET)
+        await client.delete(HOOKS, ("", "redis"))
+        await client.create(HOOKS, {"metadata": {"name": "redis"}, "webhooks": []})
+        await asyncio.sleep(30)
+        assert one.limitation() is None
+        one._client.transport = whole
+        await asyncio.sleep(30)
+        assert (await client.get(HOOKS, ("", "redis")))["webhooks"]
+
+
+async def test_who_cannot_have_a_certificate_yet_begins_without(server, running, caplog):
+    one = keeper(server)
+    whole = one._client.transport
+
+    class Down:
+        async def request(self, request, *, timeout):
+            raise ConnectionFailed("refused", host="api")
+
+        def stream(self, request, *, idle):
+            return whole.stream(request, idle=idle)
+
+    one._client.transport = Down()
+    await one.begin()
+    assert one.limitation() is not None
+    assert "no certificate yet" in caplog.text
+    one._client.transport = whole
+    async with running(one.run()):
+        await asyncio.sleep(5)
+        assert one.limitation() is None
 
 
 async def test_a_change_by_another_replica_is_taken_up_at_once_and_nothing_is_polled(
