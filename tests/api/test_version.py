@@ -47,7 +47,7 @@ def test_an_exporter_that_nobody_has_an_image_of_is_refused_with_the_field() -> 
     bare = RedisVersionSpec(Engine.VALKEY, "9.1", "valkey:9.1")
     asked = RedisSpec(mode=Mode.CLUSTER, monitoring=Monitoring(exporter=True))
     [problem] = exporter_problems(asked, bare)
-    assert problem.startswith("spec.monitoring.exporterImage: ")
+    assert problem.path == "spec.monitoring.exporterImage"
     given = Monitoring(exporter=True, exporter_image="mine:1")
     assert exporter_problems(RedisSpec(mode=Mode.CLUSTER, monitoring=given), bare) == []
     assert exporter_problems(RedisSpec(mode=Mode.CLUSTER), bare) == []

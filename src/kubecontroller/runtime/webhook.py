@@ -27,6 +27,7 @@ __all__ = [
     "AdmissionRequest",
     "Admit",
     "Allowed",
+    "Cause",
     "Convert",
     "Denied",
     "Patched",
@@ -64,11 +65,19 @@ class Allowed(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class Cause(Struct, frozen=True):
+    """One field that is wrong, for programs that ask."""
+
+    field: str
+    message: str
+
+
 class Denied(Struct, frozen=True):
     """It must not happen; the reason is shown to who asked for it."""
 
     reason: str
     code: int = 403
+    causes: tuple[Cause, ...] = ()
 
 
 class Patched(Struct, frozen=True):
@@ -198,14 +207,26 @@ def _admission_answer(api_version: str, uid: str, admission: Admission) -> Manif
             if operations:
                 answer["patchType"] = "JSONPatch"
                 answer["patch"] = b64encode(msgspec.json.encode(list(operations))).decode()
-        case Denied(reason, code):
+        case Denied(reason, code, causes):
             answer["allowed"] = False
-            answer["status"] = {"message": reason, "code": code}
+            answer["status"] = {"message": reason, "code": code, **_details(code, causes)}
         case _:
             assert_never(admission)
     if not answer.get("warnings"):
         answer.pop("warnings", None)
     return {"apiVersion": api_version, "kind": "AdmissionReview", "response": answer}
+
+
+def _details(code: int, causes: Sequence[Cause]) -> Manifest:
+    """Return what an answer says besides its sentence, as the API server does it for fields."""
+    if not causes:
+        return {}
+    told = [
+        {"reason": "FieldValueInvalid", "field": one.field, "message": one.message}
+        for one in causes
+    ]
+    reason = {"reason": "Invalid"} if code == 422 else {}
+    return {**reason, "details": {"causes": told}}
 
 
 def _converted(review: _ConversionReview, convert: Convert) -> Manifest:

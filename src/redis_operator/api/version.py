@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from .metadata import Metadata
 from .redis import Engine, RedisSpec
+from .shape import Problem
 
-__all__ = ["CATALOG", "RedisVersion", "RedisVersionSpec", "exporter_problems", "find_version"]
+__all__ = [
+    "CATALOG",
+    "RedisVersion",
+    "RedisVersionSpec",
+    "exporter_problems",
+    "find_version",
+    "read_entry",
+]
 
 
 class RedisVersionSpec(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -85,12 +95,21 @@ def find_version(
     )
 
 
-def exporter_problems(spec: RedisSpec, entry: RedisVersionSpec) -> list[str]:
+def read_entry(raw: dict[str, Any]) -> RedisVersionSpec | None:
+    """The entry that an object of the cluster is; None where it cannot be read."""
+    try:
+        return msgspec.convert(raw, RedisVersion).spec
+    except msgspec.ValidationError:
+        return None
+
+
+def exporter_problems(spec: RedisSpec, entry: RedisVersionSpec) -> list[Problem]:
     """Why no exporter could run beside the servers, though one is asked for."""
     if not spec.monitoring.exporter or spec.monitoring.exporter_image or entry.exporter_image:
         return []
     version = f"{entry.engine.value} {entry.version}"
-    return [f"spec.monitoring.exporterImage: is needed: no exporter image is known for {version}"]
+    text = f"is needed: no exporter image is known for {version}"
+    return [Problem("spec.monitoring.exporterImage", text)]
 
 
 def _numbers(version: str) -> tuple[int, ...]:

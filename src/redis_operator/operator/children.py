@@ -29,7 +29,7 @@ from redis_operator.manifests.layout import ServiceRow
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.look import is_left_out
 from redis_operator.operator.mode_change import as_run
-from redis_operator.operator.ownership import limitation, pods_to_adopt
+from redis_operator.operator.ownership import chosen_version, limitation, pods_to_adopt
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.operator.world import CHILD_KINDS, World
 from redis_operator.planning.advice import ACCEPT_LOSS
@@ -202,10 +202,7 @@ class Children:
     def chosen(self, redis: Redis) -> str:
         """Return the version of the spec's engine that the database was last made with. IN-29"""
         found = self._config_map((redis.metadata.namespace, redis.metadata.name))
-        if found is None or limitation(redis, found.metadata) is not None:
-            return ""
-        engine, _, version = found.metadata.annotation(names.VERSION_ANNOTATION).partition(" ")
-        return str(version) if engine == redis.spec.engine.value else ""
+        return chosen_version(redis, found.metadata if found is not None else None)
 
     def _config_map(self, key: Key) -> Any:
         return self._world.child(("v1", "ConfigMap"), (key[0], names.config_map(key[1])))

@@ -11,13 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-import msgspec
-
 from kubecontroller.client.meta import Key, Manifest
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import RedisStatus
 from redis_operator.api.validation import Problem, load
-from redis_operator.api.version import RedisVersion, RedisVersionSpec
+from redis_operator.api.version import RedisVersionSpec, read_entry
 from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
@@ -160,13 +158,7 @@ class Memories:
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
         """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""
-        found = []
-        for raw in versions:
-            try:
-                found.append(msgspec.convert(raw, RedisVersion).spec)
-            except msgspec.ValidationError:
-                continue
-        return found
+        return [entry for raw in versions if (entry := read_entry(raw)) is not None]
 
 
 def _told(status: RedisStatus) -> tuple[Told, ...]:

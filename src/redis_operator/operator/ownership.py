@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from kubecontroller.client.meta import ObjectMeta
 from redis_operator.api.redis import Redis
 from redis_operator.manifests.layouts import layout_of
-from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.manifests.names import DATABASE_LABEL, VERSION_ANNOTATION
 
-__all__ = ["limitation", "pods_to_adopt"]
+__all__ = ["chosen_version", "limitation", "pods_to_adopt"]
 
 
 def limitation(redis: Redis, found: ObjectMeta | None) -> str | None:
@@ -68,3 +68,14 @@ def pods_to_adopt(redis: Redis, pods: Iterable[ObjectMeta]) -> dict[int, int]:
         if found.get(group, 0) > wanted:
             loose.add(group)
     return {group: count for group, count in found.items() if group in loose}
+
+
+def chosen_version(redis: Redis, config_map: ObjectMeta | None) -> str:
+    """Return the version of the spec's engine that the database was last made with. IN-29
+
+    Its ConfigMap is marked with it.
+    """
+    if config_map is None or limitation(redis, config_map) is not None:
+        return ""
+    engine, _, version = config_map.annotation(VERSION_ANNOTATION).partition(" ")
+    return str(version) if engine == redis.spec.engine.value else ""

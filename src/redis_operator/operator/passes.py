@@ -10,11 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller.client.meta import Key, Manifest
+from redis_operator.api.fitting import fitting_problems
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.rules import MODE_CHANGE
 from redis_operator.api.status import RedisStatus
-from redis_operator.api.validation import config_problems, load, load_status
-from redis_operator.api.version import RedisVersionSpec, exporter_problems, find_version
+from redis_operator.api.validation import load, load_status
+from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.users import OPERATOR, REPLICATION
 from redis_operator.operator.children import ChildError, Children
@@ -33,7 +34,6 @@ from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.redis.connection import Credentials
-from redis_operator.redis.versions import parse_version
 
 __all__ = ["NotFollowed", "Pass", "PassReader"]
 
@@ -130,11 +130,9 @@ class PassReader(Struct, frozen=True):
         entry = self._version(loaded)
         if isinstance(entry, str):
             return NotFollowed("UnknownVersion", (entry,))
-        version = parse_version(loaded.spec.engine.value, entry.version)
-        found = [str(problem) for problem in config_problems(loaded.spec, version)]
-        found += exporter_problems(loaded.spec, entry)
+        found = fitting_problems(loaded.spec, entry)
         if found:
-            return NotFollowed("InvalidSpec", tuple(found))
+            return NotFollowed("InvalidSpec", tuple(map(str, found)))
         forbidden = self._forbidden_change(raw, loaded)
         if forbidden:
             return NotFollowed("InvalidSpec", (forbidden,))

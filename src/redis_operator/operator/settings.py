@@ -27,6 +27,8 @@ class Settings(Struct, frozen=True):
     elect: bool = True
     health_port: int = 8080  # 0 serves neither health nor metrics
     health_host: str = "0.0.0.0"
+    webhook_port: int = 0  # 0 serves no admission
+    webhook_host: str = "0.0.0.0"
     probe_interval: float = 10.0
     probe_timeout: float = 2.0
     secret_refresh: float = 90.0  # within so many seconds kubelets refresh mounted Secrets
@@ -59,6 +61,8 @@ def read_settings(
         elect=not given.no_election,
         health_port=given.health_port,
         health_host=given.health_host,
+        webhook_port=given.webhook_port,
+        webhook_host=given.webhook_host,
         probe_interval=given.probe_interval,
         secret_refresh=given.secret_refresh,
         log_format=Format(given.log),
@@ -106,6 +110,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--health-port", type=int, default=8080, help="0 serves none")
     parser.add_argument("--health-host", default="0.0.0.0")
+    parser.add_argument(
+        "--webhook-port",
+        type=int,
+        default=0,
+        help="where the API server asks before it stores our kinds, over TLS; 0 serves none",
+    )
+    parser.add_argument("--webhook-host", default="0.0.0.0")
     parser.add_argument("--probe-interval", type=float, default=10.0, help="seconds at rest")
     parser.add_argument(
         "--secret-refresh",

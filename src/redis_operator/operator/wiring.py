@@ -53,6 +53,7 @@ from redis_operator.operator.server_measures import LastLooks, ServerCollector
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.sources import Sources
+from redis_operator.operator.webhooks import add_admission
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
 from redis_operator.planning.actions import Action
 
@@ -86,16 +87,23 @@ def make_manager(settings: Settings) -> Manager:
         metrics=metrics,
         stuck_after=_STUCK_SECONDS,
     )
-    add_databases(manager, settings)
+    world = World(manager, settings.namespaces)
+    add_databases(manager, settings, world=world)
     add_failovers(manager, settings)
+    if settings.webhook_port:
+        add_admission(manager, settings, world)
     return manager
 
 
 def add_databases(
-    manager: Manager, settings: Settings, *, clock: Callable[[], float] = time.time
+    manager: Manager,
+    settings: Settings,
+    *,
+    world: World | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Controller:
     """Add the controller of databases to a manager; `clock` tells seconds since the epoch."""
-    world = World(manager, settings.namespaces)
+    world = world or World(manager, settings.namespaces)
     consistency = Consistency()
     for informers in (*world.children.values(), world.pods, world.redises):
         for informer in informers:

@@ -6,25 +6,36 @@ reverse never holds, so a downgrade is a restore or a copy key by key, never a r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..redis.versions import Version, parse_version
 from .advice import Wanted
 from .observed import Observed
 
-__all__ = ["can_copy", "limitation"]
+__all__ = ["can_copy", "limitation", "running_limitation"]
 
 
 def limitation(wanted: Wanted, observed: Observed) -> str | None:
     """Why the wanted engine and version may not be rolled over what runs now, or None."""
-    new = parse_version(wanted.engine, wanted.version) if wanted.version else None
+    running = ((node.pod.name, node.engine, node.version) for node in observed.seen)
+    return running_limitation(wanted.engine, wanted.version, running)
+
+
+def running_limitation(
+    engine: str, version: str, running: Iterable[tuple[str, str, str]]
+) -> str | None:
+    """Why an engine and version may not follow what runs: names with engine and version; or None.
+
+    What is not known to run does not count.
+    """
+    new = parse_version(engine, version) if version else None
     if new is None:
         return None
-    for node in observed.seen:
-        old = parse_version(node.engine, node.version) if node.version else None
-        if old is None:
-            continue
-        reason = _step(old, new)
+    for name, old_engine, old_version in running:
+        old = parse_version(old_engine, old_version) if old_version else None
+        reason = _step(old, new) if old is not None else None
         if reason:
-            return f"{node.pod.name} runs {old}: {reason}"
+            return f"{name} runs {old}: {reason}"
     return None
 
 
