@@ -185,6 +185,17 @@ def test_names_narrow_a_rule(space: Space, robot: Space) -> None:
     robot.get("configmaps/b").refused(403, "Forbidden")
 
 
+def test_names_narrow_lists_that_select_by_name(space: Space, robot: Space) -> None:
+    for name in ("a", "b"):
+        space.create("configmaps", {"metadata": {"name": name}})
+    allow(space, "list", resourceNames=["a"])
+    found = robot.get("configmaps", fieldSelector="metadata.name=a")
+    assert [one["metadata"]["name"] for one in found.json["items"]] == ["a"]
+    robot.get("configmaps", fieldSelector="metadata.name=b").refused(403, "Forbidden")
+    robot.get("configmaps", fieldSelector="metadata.name!=b").refused(403, "Forbidden")
+    robot.get("configmaps").refused(403, "Forbidden")
+
+
 def test_subresource_is_a_right_of_its_own(space: Space, robot: Space) -> None:
     allow(space, "get", resources=("persistentvolumeclaims/status",))
     status = robot.get("persistentvolumeclaims/a").refused(403)

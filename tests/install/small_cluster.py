@@ -15,7 +15,13 @@ from typing import Any
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import AlreadyExists, ApiError, NotFound
 from kubecontroller.client.meta import Manifest
-from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODES, PODS
+from kubecontroller.client.objects import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    LEASES,
+    NODES,
+    PODS,
+    SECRETS,
+)
 from kubecontroller.client.patches import MergePatch
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
@@ -23,10 +29,11 @@ from kubelocal.apiserver.storage.entries import decode
 from kubelocal.apiserver.storage.store import Store
 from kubelocal.controllers.loop import ControlLoops
 from redis_operator.api.crd import crds
+from redis_operator.api.webhooks import CONFIGURATION, INSTALLATION_LABEL, SECRET
 from redis_operator.install.installer import Installer
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
-from redis_operator.install.waiting import Patience
+from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, Patience
 from redis_operator.operator.world import REDISES
 from redis_testing.simulation.system import NoForwarding
 
@@ -118,6 +125,7 @@ class SmallCluster:
         )
         for _, name, namespace in living[:1]:
             await self._lead(namespace, name)
+            await self._certify(namespace)
         if living and self.lets_go:
             await self._end_databases()
 
@@ -139,6 +147,25 @@ class SmallCluster:
         spec = {"holderIdentity": f"{pod}_1", "leaseDurationSeconds": 15}
         lease = {"metadata": {"namespace": namespace, "name": OPERATOR}, "spec": spec}
         await self.client.apply(LEASES, lease, manager="operator")
+
+    async def _certify(self, namespace: str) -> None:
+        """Do what a replica does for admission: a certificate, and its CA bundle."""
+        metadata = {
+            "namespace": namespace,
+            "name": SECRET,
+            "labels": {INSTALLATION_LABEL: namespace},
+        }
+        with suppress(AlreadyExists):
+            await self.client.create(SECRETS, {"metadata": metadata, "data": {}})
+        with suppress(NotFound):
+            found = await self.client.get(WEBHOOK_CONFIGURATIONS, ("", CONFIGURATION))
+            bundle = {"clientConfig": {"caBundle": "Y2E="}}
+            hooks = [{"name": hook["name"], **bundle} for hook in found["webhooks"]]
+            await self.client.apply(
+                WEBHOOK_CONFIGURATIONS,
+                {"metadata": {"name": CONFIGURATION}, "webhooks": hooks},
+                manager="redis-operator-ca",
+            )
 
     async def _end_databases(self) -> None:
         for raw in await self.databases():

@@ -62,9 +62,57 @@ def test_nothing_is_applied_before_what_it_needs(options: Options) -> None:
         ("RoleBinding", "Deployment"),
         ("PodDisruptionBudget", "Deployment"),
         ("Deployment", "ValidatingAdmissionPolicy"),
+        ("Deployment", "ValidatingWebhookConfiguration"),
+        ("Service", "Deployment"),
     ):
         last = len(order) - 1 - order[::-1].index(first)
         assert last < order.index(then)
+
+
+def test_what_is_asked_of_the_operator_reaches_its_pods() -> None:
+    [configuration] = of_kind(SOME, "ValidatingWebhookConfiguration")
+    [deployment] = of_kind(SOME, "Deployment")
+    template = deployment["spec"]["template"]
+    services = {made["metadata"]["name"]: made["spec"] for made in of_kind(SOME, "Service")}
+    [container] = template["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    served = container["args"][container["args"].index("--webhook-port") + 1]
+    for hook in configuration["webhooks"]:
+        service = hook["clientConfig"]["service"]
+        spec = services[service["name"]]
+        assert spec["selector"].items() <= template["metadata"]["labels"].items()
+        [port] = [port for port in spec["ports"] if port["port"] == service["port"]]
+        assert str(ports[port["targetPort"]]) == served
+        assert hook["sideEffects"] == "None", "a dry run is judged too"
+        assert "caBundle" not in hook["clientConfig"], "it is the operator's to put in"
+        assert hook["timeoutSeconds"] <= 5
+    [policy] = of_kind(SOME, "NetworkPolicy")
+    let_in = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    assert set(let_in) == {*ports}
+    assert of_kind(Options(webhooks=False), "ValidatingWebhookConfiguration") == []
+
+
+def test_only_databases_that_are_looked_after_are_judged() -> None:
+    [configuration] = of_kind(SOME, "ValidatingWebhookConfiguration")
+    chosen = {
+        hook["name"].partition(".")[0]: hook.get("namespaceSelector")
+        for hook in configuration["webhooks"]
+    }
+    [said] = chosen["redis"]["matchExpressions"]
+    assert said["values"] == ["team", "shop"]
+    assert chosen["redisversions"] is None
+    [configuration] = of_kind(Options(), "ValidatingWebhookConfiguration")
+    assert not any("namespaceSelector" in hook for hook in configuration["webhooks"])
+
+
+def test_a_write_waits_for_nobody_but_where_nothing_could_make_it_good() -> None:
+    [configuration] = of_kind(Options(), "ValidatingWebhookConfiguration")
+    policies = {hook["name"]: hook["failurePolicy"] for hook in configuration["webhooks"]}
+    assert policies == {
+        "redis.redisoperator.dev": "Ignore",
+        "redisfailovers.redisoperator.dev": "Ignore",
+        "redisversions.redisoperator.dev": "Fail",
+    }
 
 
 def test_pods_of_the_operator_are_let_in_by_databases() -> None:
@@ -87,7 +135,15 @@ def test_an_operator_of_some_namespaces_may_read_no_secret_elsewhere() -> None:
     ]
     assert "secrets" not in everywhere
     places = [role["metadata"]["namespace"] for role in of_kind(SOME, "Role")]
-    assert sorted(places) == ["ops", "shop", "team"]
+    assert set(places) == {"ops", "shop", "team"}
+    own = [role for role in of_kind(SOME, "Role") if role["metadata"]["namespace"] == "ops"]
+    read = [
+        rule.get("resourceNames")
+        for role in own
+        for rule in role["rules"]
+        if "secrets" in rule["resources"] and rule["verbs"] != ["create"]
+    ]
+    assert read == [["redis-operator-webhook-tls"]], "its own certificate, and no other Secret"
 
 
 def test_an_inventory_is_read_as_it_was_written() -> None:

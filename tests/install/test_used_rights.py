@@ -16,16 +16,26 @@ from install.calls import Recording, Right
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Forbidden
 from kubecontroller.client.objects import ROLES, SECRETS
+from kubecontroller.client.patches import MergePatch
 from kubecontroller.runtime.lease import Elector, Fence, LeaseSettings
+from kubecontroller.runtime.manager import Manager
 from kubelocal.apiserver.inprocess import InProcessTransport
+from redis_operator.api.webhooks import SECRET
+from redis_operator.install.admission import webhooks
+from redis_operator.install.options import Options
 from redis_operator.install.rights import (
+    BUNDLE_RIGHTS,
+    CERTIFICATE_RIGHTS,
     CLUSTER_RIGHTS,
     DATABASE_RIGHTS,
     ELECTION_RIGHTS,
     Rule,
     account,
 )
-from redis_operator.operator.world import REDIS_FAILOVERS
+from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS
+from redis_operator.operator.settings import Settings
+from redis_operator.operator.webhooks import add_admission
+from redis_operator.operator.world import REDIS_FAILOVERS, World
 from redis_testing.simulation.catalog import SCENARIOS
 from redis_testing.simulation.scenarios import formed, play
 from redis_testing.simulation.system import (
@@ -116,12 +126,42 @@ async def elected() -> set[Right]:
     return seen
 
 
+async def certified() -> set[Right]:
+    """Return the rights that admission takes: a certificate made, renewed and told of."""
+    seen: set[Right] = set()
+    simulation = Simulation(seed=1)
+    whole = InProcessTransport(simulation.server)
+    client = Client(whole, field_manager="person")
+    secret = ("default", SECRET)
+    for streams in (True, False):
+        transport = Recording(whole, seen, streams=streams)
+        manager = Manager(Client(transport, field_manager="redis-operator"))
+        settings = Settings(namespace="default", webhook_host="127.0.0.1")
+        keeper = add_admission(manager, settings, World(manager, ()))
+        for made in webhooks(Options(namespace="default")):
+            await client.apply(WEBHOOK_CONFIGURATIONS, made)
+        tasks = [asyncio.create_task(work) for work in (keeper.run(), manager.recorder.run())]
+        await asyncio.sleep(10)
+        await client.patch(SECRETS, secret, MergePatch({"data": {"ca.key": None}}))
+        await asyncio.sleep(10)
+        [found] = (await client.list(WEBHOOK_CONFIGURATIONS)).items
+        assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return {right for right in seen if right[1] != "events"}
+
+
 def test_every_right_is_used_and_no_other_is_needed() -> None:
     used: set[Right] = set()
     for name in PLAYED:
         used |= played(name)
     used |= simulate(owned) | simulate(lambda _: elected())
-    table = rights(*DATABASE_RIGHTS, *CLUSTER_RIGHTS, *ELECTION_RIGHTS)
+    asked = simulate(lambda _: certified())
+    admission = rights(*BUNDLE_RIGHTS, *CERTIFICATE_RIGHTS)
+    assert asked == {right for right in admission if right[1] != "events"}
+    used |= asked
+    table = rights(*DATABASE_RIGHTS, *CLUSTER_RIGHTS, *ELECTION_RIGHTS) | admission
     assert used - table == set(), "the operator needs what it is not given"
     assert table - used - {*NOT_PLAYED} == set(), "the operator is given what it does not use"
     assert {*NOT_PLAYED} & used == set(), "these are used after all: take them off the list"

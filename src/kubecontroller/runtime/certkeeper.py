@@ -95,6 +95,7 @@ class CertificateKeeper:
         *,
         secret: Key,
         names: Sequence[str],
+        labels: Mapping[str, str] | None = None,
         targets: Sequence[Target] = (),
         random: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -105,6 +106,7 @@ class CertificateKeeper:
         self._client = client
         self._secret = secret
         self._names = tuple(names)
+        self._labels = dict(labels or {})
         self._targets = tuple(targets)
         self._random = random
         self._now = now
@@ -233,7 +235,8 @@ class CertificateKeeper:
     async def _write(self, live: Manifest | None, material: Material) -> None:
         data = {name: b64encode(value).decode() for name, value in material.to_secret().items()}
         if live is None:
-            metadata = {"namespace": self._secret[0], "name": self._secret[1]}
+            metadata: Manifest = {"namespace": self._secret[0], "name": self._secret[1]}
+            metadata |= {"labels": self._labels} if self._labels else {}
             body = {"metadata": metadata, "type": "kubernetes.io/tls", "data": data}
             await self._client.create(SECRETS, body)
             return

@@ -150,7 +150,7 @@ class ApiServer:
             group=resource.group,
             resource=resource.plural,
             subresource=call.subresource,
-            name=call.name,
+            name=call.name or _selected_name(call),
             namespace=call.namespace,
         )
         if self._authorizer.reason(call.user, wanted) is None:
@@ -333,6 +333,17 @@ def _without_watch(request: Request) -> Request:
         return request
     more = (("watch", "true"), (_OLD_WATCH, "true"))
     return replace(request, path=found[1] + found[2], query=(*more, *request.query))
+
+
+def _selected_name(call: Call) -> str:
+    """Return the one name that a list or watch selects: rights may be bound to it."""
+    if call.request.method == "POST":
+        return ""
+    for term in call.options.get("fieldSelector", "").split(","):
+        field, equals, value = term.partition("=")
+        if equals and field == "metadata.name":
+            return value.removeprefix("=")
+    return ""
 
 
 def _verb(call: Call) -> str:

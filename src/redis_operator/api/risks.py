@@ -30,7 +30,7 @@ def _of_data(spec: RedisSpec) -> Iterator[Problem]:
     if spec.durability.on_data_loss is OnDataLoss.START_EMPTY:
         yield Problem(
             "spec.durability.onDataLoss",
-            "StartEmpty: where every copy of data is lost, servers start empty and nobody is asked",
+            "StartEmpty: where every copy of data is lost, servers start empty without asking",
         )
 
 

@@ -17,13 +17,24 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["CONFIGURATION", "SECRET", "SERVICE", "WEBHOOKS", "Webhook", "service_names"]
+__all__ = [
+    "CONFIGURATION",
+    "INSTALLATION_LABEL",
+    "SECRET",
+    "SERVICE",
+    "WEBHOOKS",
+    "Webhook",
+    "service_names",
+]
 
 CONFIGURATION: Final = "redis-operator"
 """The ValidatingWebhookConfiguration, whose CA bundle the operator keeps."""
 SERVICE: Final = "redis-operator-webhook"
 SECRET: Final = "redis-operator-webhook-tls"  # noqa: S105 - its name
 """The operator's own CA and certificate, in its namespace; made by it, shared by its replicas."""
+
+INSTALLATION_LABEL: Final = "redisoperator.dev/installation"
+"""On every object of an installation: the namespace that its operator lives in."""
 
 
 class Webhook(Struct, frozen=True):

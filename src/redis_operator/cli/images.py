@@ -59,8 +59,8 @@ exec {program} "$@"
 
 _OPERATOR: Final = """\
 #!/bin/sh
-# Serves health and metrics at the pod's own address: pods share this machine's network.
-if [ "$1" = run ]; then shift; set -- run --health-host {address} "$@"; fi
+# Serves health, metrics and admission at the pod's own address: pods share this machine's network.
+if [ "$1" = run ]; then shift; set -- run --health-host {address} --webhook-host {address} "$@"; fi
 exec {program} "$@"
 """
 

@@ -68,6 +68,11 @@ def _choices(function: F) -> F:
         ),
         click.option("--replicas", type=int, default=None, help="Pods, of which one leads."),
         click.option("--argument", multiple=True, help="One more for `redis-operator run`."),
+        click.option(
+            "--webhooks/--without-webhooks",
+            default=None,
+            help="Whether the API server asks the operator before it stores our kinds.",
+        ),
         click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
     )
 
@@ -75,7 +80,10 @@ def _choices(function: F) -> F:
 def _chosen(before: Options, given: dict[str, Any]) -> Options:
     """Return the options of before with those that were given now."""
     watched = given.pop("watch_namespaces")
+    asked = given.pop("webhooks")
     changes: dict[str, Any] = {name: value for name, value in given.items() if value}
+    if asked is not None:
+        changes["webhooks"] = asked
     if "pull_secret" in changes:
         changes["pull_secrets"] = changes.pop("pull_secret")
     if "argument" in changes:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from redis_operator import __version__
 
+from .inventory import item_of
 from .objects import Object, Stage, stages
 from .options import Options
 from .rendering import to_stream, to_yaml
@@ -143,12 +144,31 @@ def chart() -> dict[str, str]:
         "templates/admission.yaml": _when(
             'and .Values.admission.install (.Capabilities.APIVersions.Has "'
             'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")',
-            map(_kept, parts[Stage.ADMISSION]),
+            map(_kept, (made for made in parts[Stage.ADMISSION] if item_of(made).is_kept)),
         ),
+        "templates/webhooks.yaml": _webhooks(parts[Stage.ADMISSION]),
         "templates/NOTES.txt": "redis-operator {{ .Chart.AppVersion }} looks after databases of "
         '{{ join ", " .Values.watchNamespaces | default "all namespaces" }}.\n'
         "Kinds and databases stay when this release is uninstalled.\n",
     }
+
+
+def _webhooks(admission: list[Object]) -> str:
+    """Return the webhooks, which go with the release; where namespaces are listed, of these."""
+    text = _when(".Values.admission.install", [m for m in admission if not item_of(m).is_kept])
+    line = "  matchPolicy: Equivalent\n"
+    selected = (
+        "  {{- if .Values.watchNamespaces }}\n  namespaceSelector:\n    matchExpressions:\n"
+        "    - key: kubernetes.io/metadata.name\n      operator: In\n      values:\n"
+        "      {{- range .Values.watchNamespaces }}\n      - {{ . | quote }}\n      {{- end }}\n"
+        "  {{- end }}\n"
+    )
+    first, *hooks = text.split("\n- name: ")
+    hooks = [
+        hook.replace(line, line + selected) if "scope: Namespaced" in hook else hook
+        for hook in hooks
+    ]
+    return "\n- name: ".join([first, *hooks])
 
 
 def _about() -> dict[str, Any]:

@@ -85,6 +85,9 @@ class Installer:
                 await self._apply(document)
             if stage is Stage.NAMESPACE:
                 await self._record(Inventory(options, listed))
+                for item in surplus(known, wanted):
+                    if item.is_asking:
+                        await self.delete(item, options.namespace)
             await wait_for_stage(self._client, stage, made, self._patience, self._tell)
         for item in surplus(known, wanted):
             await self.delete(item, options.namespace)

@@ -25,6 +25,8 @@ INVENTORY: Final = "redis-operator-installation"
 
 _PLURALS: Final = {
     "ConfigMap": "configmaps",
+    "NetworkPolicy": "networkpolicies",
+    "Secret": "secrets",
     "CustomResourceDefinition": "customresourcedefinitions",
     "Namespace": "namespaces",
     "ServiceAccount": "serviceaccounts",
@@ -37,6 +39,7 @@ _PLURALS: Final = {
     "Deployment": "deployments",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
 
 
@@ -65,6 +68,11 @@ class Item(Struct, frozen=True, order=True, rename="camel", omit_defaults=True):
     def is_kept(self) -> bool:
         """Whether databases need it without an operator."""
         return self.kind in KEPT_KINDS
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the API server asks the operator because of it: it goes before who is asked."""
+        return self.kind == "ValidatingWebhookConfiguration"
 
 
 class Inventory(Struct, frozen=True):

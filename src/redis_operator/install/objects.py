@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from redis_operator import __version__
 from redis_operator.api.crd import crds
+from redis_operator.api.webhooks import INSTALLATION_LABEL
 
 from . import rights
-from .admission import deletion_protection
+from .admission import deletion_protection, webhooks
 from .options import Options
-from .workload import budget, deployment, metrics_service
+from .workload import budget, deployment, metrics_service, network_policy, webhook_service
 
 __all__ = [
     "INSTALLATION_LABEL",
@@ -28,9 +29,6 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
-INSTALLATION_LABEL: Final = "redisoperator.dev/installation"
-"""On every object of an installation: the namespace that its operator lives in."""
-
 KEPT_KINDS: Final = frozenset(
     {
         "Namespace",
@@ -62,9 +60,14 @@ def stages(options: Options) -> dict[Stage, list[Object]]:
         Stage.NAMESPACE: [_namespace(options)],
         Stage.DEFINITIONS: list(crds().values()),
         Stage.RIGHTS: _rights(options),
-        Stage.CONFIGURATION: [metrics_service(options), budget(options)],
+        Stage.CONFIGURATION: [
+            metrics_service(options),
+            webhook_service(options),
+            network_policy(options),
+            budget(options),
+        ],
         Stage.CONTROLLER: [deployment(options)],
-        Stage.ADMISSION: deletion_protection(),
+        Stage.ADMISSION: [*deletion_protection(), *webhooks(options)],
     }
     return {stage: [_labelled(o, options) for o in made] for stage, made in found.items()}
 
@@ -88,6 +91,7 @@ def _rights(options: Options) -> list[Object]:
     roles = [rights.cluster_role(databases=not options.watch_namespaces)]
     roles += [rights.namespaced_role(name) for name in options.watch_namespaces]
     roles.append(rights.election_role(options.namespace))
+    roles += [rights.bundle_role(), rights.certificate_role(options.namespace)]
     bindings = [rights.bound(role, namespace=options.namespace) for role in roles]
     return [
         rights.service_account(options.namespace),

@@ -28,6 +28,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
     watch_namespaces: tuple[str, ...] = ()  # none named: all
     replicas: int = 2
     arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
+    webhooks: bool = True  # whether the API server asks the operator before it stores our kinds
     resources: Mapping[str, Mapping[str, str]] = field(
         default_factory=lambda: {
             "requests": {"cpu": "100m", "memory": "128Mi"},

@@ -1,6 +1,7 @@
 """Removes the operator; databases go on without it, unless everything is to go.
 
-Guarantees: it may be ended at any write and run again. The operator stops before its rights go.
+Guarantees: it may be ended at any write and run again. The API server stops asking the operator
+before that one stops, and it stops before its rights go.
 Databases that stay lose the operator's finalizer, so that they and their namespaces can be deleted
 while no operator runs; the next one adds it again.
 """
@@ -21,6 +22,7 @@ from kubecontroller.client.objects import (
 )
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.finalizers import remove_finalizer
+from redis_operator.api.webhooks import SECRET
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.ending import FINALIZER, is_protected
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
@@ -75,6 +77,9 @@ class Remover:
         if installed is not None:
             record = Inventory(options, tuple(sorted(items)), Phase.REMOVING)
             await self._client.apply(CONFIG_MAPS, written(record))
+        for item in sorted(items):
+            if item.is_asking:
+                await self._installer.delete(item, namespace)
         if everything:
             await self._delete_databases(found, namespace)
         await self._stop_operator(namespace)
@@ -87,6 +92,7 @@ class Remover:
                 await self._installer.delete(item, namespace)
         if everything:
             await self._delete_kept(order, namespace)
+        await self._installer.delete(item_of(_certificate(namespace)), namespace)
         await self._installer.delete(item_of(written(Inventory(options))), namespace)
         await self._delete_namespace(options)
 
@@ -155,7 +161,7 @@ class Remover:
             page = await self._client.list(kind.plain(), namespace=namespace)
             for raw in page.items:
                 name = raw["metadata"]["name"]
-                if name not in {"kube-root-ca.crt", INVENTORY}:
+                if name not in {"kube-root-ca.crt", INVENTORY, SECRET}:
                     return f"{kind.kind} {name}"
         return ""
 
@@ -163,6 +169,12 @@ class Remover:
         """Return the volume claims that databases leave behind, by namespace and name."""
         page = await self._client.list(PERSISTENT_VOLUME_CLAIMS, labels=DATABASE_LABEL)
         return sorted("/".join(c.metadata.key) for c in page.items if not c.metadata.is_deleting)
+
+
+def _certificate(namespace: str) -> Manifest:
+    """Return how the operator's own certificate is named; it is not applied, but made by it."""
+    metadata = {"namespace": namespace, "name": SECRET}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
 
 def _name(raw: Manifest) -> str:

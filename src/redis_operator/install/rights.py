@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from redis_operator.api.webhooks import CONFIGURATION, SECRET
+
 __all__ = [
+    "BUNDLE_RIGHTS",
+    "CERTIFICATE_RIGHTS",
     "CLUSTER_RIGHTS",
     "DATABASE_RIGHTS",
     "ELECTION_RIGHTS",
@@ -16,6 +20,8 @@ __all__ = [
     "Rule",
     "account",
     "bound",
+    "bundle_role",
+    "certificate_role",
     "cluster_role",
     "database_users",
     "election_role",
@@ -33,8 +39,10 @@ _WRITE: Final = ["create", "update", "patch", "delete", "deletecollection"]
 Rule = dict[str, list[str]]
 
 
-def _rule(group: str, resources: str, verbs: list[str]) -> Rule:
-    return {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
+def _rule(group: str, resources: str, verbs: list[str], *names: str) -> Rule:
+    narrowed = {"resourceNames": list(names)} if names else {}
+    named = {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
+    return {**named, **narrowed}
 
 
 DATABASE_RIGHTS: Final = (
@@ -70,6 +78,23 @@ ELECTION_RIGHTS: Final = (
 )
 """In the operator's own namespace: which of several works."""
 
+CERTIFICATE_RIGHTS: Final = (
+    _rule("", "secrets", [*_READ, "update"], SECRET),
+    _rule("", "secrets", ["create"]),  # a name cannot narrow this one
+    _rule("", "events", ["create", "patch"]),
+)
+"""In the operator's own namespace: the certificate that admission is served with."""
+
+BUNDLE_RIGHTS: Final = (
+    _rule(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        [*_READ, "patch"],
+        CONFIGURATION,
+    ),
+)
+"""Of the one configuration by which the API server asks us: its CA bundle."""
+
 _VIEW: Final = (_rule("redisoperator.dev", "redis redisfailovers redisversions", _READ),)
 _EDIT: Final = (_rule("redisoperator.dev", "redis redis/scale redisfailovers", _WRITE),)
 
@@ -99,6 +124,17 @@ def election_role(namespace: str = "") -> dict[str, Any]:
     """Return what several operators need, in their own namespace, to agree who works."""
     place = {"namespace": namespace} if namespace else {}
     return _role("Role", f"{OPERATOR}-election", ELECTION_RIGHTS, **place)
+
+
+def certificate_role(namespace: str) -> dict[str, Any]:
+    """Return what replicas need, in their own namespace, to share a certificate."""
+    name = f"{OPERATOR}-certificate"
+    return _role("Role", name, CERTIFICATE_RIGHTS, namespace=namespace)
+
+
+def bundle_role() -> dict[str, Any]:
+    """Return what they need to tell the API server which certificate to trust."""
+    return _role("ClusterRole", f"{OPERATOR}-ca-bundle", BUNDLE_RIGHTS)
 
 
 def database_users() -> list[dict[str, Any]]:

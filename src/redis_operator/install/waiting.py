@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -19,6 +21,7 @@ from kubecontroller.client.objects import (
     Deployment,
     Pod,
 )
+from kubecontroller.client.scheme import Kind
 
 from .objects import Object, Stage
 from .rights import OPERATOR
@@ -36,6 +39,14 @@ __all__ = [
 ]
 
 _LOOK_SECONDS = 1.0
+WEBHOOK_CONFIGURATIONS: Final[Kind[Manifest]] = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+    dict,
+)
 
 
 class Patience(Struct, frozen=True):
@@ -59,6 +70,10 @@ async def wait_for_stage(
     if stage is Stage.DEFINITIONS:
         for document in made:
             await wait(partial(_definition, client, document["metadata"]["name"]), patience)
+    if stage is Stage.ADMISSION:
+        for document in made:
+            if document["kind"] == "ValidatingWebhookConfiguration":
+                await wait(partial(_bundle, client, document["metadata"]["name"]), patience)
     if stage is Stage.CONTROLLER:
         for document in made:
             namespace = document["metadata"]["namespace"]
@@ -140,6 +155,22 @@ def pod_limitation(pod: Pod) -> str:
         if condition.type == "PodScheduled" and condition.status == "False":
             return f"pod {name} is not scheduled: {condition.message}"
     return ""
+
+
+async def _bundle(client: Client, name: str) -> str | None:
+    """Return why the API server cannot trust the operator yet."""
+    try:
+        found = await client.get(WEBHOOK_CONFIGURATIONS, ("", name))
+    except NotFound:
+        return f"ValidatingWebhookConfiguration {name} is not there any more"
+    missing = [
+        hook["name"]
+        for hook in found.get("webhooks") or ()
+        if not hook["clientConfig"].get("caBundle")
+    ]
+    if not missing:
+        return None
+    return f"the operator has not put its CA bundle into webhook {', '.join(missing)} yet"
 
 
 async def _leader(client: Client, namespace: str) -> str | None:

@@ -1,17 +1,28 @@
-"""The operator's own pods: Deployment, disruption budget, and the Service of its metrics. Pure."""
+"""The operator's own pods: Deployment, disruption budget, Services, NetworkPolicy. Pure."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from redis_operator.api.webhooks import SERVICE
+
 from .options import Options
 from .rights import OPERATOR
 
-__all__ = ["POD_LABELS", "budget", "deployment", "metrics_service"]
+__all__ = [
+    "POD_LABELS",
+    "WEBHOOK_PORT",
+    "budget",
+    "deployment",
+    "metrics_service",
+    "network_policy",
+    "webhook_service",
+]
 
 POD_LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 """By these, which never change, Deployment, budget, Service and NetworkPolicies know the pods."""
 _PORT: Final = 8080
+WEBHOOK_PORT: Final = 9443
 _USER: Final = 65532
 _STOP_SECONDS: Final = 45  # longer than a graceful stop takes
 
@@ -72,13 +83,19 @@ def _container(options: Options) -> dict[str, Any]:
         "image": options.image,
         "imagePullPolicy": options.pull_policy,
         "command": ["redis-operator"],
-        "args": ["run", "--log", "json", *options.arguments],
+        "args": [
+            *("run", "--log", "json", "--webhook-port", str(WEBHOOK_PORT)),
+            *options.arguments,
+        ],
         "env": [
             _from_pod("POD_NAME", "metadata.name"),
             _from_pod("POD_NAMESPACE", "metadata.namespace"),
             {"name": "WATCH_NAMESPACES", "value": ",".join(options.watch_namespaces)},
         ],
-        "ports": [{"name": "metrics", "containerPort": _PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "metrics", "containerPort": _PORT, "protocol": "TCP"},
+            {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
+        ],
         # caches of a big cluster take a while to fill; that is readiness, not life
         "startupProbe": {**_asked("/healthz"), "periodSeconds": 1, "failureThreshold": 60},
         "livenessProbe": {**_asked("/healthz"), "periodSeconds": 10, "timeoutSeconds": 5},
@@ -139,5 +156,35 @@ def metrics_service(options: Options) -> dict[str, Any]:
             "ports": [
                 {"name": "metrics", "port": _PORT, "targetPort": "metrics", "protocol": "TCP"}
             ],
+        },
+    }
+
+
+def webhook_service(options: Options) -> dict[str, Any]:
+    """Return the Service through which the API server reaches any replica that is ready."""
+    port = {"name": "webhook", "port": WEBHOOK_PORT, "targetPort": "webhook", "protocol": "TCP"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"namespace": options.namespace, "name": SERVICE},
+        "spec": {"selector": dict(POD_LABELS), "ports": [port]},
+    }
+
+
+def network_policy(options: Options) -> dict[str, Any]:
+    """Return who may reach the operator's pods: anybody, at the two ports that they serve.
+
+    No label selects the API server or what scrapes metrics; where all else is forbidden, these two
+    must be let in.
+    """
+    ports = [{"port": port, "protocol": "TCP"} for port in ("metrics", "webhook")]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"namespace": options.namespace, "name": OPERATOR},
+        "spec": {
+            "podSelector": {"matchLabels": dict(POD_LABELS)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": ports}],
         },
     }

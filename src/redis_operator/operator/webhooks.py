@@ -32,7 +32,13 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.shape import Problem
 from redis_operator.api.validation import load
 from redis_operator.api.version import RedisVersionSpec, find_version, read_entry
-from redis_operator.api.webhooks import CONFIGURATION, SECRET, WEBHOOKS, service_names
+from redis_operator.api.webhooks import (
+    CONFIGURATION,
+    INSTALLATION_LABEL,
+    SECRET,
+    WEBHOOKS,
+    service_names,
+)
 from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.names import config_map
@@ -74,12 +80,13 @@ def add_admission(manager: Manager, settings: Settings, world: World) -> Certifi
     about = Regarding("v1", "Secret", namespace, SECRET)
 
     def renewed(reason: str) -> None:
-        text = f"the certificate of admission was made again: {reason}"
+        text = f"the certificate of admission was renewed: {reason}"
         manager.recorder.normal(about, "CertificateRenewed", text)
 
     keeper = CertificateKeeper(
         manager.unfenced_client,
         secret=(namespace, SECRET),
+        labels={INSTALLATION_LABEL: namespace},
         names=service_names(namespace),
         targets=[webhook_target(_CONFIGURATIONS, CONFIGURATION, [hook.name for hook in WEBHOOKS])],
         random=random.random,
