@@ -23,9 +23,10 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.testing.faults import Fault, FaultyTransport, Seeded
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
+from redis_operator.api.webhooks import CONFIGURATION, SECRET
 from redis_operator.install.installer import InstallError
 from redis_operator.install.options import Options
-from redis_operator.install.waiting import NotInForce
+from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 CLUSTER_ROLES: Kind[Manifest] = Kind(
@@ -280,3 +281,60 @@ async def test_a_dry_run_writes_nothing() -> None:
         await cluster.installer().preview(Options(replicas=3))
         changed = [line for line in cluster.told if line.endswith("would be changed")]
         assert [line.split()[0] for line in changed] == ["Deployment"]
+
+
+async def test_admission_is_in_force_when_the_operator_has_put_its_bundle_in() -> None:
+    async with small_cluster() as cluster:
+        cluster.certifies = False
+        with pytest.raises(NotInForce, match=r"has not put its CA bundle into webhook redis\."):
+            await cluster.installer(seconds=5).install(Options())
+        cluster.certifies = True
+        await cluster.installer().install(Options())
+        found = await cluster.client.get(WEBHOOK_CONFIGURATIONS, ("", CONFIGURATION))
+        assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
+        await cluster.installer().install(Options(image="redis-operator:2"))
+        again = await cluster.client.get(WEBHOOK_CONFIGURATIONS, ("", CONFIGURATION))
+        assert again["webhooks"] == found["webhooks"], "an upgrade does not take the bundle away"
+
+
+def place(told: list[str], *words: str) -> int:
+    """Return where the first line is that has these words."""
+    return next(n for n, line in enumerate(told) if all(word in line for word in words))
+
+
+async def test_admission_comes_after_the_operator_and_goes_before_it() -> None:
+    async with small_cluster() as cluster:
+        told = cluster.told
+        await cluster.installer().install(Options())
+        configuration = "ValidatingWebhookConfiguration"
+        assert place(told, "Deployment", "applied") < place(told, configuration, "applied")
+        told.clear()
+        await cluster.remover().uninstall("redis-operator")
+        assert place(told, configuration, "deleted") < place(told, "Deployment", "deleted")
+        assert place(told, "Deployment", "deleted") < place(told, "Secret", "deleted")
+
+
+async def test_webhooks_can_be_left_out_and_are_then_not_asked_while_the_operator_changes() -> None:
+    async with small_cluster() as cluster:
+        told = cluster.told
+        await cluster.installer().install(Options())
+        told.clear()
+        await cluster.installer().install(Options(image="redis-operator:2", webhooks=False))
+        configuration = "ValidatingWebhookConfiguration"
+        assert place(told, configuration, "deleted") < place(told, "Deployment", "applied")
+        with pytest.raises(NotFound):
+            await cluster.client.get(WEBHOOK_CONFIGURATIONS, ("", CONFIGURATION))
+        kept = await cluster.installer().find("redis-operator")
+        assert kept is not None
+        assert kept.options.webhooks is False, "the next upgrade leaves them out too"
+
+
+async def test_a_secret_of_that_name_that_is_not_ours_stays() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.client.delete(SECRETS, ("redis-operator", SECRET))
+        cluster.certifies = False
+        body = {"metadata": {"namespace": "redis-operator", "name": SECRET}}
+        await cluster.client.create(SECRETS, body)
+        await cluster.remover().uninstall("redis-operator")
+        assert any("Secret" in line and "left alone" in line for line in cluster.told)

@@ -137,7 +137,7 @@ async def certified() -> set[Right]:
         transport = Recording(whole, seen, streams=streams)
         manager = Manager(Client(transport, field_manager="redis-operator"))
         settings = Settings(namespace="default", webhook_host="127.0.0.1")
-        keeper = add_admission(manager, settings, World(manager, ()))
+        keeper, _ = add_admission(manager, settings, World(manager, ()))
         for made in webhooks(Options(namespace="default")):
             await client.apply(WEBHOOK_CONFIGURATIONS, made)
         tasks = [asyncio.create_task(work) for work in (keeper.run(), manager.recorder.run())]

@@ -177,7 +177,7 @@ async def test_an_operator_without_a_certificate_does_all_else(trouble: str) -> 
     transport = NoSecrets()
     manager = Manager(Client(transport, field_manager="operator"))
     settings = Settings(namespace="default", webhook_host="127.0.0.1")
-    keeper = add_admission(manager, settings, World(manager, ()))
+    keeper, _ = add_admission(manager, settings, World(manager, ()))
     led = asyncio.Event()
 
     async def leads() -> None:

@@ -74,7 +74,9 @@ class NotSynced(RuntimeError):  # noqa: N818 - the state of affairs
     """The caches are not filled yet: whatever was said now would be a guess."""
 
 
-def add_admission(manager: Manager, settings: Settings, world: World) -> CertificateKeeper:
+def add_admission(
+    manager: Manager, settings: Settings, world: World
+) -> tuple[CertificateKeeper, WebhookServer]:
     """Serve admission from now on, on every replica, with a certificate of our own."""
     namespace = settings.namespace
     about = Regarding("v1", "Secret", namespace, SECRET)
@@ -101,7 +103,7 @@ def add_admission(manager: Manager, settings: Settings, world: World) -> Certifi
     manager.add_task("certificate", keeper.run)
     if manager.health is not None:
         manager.health.add_readiness("certificate", keeper.limitation)
-    return keeper
+    return keeper, server
 
 
 class Reviews:
