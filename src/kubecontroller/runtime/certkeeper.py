@@ -17,11 +17,11 @@ import os
 import ssl
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from msgspec import Struct
 
@@ -130,7 +130,7 @@ class CertificateKeeper:
         """Refresh once if that is possible; if not, `run` tries again, and nobody waits for it."""
         try:
             await self.refresh()
-        except KubeError as error:
+        except (KubeError, OSError) as error:
             _log.warning("no certificate yet", extra=fields(error=error))
 
     async def refresh(self) -> Material:
@@ -200,7 +200,7 @@ class CertificateKeeper:
         """Refresh, and return after how many seconds to look again though nothing changes."""
         try:
             material = await self.refresh()
-        except KubeError as error:
+        except (KubeError, OSError) as error:
             _log.warning("certificate not refreshed", extra=fields(error=error))
             return _RETRY_SECONDS
         due = next_check(material, now=self._now()).total_seconds()
@@ -280,11 +280,26 @@ def _decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _load(context: ssl.SSLContext, material: Material) -> None:
-    """Swap the certificate of a live context. The key is on disk for that moment, for us alone."""
-    descriptor, path = tempfile.mkstemp(prefix="tls-", suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(material.certificate + material.key)
-        context.load_cert_chain(path)
-    finally:
-        Path(path).unlink(missing_ok=True)
+    """Swap the certificate of a live context.
+
+    It reads files only. Where the system can, that is one in memory: a pod may have no folder that
+    it can write to. Else the key is on disk for that moment, for us alone.
+    """
+    with _file() as file:
+        file.write(material.certificate + material.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+@contextmanager
+def _file() -> Iterator[IO[bytes]]:
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile(prefix="tls-", suffix=".pem") as file:
+            yield cast("IO[bytes]", file)
+        return
+    descriptor = os.memfd_create("tls")
+    with Path(f"/proc/self/fd/{descriptor}").open("wb") as file:
+        try:
+            yield file
+        finally:
+            os.close(descriptor)

@@ -152,7 +152,7 @@ class WebhookServer:
                     return web.Response(status=500, text="the webhook failed; see its log\n")
                 if isinstance(admission, Denied):
                     _log.info("denied", extra=fields(reason=admission.reason))
-            return _json(_admission_answer(review.api_version, asked.uid, admission))
+            return _json(_admission_answer(review.api_version, asked, admission))
 
         self._app.router.add_post(path, handle)
 
@@ -197,8 +197,8 @@ class WebhookServer:
             self._runner = None
 
 
-def _admission_answer(api_version: str, uid: str, admission: Admission) -> Manifest:
-    answer: Manifest = {"uid": uid, "allowed": True}
+def _admission_answer(api_version: str, asked: AdmissionRequest, admission: Admission) -> Manifest:
+    answer: Manifest = {"uid": asked.uid, "allowed": True}
     match admission:
         case Allowed(warnings):
             answer["warnings"] = list(warnings)
@@ -209,7 +209,7 @@ def _admission_answer(api_version: str, uid: str, admission: Admission) -> Manif
                 answer["patch"] = b64encode(msgspec.json.encode(list(operations))).decode()
         case Denied(reason, code, causes):
             answer["allowed"] = False
-            answer["status"] = {"message": reason, "code": code, **_details(code, causes)}
+            answer["status"] = {"message": reason, "code": code, **_details(asked, code, causes)}
         case _:
             assert_never(admission)
     if not answer.get("warnings"):
@@ -217,7 +217,7 @@ def _admission_answer(api_version: str, uid: str, admission: Admission) -> Manif
     return {"apiVersion": api_version, "kind": "AdmissionReview", "response": answer}
 
 
-def _details(code: int, causes: Sequence[Cause]) -> Manifest:
+def _details(asked: AdmissionRequest, code: int, causes: Sequence[Cause]) -> Manifest:
     """Return what an answer says besides its sentence, as the API server does it for fields."""
     if not causes:
         return {}
@@ -226,7 +226,8 @@ def _details(code: int, causes: Sequence[Cause]) -> Manifest:
         for one in causes
     ]
     reason = {"reason": "Invalid"} if code == 422 else {}
-    return {**reason, "details": {"causes": told}}
+    named = {"name": asked.name, "group": asked.kind.get("group"), "kind": asked.kind.get("kind")}
+    return {**reason, "details": {**{k: v for k, v in named.items() if v}, "causes": told}}
 
 
 def _converted(review: _ConversionReview, convert: Convert) -> Manifest:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import ssl
+import tempfile
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -347,6 +348,33 @@ async def test_rights_that_are_revoked_later_do_not_take_the_process_out_of_serv
         one._client.transport = whole
         await asyncio.sleep(30)
         assert (await client.get(HOOKS, ("", "redis")))["webhooks"]
+
+
+async def test_a_certificate_is_loaded_where_no_file_can_be_written(server, monkeypatch):
+    """The root file system of a pod is read-only."""
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/no-such-folder")
+    one = keeper(server)
+    await one.refresh()
+    assert one.limitation() is None
+
+
+async def test_a_certificate_that_cannot_be_loaded_is_tried_again(server, running, caplog):
+    one = keeper(server)
+    whole, one.context = one.context, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    class Refusing(ssl.SSLContext):
+        def load_cert_chain(self, *_, **__):
+            raise OSError(24, "Too many open files")
+
+    one.context = Refusing(ssl.PROTOCOL_TLS_SERVER)
+    await one.begin()
+    async with running(one.run()):
+        await asyncio.sleep(8)
+        assert one.limitation() is not None
+        one.context = whole
+        await asyncio.sleep(8)
+        assert one.limitation() is None
+    assert "not refreshed" in caplog.text
 
 
 async def test_who_cannot_have_a_certificate_yet_begins_without(server, running, caplog):

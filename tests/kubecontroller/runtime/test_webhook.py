@@ -12,7 +12,7 @@ import pytest
 
 from kubecontroller.client.api import Client
 from kubecontroller.runtime.certkeeper import CertificateKeeper
-from kubecontroller.runtime.webhook import Allowed, Denied, Patched, WebhookServer
+from kubecontroller.runtime.webhook import Allowed, Cause, Denied, Patched, WebhookServer
 from kubecontroller.testing.tiny import TinyServer
 
 pytestmark = pytest.mark.asyncio(loop_factories=["real"])
@@ -22,6 +22,8 @@ async def admit(request):
     match request.name:
         case "bad":
             return Denied("shards must be at least 3", code=422)
+        case "field":
+            return Denied("many words", code=422, causes=(Cause("spec.shards", "must be 3"),))
         case "bug":
             raise KeyError("a bug")
         case "slow":
@@ -93,6 +95,20 @@ async def test_a_denial_carries_its_reason_and_code(post):
     _, answer = await post("/validate", review("bad"))
     assert answer["response"]["allowed"] is False
     assert answer["response"]["status"] == {"message": "shards must be at least 3", "code": 422}
+
+
+async def test_a_denial_names_fields_as_the_api_server_does(post):
+    asked = review("field")
+    asked["request"]["kind"] = {"group": "example.com", "version": "v1", "kind": "Website"}
+    _, answer = await post("/validate", asked)
+    cause = {"reason": "FieldValueInvalid", "field": "spec.shards", "message": "must be 3"}
+    named = {"name": "field", "group": "example.com", "kind": "Website"}
+    assert answer["response"]["status"] == {
+        "message": "many words",
+        "code": 422,
+        "reason": "Invalid",
+        "details": {**named, "causes": [cause]},
+    }
 
 
 async def test_a_mutation_is_a_json_patch_with_warnings(post):
