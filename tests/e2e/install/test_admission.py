@@ -124,8 +124,8 @@ async def test_certificates_change_under_load_and_no_question_goes_unanswered(
     await until(lambda: is_judged(client, namespace), seconds=20, what="admission")
     async with asking(client, namespace) as answers:
         # Another certificate of the same authority: the one that is there is near its end.
-        found = await client.get(SECRETS, KEY)
-        before = Material.from_secret({k: base64.b64decode(v) for k, v in found.data.items()})
+        found = (await client.get(SECRETS.plain(), KEY))["data"]
+        before = Material.from_secret({k: base64.b64decode(v) for k, v in found.items()})
         assert before is not None
         names = service_names(HOME)
         early = datetime.now(UTC) - timedelta(days=300)
@@ -136,8 +136,8 @@ async def test_certificates_change_under_load_and_no_question_goes_unanswered(
         await client.patch(SECRETS, KEY, MergePatch({"data": data}))
 
         async def reissued() -> bool:
-            live = (await client.get(SECRETS, KEY)).data["tls.crt"]
-            return live not in {data["tls.crt"], found.data["tls.crt"]}
+            live = (await client.get(SECRETS.plain(), KEY))["data"]["tls.crt"]
+            return live not in {data["tls.crt"], found["tls.crt"]}
 
         await until(reissued, seconds=20, what="a new certificate")
         await asyncio.sleep(2)
