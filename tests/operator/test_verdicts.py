@@ -201,6 +201,10 @@ def test_a_redisfailover_is_refused_with_its_own_paths() -> None:
     assert verdict.problems[0].path.startswith("spec.redis.customConfig")
     assert "no-such-thing" in verdict.problems[0].message
     assert judge_redis_failover(failover(), None, None, []) == Verdict()
+    risky = failover(redis={"image": "valkey/valkey:8.1.1"})
+    [warning] = judge_redis_failover(risky, None, None, []).warnings
+    assert warning.startswith("spec.redis.resources.limits.memory: ")
+    assert "spec.config" not in warning, "it is told in the words of this kind"
 
 
 def test_a_redisfailover_whose_version_cannot_follow_is_refused() -> None:

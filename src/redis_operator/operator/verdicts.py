@@ -24,7 +24,7 @@ from redis_operator.manifests.layouts import layout_of
 from redis_operator.operator.wanted import read_acceptance
 from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_operator.planning.gates import running_limitation
-from redis_operator.translation.translate import told, translate
+from redis_operator.translation.translate import in_their_words, origins_of, told, translate
 
 __all__ = ["Database", "Verdict", "judge_catalog", "judge_redis", "judge_redis_failover"]
 
@@ -144,9 +144,10 @@ def judge_redis_failover(
     if isinstance(wanted, tuple):
         stood = tuple(f"{problem} (it was so before)" for problem in wanted if problem in known)
         return Verdict(tuple(p for p in wanted if p not in known), stood)
-    verdict = judge_redis(wanted, redis, catalog, chosen=chosen)
+    verdict, origins = judge_redis(wanted, redis, catalog, chosen=chosen), origins_of(new)
     return Verdict(
-        tuple(sorted(told(problem, {}) for problem in verdict.problems)), verdict.warnings
+        tuple(sorted(told(problem, origins) for problem in verdict.problems)),
+        tuple(in_their_words(text, origins) for text in verdict.warnings),
     )
 
 
