@@ -267,3 +267,11 @@ def test_what_older_versions_said_of_all_pods_is_said_of_servers_and_sentinels()
     found = convert(older(dict(said), "storage.spotahome.com/v1alpha2"))
     assert found.is_whole
     assert found.document["spec"] == {"redis": said, "sentinel": said}
+
+
+def test_names_that_are_numbers_are_told_and_do_not_end_the_program() -> None:
+    """YAML reads `name: 123` as a number."""
+    text = yaml.safe_dump({**older({}), "metadata": {"name": 123, "namespace": 7}})
+    told = CliRunner().invoke(app, ["convert", "-"], input=text)
+    assert told.exit_code == 1, told.exception
+    assert "7/123: change by hand: metadata.name" in told.stderr

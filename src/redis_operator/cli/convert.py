@@ -72,7 +72,7 @@ def _each(documents: list[Any]) -> Iterator[Any]:
 
 def _tell(found: Converted) -> None:
     metadata = found.document["metadata"]
-    name = "/".join(metadata[part] for part in ("namespace", "name") if part in metadata)
+    name = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
     for problem in found.left_out:
         click.echo(f"{name}: left out: {problem}", err=True)
     for problem in found.wrong:
