@@ -9,6 +9,7 @@ import pytest
 
 from e2e.harness import until
 from e2e.outside import Outside
+from e2e.standalone.conftest import Peer
 from kubecontroller.client.errors import Invalid
 from redis_operator.redis import commands
 
@@ -174,3 +175,27 @@ async def test_a_source_that_cannot_be_loaded_or_is_a_replica_is_told(
     told = await cache.wait_condition("Degraded", "True", reason="SourceIncompatible")
     assert "cannot load" in told["message"]
     assert f"{outside.address}:6379" in told["message"]
+
+
+async def test_a_database_of_the_operator_can_be_the_source(watched: Any, database: Any) -> None:
+    """Its user for copying may not run INFO: the lag is not known, and a person decides."""
+    old = await database(name="old", mode="Standalone", shards=1, replicas=0)
+    await old.wait_ready()
+    seeds = await old.seeds()
+    peer = await Peer.open(seeds.addresses[-1], seeds.username, seeds.password)
+    for number in range(100):
+        assert await peer.ask("SET", f"key-{number}", "1") == "OK"
+    peer.close()
+    source = {
+        "host": (await old.pods())["old-0"].status.pod_ip,
+        "username": "replication",
+        "passwordSecret": {"name": "old-users", "key": "replication"},
+    }
+    cache = await watched(bootstrap={"fromRedis": source})
+    found = await cache.wait_condition("Following", "True")
+    assert "may not run INFO" in found["message"]
+    await cache.patch(bootstrap={"fromRedis": None})
+    await cache.wait_plan("accept-data-loss=source")
+    await cache.annotate(**{ACCEPT: "source"})
+    await cache.wait_ready()
+    assert await cache.run("DBSIZE") == 100
