@@ -21,10 +21,11 @@ from typing import Any
 import pytest
 
 from e2e.clusters import PATIENCE, Cluster, Clusters, LocalCluster, RealCluster
+from e2e.disks import disk
 from e2e.harness import Database
 from e2e.outside import Outside
 
-__all__ = ["Cluster", "Database"]
+__all__ = ["Cluster", "Database", "disk"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

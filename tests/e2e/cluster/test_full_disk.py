@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.cluster.test_memory import Writer, tag_of
+from e2e.disks import Disk
 from e2e.harness import PATIENCE
 from redis_operator.redis import commands
 
 pytestmark = pytest.mark.e2e
 
 STORED: dict[str, Any] = {"storage": {"size": "1Gi"}, "durability": {"persistence": "aof"}}
-_MIB = 2**20
-
-
-class Disk:
-    """A disk of 64 MiB that the volumes of a local cluster are on, and a file that fills it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._ballast = folder / "ballast"
-
-    def fill(self) -> None:
-        with self._ballast.open("wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"x" * 4096)
-            except OSError:
-                return
-
-    def make_room(self) -> None:
-        self._ballast.unlink(missing_ok=True)
-
-
-@pytest.fixture
-def disk(cluster: Any) -> Iterator[Disk]:
-    """Return the disk of every volume that is made from now on."""
-    if not cluster.is_local or os.geteuid():
-        pytest.skip("disks of a local cluster are made by root")
-    folder = cluster.folder / cluster.name / "node" / "volumes"
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "tmpfs", str(folder)]
-    if subprocess.run(mount, check=False).returncode:
-        pytest.skip("nothing can be mounted here")
-    made = Disk(folder)
-    yield made
-    made.make_room()
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 async def _refusal(writer: Writer, tag: str) -> str:

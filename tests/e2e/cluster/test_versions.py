@@ -3,47 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
 import pytest
 
 from e2e.harness import until
-from kubecontroller.client.objects import NODES
+from e2e.versions import two_versions
 from redis_operator.redis import commands
 
 pytestmark = pytest.mark.e2e
-
-_IMAGE = re.compile(r"(?:[\w.:-]+/)*(redis|valkey):(\d+)\.(\d+)\.\d+$")
-
-
-async def _two_versions(client: Any) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two versions that the nodes have, the older first: of one engine where they have two.
-
-    Where they have one of each, Valkey follows Redis.
-    """
-    found: dict[str, dict[tuple[int, int], str]] = {}
-    for node in (await client.list(NODES.plain())).items:
-        for image in node["status"].get("images") or ():
-            for name in image.get("names") or ():
-                if match := _IMAGE.match(name):
-                    engine, major, minor = match.groups()
-                    found.setdefault(engine, {})[int(major), int(minor)] = name
-    both = [(engine, images) for engine, images in sorted(found.items()) if len(images) > 1]
-    if not both:
-        return _first("redis", found["redis"]), _first("valkey", found["valkey"])
-    engine, images = both[0]
-    old, new = sorted(images)[:2]
-    return _spec(engine, old, images[old]), _spec(engine, new, images[new])
-
-
-def _first(engine: str, images: dict[tuple[int, int], str]) -> dict[str, str]:
-    version = min(images)
-    return _spec(engine, version, images[version])
-
-
-def _spec(engine: str, version: tuple[int, int], image: str) -> dict[str, str]:
-    return {"engine": engine, "version": f"{version[0]}.{version[1]}", "image": image}
 
 
 async def _versions(cache: Any) -> set[str]:
@@ -58,9 +26,7 @@ async def _versions(cache: Any) -> set[str]:
 async def test_an_upgrade_loses_nothing_and_the_way_back_is_refused(
     database: Any, cluster: Any
 ) -> None:
-    client = cluster.client()
-    old, new = await _two_versions(client)
-    await client.close()
+    old, new = await two_versions(cluster)
     cache = await database(**old)
     await cache.wait_ready(seconds=90)
     assert await _versions(cache) == {old["version"]}
