@@ -32,6 +32,15 @@ class Writer:
         self.longest = 0.0
         self._since = time.monotonic()
 
+    async def acknowledged_again(self, *, seconds: float = 30.0) -> None:
+        """Wait for the next write that is acknowledged."""
+        since = self._since
+
+        async def later() -> bool:
+            return self._since > since
+
+        await until(later, seconds=seconds, what="one more write to be acknowledged", every=0.02)
+
     async def run(self) -> None:
         number = 0
         while True:
@@ -121,7 +130,7 @@ class Watched:
 
     @asynccontextmanager
     async def writing(self) -> Any:
-        """Write all the while."""
+        """Write all the while; what waits at the end is acknowledged too, and counts as long."""
         writer = Writer(self)
         task = asyncio.create_task(writer.run())
 
@@ -131,6 +140,7 @@ class Watched:
         try:
             await until(begun, seconds=30, what="50 writes", every=0.02)
             yield writer
+            await writer.acknowledged_again()
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

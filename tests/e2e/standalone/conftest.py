@@ -33,9 +33,9 @@ class Peer:
             raise
         return peer
 
-    async def ask(self, *words: str) -> Any:
+    async def ask(self, *words: str, seconds: float = 5.0) -> Any:
         self._writer.write(encode(words))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(seconds):
             while (answer := self._parser.gets()) is False:
                 data = await self._reader.read(65536)
                 if not data:
