@@ -3,7 +3,8 @@
 `make campaign` works on all cores and writes `build/campaign.json` after each piece of work: its
 commit, seed, counts, failures and what has not run. Started again on the same commit it goes on
 where it was. `CAMPAIGN_SECONDS` bounds the time: the pieces are in an order drawn by seed, so that
-a bounded run has a part of everything.
+a bounded run has a part of everything. `CAMPAIGN_ONLY` names the pieces that shall run by how their
+names begin ("strikes/mode:,broken/": commas between them).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from redis_testing.simulation.crashes import (
     strike_at_each,
     tear_points,
 )
-from redis_testing.simulation.histories import play_struck, play_trial, play_trouble
+from redis_testing.simulation.failover import failover, heal_broken, soak_failover
+from redis_testing.simulation.histories import play_struck, play_together, play_trial, play_trouble
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import simulate
 
 __all__ = ["main", "pieces", "work"]
 
@@ -37,6 +41,8 @@ _FILE = Path("build/campaign.json")
 _TRIALS, _TRIALS_A_PIECE = 10_000, 50
 _PARTS = 8  # of the strikes of one scenario
 _RANDOM_STRIKES = 5  # histories with API faults of each scenario
+_TOGETHER = 5  # histories of each scenario with two operators at once
+_BROKEN, _BROKEN_A_PIECE = 1000, 10
 _HOURS = 20
 _ENGINES = (("valkey", "8.1"), ("valkey", "9.1"), ("redis", "8.4"), ("redis", "6.2"))
 
@@ -49,9 +55,13 @@ def pieces(seed: int) -> list[str]:
     for scenario in SCENARIOS:
         found += [f"strikes/{scenario}/{part}" for part in range(_PARTS)]
         found += [f"faults/{scenario}/{number}" for number in range(_RANDOM_STRIKES)]
-    found += [f"trouble/{number}" for number in range(_HOURS)]
+        found += [f"together/{scenario}/{number}" for number in range(_TOGETHER)]
+    found += [f"broken/{number}" for number in range(_BROKEN // _BROKEN_A_PIECE)]
+    for kind in ("trouble", "sentinels"):
+        found += [f"{kind}/{number}" for number in range(_HOURS)]
     Random(seed).shuffle(found)
-    return found
+    chosen = tuple(os.environ.get("CAMPAIGN_ONLY", "").split(","))
+    return [name for name in found if name.startswith(chosen)]
 
 
 def work(name: str) -> Found:
@@ -94,6 +104,33 @@ def _faults(name: str, number: str) -> tuple[int, list[str]]:
     return 1, []
 
 
+def _together(name: str, number: str) -> tuple[int, list[str]]:
+    play_together(_scenario(name), derive(f"campaign together {name}", int(number)))
+    return 1, []
+
+
+def _broken(number: str) -> tuple[int, list[str]]:
+    """Databases of mode Failover that something broke before the operator came."""
+    failures = []
+    for turn in range(_BROKEN_A_PIECE):
+        seed = derive("campaign broken", int(number) * _BROKEN_A_PIECE + turn)
+        try:
+            simulate(heal_broken, seed=seed, snapshot=formed(failover()))
+        except AssertionError as error:
+            failures.append(f"seed {seed}: {error}")
+    return _BROKEN_A_PIECE, failures
+
+
+def _sentinels(number: str) -> tuple[int, list[str]]:
+    """Ten minutes of trouble for a database of mode Failover."""
+    simulate(
+        lambda simulation: soak_failover(simulation, seconds=600.0, pause=15.0),
+        seed=derive("campaign sentinels", int(number)),
+        snapshot=formed(failover(storage=int(number) % 2 == 0)),
+    )
+    return 1, []
+
+
 def _trouble(number: str) -> tuple[int, list[str]]:
     engine, version = _ENGINES[int(number) % len(_ENGINES)]
     seed = derive("campaign trouble", int(number))
@@ -105,6 +142,9 @@ _KINDS: dict[str, Callable[..., tuple[int, list[str]]]] = {
     "trials": _trials,
     "strikes": _strikes,
     "faults": _faults,
+    "together": _together,
+    "broken": _broken,
+    "sentinels": _sentinels,
     "trouble": _trouble,
 }
 

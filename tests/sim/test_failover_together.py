@@ -12,10 +12,10 @@ import pytest
 
 from kubecontroller.testing.seeds import derive
 from redis_testing.simulation.failover import FAILOVER_SCENARIOS
+from redis_testing.simulation.histories import play_together
 from redis_testing.simulation.mode_changes import MODE_CHANGES
-from redis_testing.simulation.scenarios import Scenario, formed, play
+from redis_testing.simulation.scenarios import Scenario
 from redis_testing.simulation.sources import SOURCE_SCENARIOS
-from redis_testing.simulation.system import Simulation, simulate
 
 pytestmark = pytest.mark.timeout(900)  # by the clock of a busy machine
 
@@ -38,12 +38,7 @@ def drawn() -> list[Scenario]:
 
 @pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_two_operators_come_to_the_same_end(scenario: Scenario) -> None:
-    async def run(simulation: Simulation) -> None:
-        simulation.start_operator("second")
-        await play(simulation, scenario)
-
-    snapshot = formed(scenario.base) if scenario.base is not None else None
-    simulate(run, seed=int(os.environ["SEED"]) % 1000, snapshot=snapshot)
+    play_together(scenario, int(os.environ["SEED"]) % 1000)
 
 
 def test_what_is_drawn_exists() -> None:

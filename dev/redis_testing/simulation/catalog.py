@@ -5,6 +5,7 @@ from __future__ import annotations
 from .changes import CHANGES, ENDS, MOVES, OVERLAPS
 from .failover import FAILOVER_SCENARIOS
 from .heals import CREATIONS, HEALS
+from .mode_changes import MODE_CHANGES
 from .redisfailovers import REDISFAILOVER_SCENARIOS
 from .sources import SOURCE_SCENARIOS
 
@@ -18,6 +19,7 @@ SCENARIOS = (
     *OVERLAPS,
     *ENDS,
     *FAILOVER_SCENARIOS,
+    *MODE_CHANGES,
     *REDISFAILOVER_SCENARIOS,
     *SOURCE_SCENARIOS,
 )

@@ -22,7 +22,15 @@ from .scenarios import Scenario, formed, play
 from .soak import soak
 from .system import Broken, Simulation, database, simulate
 
-__all__ = ["GIVEN_UP_SECONDS", "STUMBLES", "play_struck", "play_trial", "play_trouble", "stumbling"]
+__all__ = [
+    "GIVEN_UP_SECONDS",
+    "STUMBLES",
+    "play_struck",
+    "play_together",
+    "play_trial",
+    "play_trouble",
+    "stumbling",
+]
 
 GIVEN_UP_SECONDS = 45.0
 """By then no request waits for an answer that was lost."""
@@ -86,6 +94,20 @@ def play_struck(scenario: Scenario, seed: int) -> str:
     except Broken as error:
         raise Broken(f"{scenario} with seed {seed} ({told}): {error}") from error
     return told[0] if told else ""
+
+
+def play_together(scenario: Scenario, seed: int) -> None:
+    """Play a scenario with two operators at work."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator("second")
+        await play(simulation, scenario)
+
+    snapshot = formed(scenario.base) if scenario.base is not None else None
+    try:
+        simulate(run, seed=seed, snapshot=snapshot)
+    except Broken as error:
+        raise Broken(f"{scenario} by two operators with seed {seed}: {error}") from error
 
 
 def play_trouble(seed: int, *, seconds: float, pause: float, **spec: Any) -> list[str]:
