@@ -35,7 +35,7 @@ class Contexts(Struct, frozen=True):
         stopped = self.movers.failure(one.key)
         return Context(
             previous=one.told,
-            generation=meta.generation,
+            generation=_generation(one),
             now=self._now(),
             failures=(*failures, stopped) if stopped else tuple(failures),
             hindrance=one.hindrance,
@@ -55,3 +55,10 @@ class Contexts(Struct, frozen=True):
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _generation(one: Pass) -> int:
+    """Return the generation that a status is about: the one whose objects are written."""
+    if one.wanted.unwritten:
+        return one.told.observed_generation
+    return one.redis.metadata.generation

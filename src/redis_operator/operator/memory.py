@@ -25,6 +25,7 @@ from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.actions import Failover, Meet
 from redis_operator.planning.clusters import ClusterFacts, Introduction, Moving, PeerFlag
 from redis_operator.planning.counting import Census, after_look
+from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Attempt, Election, Led, Observed
 from redis_operator.planning.repeats import after_attempt, essence
@@ -52,6 +53,7 @@ class Memories:
         self._resyncs: dict[Key, Resyncs] = {}
         self.spellings = Spellings()
         self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
+        self._hindrances: dict[Key, Degradation | None] = {}
         self._followed_specs: dict[Key, tuple[Redis, Facts]] = {}
         self._loaded: dict[Key, tuple[Manifest, Redis | tuple[Problem, ...]]] = {}
 
@@ -93,6 +95,14 @@ class Memories:
     def follow(self, key: Key, redis: Redis, facts: Facts) -> None:
         """Remember a spec whose objects are in order."""
         self._followed_specs[key] = (redis, facts)
+
+    def hindered(self, key: Key, why: Degradation | None) -> None:
+        """Remember what became of the objects of a database when they were last written."""
+        self._hindrances[key] = why
+
+    def hindrance(self, key: Key) -> Degradation | None:
+        """Return why objects of a database were refused when they were last written, if any was."""
+        return self._hindrances.get(key)
 
     def last_followed(self, key: Key, uid: str) -> tuple[Redis, Facts] | None:
         """Return the last spec of this very object that could be followed, if one was seen."""
@@ -155,6 +165,7 @@ class Memories:
             memory.pop(key, None)
         self._attempts.pop(key, None)
         self._loaded.pop(key, None)
+        self._hindrances.pop(key, None)
 
     def catalog(self, versions: Iterable[Manifest]) -> list[RedisVersionSpec]:
         """Return the cluster's own catalog entries; one that cannot be read counts for nothing."""

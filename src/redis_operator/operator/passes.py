@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kubecontroller.client.errors import KubeError
 from kubecontroller.client.meta import Key, Manifest
 from redis_operator.api.fitting import fitting_problems
 from redis_operator.api.redis import Mode, Redis
@@ -18,6 +19,7 @@ from redis_operator.api.validation import load, load_status
 from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.users import OPERATOR, REPLICATION
+from redis_operator.operator.background import Background, Pending
 from redis_operator.operator.children import ChildError, Children
 from redis_operator.operator.look import memory_limit
 from redis_operator.operator.memory import Memories
@@ -49,6 +51,7 @@ class Pass(Struct, frozen=True):
     told: RedisStatus  # the status as it was last written
     refusal: str | None = None  # why what runs cannot become the wanted version or size
     hindrance: Degradation | None = None  # why the spec is not followed, or its objects differ
+    error: KubeError | None = None  # why its objects could not be written
 
     @property
     def credentials(self) -> Credentials:
@@ -63,7 +66,9 @@ class Pass(Struct, frozen=True):
     @property
     def may_change(self) -> bool:
         """Whether objects and passwords may be brought to what the spec says."""
-        return not self.redis.spec.paused and self.refusal is None and self.hindrance is None
+        if self.redis.spec.paused or self.wanted.unwritten:
+            return False
+        return self.refusal is None and self.hindrance is None
 
 
 class NotFollowed(Struct, frozen=True):
@@ -83,28 +88,53 @@ class PassReader(Struct, frozen=True):
     memories: Memories
     movers: SlotMovers
     sources: Sources
+    background: Background
 
     async def begin(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
         """Read what is wanted of a database and bring its objects in order.
 
-        A database that was whole once is healed whatever becomes of its objects. K-13, K-14
+        A database that was whole once is healed whatever becomes of its objects: what is not
+        written yet keeps changes waiting, and nothing else. K-13, K-14
 
-        Errors: `ChildError` where it never was.
+        Errors: `ChildError` and `KubeError` where it never was.
         """
         one = await self._read(key, raw)
         if isinstance(one, NotFollowed) or one.redis.spec.paused:
+            await self.background.stop(key)
             return one
-        if one.refusal is not None:
-            await self.children.ensure_surroundings(one.redis, one.facts)
+        if one.told.binding is None:
+            await self._write(one)
             return one
         try:
-            await self.children.ensure(one.redis, one.facts)
+            found = await self.background.run(key, "its objects", lambda: self._written(one))
+        except KubeError as error:
+            return self._unwritten(one, f"its objects are not written: {error}", error)
+        if isinstance(found, Pending):
+            return self._unwritten(one, f"the API server has not answered yet about {found.what}")
+        return replace(one, hindrance=found)
+
+    def _unwritten(self, one: Pass, why: str, error: KubeError | None = None) -> Pass:
+        """Return a pass that begins no change which needs the objects that its spec asks for."""
+        wanted = replace(one.wanted, unwritten=why)
+        known = self.memories.hindrance(one.key)
+        return replace(one, wanted=wanted, hindrance=known, error=error)
+
+    async def _written(self, one: Pass) -> Degradation | None:
+        """Bring the objects of a pass in order; return why one of them is refused, if one is."""
+        try:
+            await self._write(one)
+            found = None
         except ChildError as error:
-            if one.told.binding is None:
-                raise
-            return replace(one, hindrance=Degradation("ChildRefused", str(error)))
-        self.memories.follow(key, one.redis, one.facts)
-        return one
+            found = Degradation("ChildRefused", str(error))
+        self.memories.hindered(one.key, found)
+        return found
+
+    async def _write(self, one: Pass) -> None:
+        if one.refusal is not None:
+            await self.children.ensure_surroundings(one.redis, one.facts)
+            return
+        await self.children.ensure(one.redis, one.facts)
+        self.memories.follow(one.key, one.redis, one.facts)
 
     async def look(self, one: Pass, count_on: tuple[str, ...]) -> tuple[Request, Observed]:
         """Observe a database with what is remembered of it; keys are counted on some pods."""

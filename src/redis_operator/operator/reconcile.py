@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,13 +19,15 @@ from kubecontroller.client.errors import Forbidden, KubeError
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
-from redis_operator.api.status import Phase
+from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import load_status
 from redis_operator.operator import pace
 from redis_operator.operator.act import Actor
+from redis_operator.operator.background import Pending
 from redis_operator.operator.children import ChildError
 from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending, is_protected
+from redis_operator.operator.observe import Request
 from redis_operator.operator.passes import NotFollowed, Pass, PassReader
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.settle import Settler
@@ -65,6 +68,7 @@ class Reconciler(Struct, frozen=True):
             if ends and not is_protected(raw):
                 before = load_status(raw)
                 gone = replace(before, phase=Phase.DELETING, plan=())
+                await self.reader.background.stop(key)  # nothing is made again that goes
                 await self.reporter.report(raw, before, gone)
                 return await self.ending.end(raw)
             if not ends and await self.ending.hold(raw):
@@ -113,20 +117,21 @@ class Reconciler(Struct, frozen=True):
             outcomes = await self.actor.carry_out(one, request, advice)
             self.reader.memories.attempted(one.key, observed, advice)
             self.reader.memories.learn(one.key, observed, outcomes)
-            one = await self.settler.settle(one, request, observed)
+            one = await self._settle(one, request, observed)
             failures = [outcome.error for outcome in outcomes if not outcome.done]
             image = one.facts.image if advice.settled else ""
             context = self.contexts.of(one, failures, image=image)
             after = status(one.wanted, observed, advice, context)
             if not pace.goes_on(advice, outcomes) or self._is_superseded(one):
-                await self.reporter.report(one.raw, one.told, after)
+                await self._report(one, after)
                 interval = (
                     pace.BEHIND_SECONDS if self.reporter.is_behind(one.key) else self.interval
                 )
-                return pace.after(advice, observed, outcomes, interval=interval)
+                again = pace.after(advice, observed, outcomes, interval=interval)
+                return Retry(one.error) if one.error and again.after >= interval else again
             count_on, acted = advice.count_on, acted or bool(outcomes)
             await asyncio.sleep(pace.SOON_SECONDS)
-        await self.reporter.report(one.raw, one.told, after)
+        await self._report(one, after)
         # Looking alone does not bring it about: others have their turn.
         return Again(pace.SOON_SECONDS if acted else pace.BUSY_SECONDS)
 
@@ -143,7 +148,27 @@ class Reconciler(Struct, frozen=True):
         before = status(one.wanted, observed, advice, self.contexts.of(one))
         if before.plan == one.told.plan:
             return one
-        return replace(one, told=await self.reporter.report(one.raw, one.told, before))
+        try:
+            return replace(one, told=await self._report(one, before))
+        except KubeError as error:
+            _LOG.warning("the plan is not in the status", extra=fields(error=error))
+            return one  # what must be done is done all the same
+
+    async def _report(self, one: Pass, after: RedisStatus) -> RedisStatus:
+        """Write a status; return the one that stands then, as far as it is known."""
+        write = partial(self.reporter.report, one.raw, one.told, after)
+        if one.told.binding is None:
+            return await write()
+        found = await self.reader.background.run(one.key, "its status", write)
+        return one.told if isinstance(found, Pending) else found
+
+    async def _settle(self, one: Pass, request: Request, observed: Observed) -> Pass:
+        """Write what follows from a look, unless the API server has other writes to answer yet."""
+        settle = partial(self.settler.settle, one, request, observed)
+        if one.told.binding is None:
+            return await settle()
+        found = await self.reader.background.run(one.key, "what servers have taken", settle)
+        return one if isinstance(found, Pending) else found
 
     def _is_superseded(self, one: Pass) -> bool:
         """Tell whether somebody wants something else since this pass began."""

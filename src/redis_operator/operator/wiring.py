@@ -32,6 +32,7 @@ from kubecontroller.runtime.triggers import (
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.act import Actor
+from redis_operator.operator.background import Background
 from redis_operator.operator.children import Children
 from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending
@@ -146,6 +147,9 @@ def add_databases(
         refresh_seconds=settings.secret_refresh,
         clock=clock,
     )
+    background = Background(
+        on_end=lambda key: controller.enqueue(key, reason="a write was answered late")
+    )
     looks = LastLooks()
     observer = _observer(manager.client, settings, world, links, looks=looks, clock=clock)
     reporter = _reporter(manager, applier)
@@ -159,6 +163,7 @@ def add_databases(
             Memories(clock),
             movers,
             Sources(manager.client, links, clock=clock),
+            background,
         ),
         actor=Actor(manager.client, world, links, observer, movers, reporter, before),
         settler=Settler(manager.client, children, observer, rotations, movers),

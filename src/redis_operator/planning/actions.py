@@ -7,7 +7,7 @@ safe to repeat. Here are those that every mode knows; the others are beside the 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from .failover.actions import FailoverAction
 from .identity import Role, ServerId
 
 __all__ = [
+    "ON_OBJECTS",
     "Action",
     "ConfigSet",
     "DeletePod",
@@ -132,3 +133,13 @@ Action: TypeAlias = (
     | ClusterAction
     | FailoverAction
 )
+
+ON_OBJECTS: Final = (
+    DeletePod,
+    DiscardData,
+    ScaleWorkload,
+    DeleteWorkload,
+    GrowVolume,
+    ResizePod,
+)
+"""Steps that end, start or alter pods, or their volumes."""

@@ -46,6 +46,7 @@ class Wanted(Struct, frozen=True):
     unreadable_acceptance: str = ""  # why what a person wrote about a loss cannot be followed
     restart_may_lose: bool = False  # pods without a replica and storage may be restarted
     paused: bool = False
+    unwritten: str = ""  # why the objects are not yet what the spec asks for
     update_paused: bool = False
     hibernate: bool = False
     min_replicas_to_write: int = 0  # writes are refused while fewer replicas are linked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .actions import DeletePod, LabelRole
+from .actions import ON_OBJECTS, DeletePod, LabelRole
 from .advice import Loss, Phase, Plan, Wanted
 from .common.roll import outdated
 from .guards import Guards, breaches
@@ -34,6 +34,8 @@ def plan(wanted: Wanted, observed: Observed, now: float) -> Plan:
             continue
         routine = advice.routine or row.kind is Kind.UPKEEP
         advice = replace(advice, rule=row.name, event=row.event, routine=routine)
+        if row.kind is Kind.CHANGE:
+            advice = _after_its_objects(advice, wanted)
         advice = held_back(_guarded(situation, mode.guards, row, advice), observed, now)
         said.append(advice)
         if advice.stages or advice.final:
@@ -51,6 +53,17 @@ def _paused(chosen: Plan) -> Plan:
     would = f" This would be done: {chosen.why}" if chosen.stages else ""
     held = f"spec.paused is set: the operator reports and changes nothing.{would}"
     return replace(chosen, stages=(), why="", held=held, count_on=())
+
+
+def _after_its_objects(advice: Plan, wanted: Wanted) -> Plan:
+    """Hold a change back that ends, starts or alters pods while the objects for it are unwritten.
+
+    Pods start by what the objects say: they would start by what was wanted before.
+    """
+    if not wanted.unwritten or not any(isinstance(s, ON_OBJECTS) for s in advice.steps):
+        return advice
+    waits = f"rule {advice.rule} waits: {wanted.unwritten}"
+    return replace(advice, stages=(), blocked=(*advice.blocked, waits))
 
 
 def _in_context(situation: Topology, chosen: Plan) -> Plan:

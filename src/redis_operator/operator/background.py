@@ -1,0 +1,86 @@
+"""Work on the API that a pass waits for only a moment: what takes longer goes on beside the passes.
+
+A write that gets no answer (a webhook that hangs, an overloaded API server) must not hold up help
+for servers. For each database one piece of work is under way at a time, and none begins before it
+has ended: writes come in the order in which they were decided. Nothing here has to survive: whoever
+looks next finds what was written and what was not. K-13
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from kubecontroller.client.meta import Key
+from kubecontroller.runtime.logs import fields
+
+__all__ = ["Background", "Pending"]
+
+_LOG = logging.getLogger(__name__)
+_PATIENCE_SECONDS: Final = 0.5  # clients may wait for whatever the pass does next
+
+T = TypeVar("T")
+
+
+class Pending(Struct, frozen=True):
+    """What a pass gets instead of a result: work that has not ended."""
+
+    what: str
+
+
+class Background:
+    """The work on the API for all databases of one operator.
+
+    `on_end` is told of each database whose work has ended well after its pass had gone on.
+    """
+
+    def __init__(self, *, on_end: Callable[[Key], None] = lambda _: None) -> None:
+        self._on_end = on_end
+        self._under_way: dict[Key, tuple[str, asyncio.Task[Any]]] = {}
+
+    async def run(
+        self, key: Key, what: str, work: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T | Pending:
+        """Begin a piece of work, and wait a moment for what it returns or raises.
+
+        While another one is under way it is not begun; somebody has to ask again.
+        """
+        if key in self._under_way:
+            return Pending(self._under_way[key][0])
+        task = asyncio.create_task(work())
+        self._under_way[key] = (what, task)
+        try:
+            await asyncio.wait([task], timeout=_PATIENCE_SECONDS)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        finally:
+            if task.done() or task.cancelling():
+                del self._under_way[key]
+        if task.done():
+            return task.result()
+        task.add_done_callback(partial(self._ended, key))
+        return Pending(what)
+
+    async def stop(self, key: Key) -> None:
+        """End the work on a database, and wait until it has ended."""
+        found = self._under_way.get(key)
+        if found is not None:
+            found[1].cancel()
+            await asyncio.wait([found[1]])
+
+    def _ended(self, key: Key, task: asyncio.Task[Any]) -> None:
+        what, _ = self._under_way.pop(key)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._on_end(key)
+            return
+        # The next pass tries it again: what has just failed is not repeated at once.
+        _LOG.warning("not written", extra=fields(database=key, what=what, error=error))
