@@ -152,3 +152,46 @@ async def test_a_replica_that_follows_another_by_now_is_not_asked_to_lead(
         for pod in (primary, other):
             await until(pod, commands.role(), follows)
             await copied(pod, written)
+
+
+@pytest.mark.parametrize("above", [0, 1], ids=["the same epoch", "a higher epoch"])
+async def test_a_primary_that_told_nobody_of_its_epoch_does_not_take_its_slots_back(
+    tmp_path: Path, binary: EngineBinary, above: int
+) -> None:
+    """Its epoch met another's, it took a new one, and ended before anybody heard of it.
+
+    Nobody who voted for its replica knew that epoch, so the replica leads with one that is not
+    above it. Of two with the same epoch, the one with the smaller id takes another one.
+    """
+    async with shard(tmp_path, binary) as (primary, one, two):
+        primary.end(kill=True)
+        await ask(one, commands.failover(commands.FailoverMode.FORCE))
+        await until(one, commands.role(), leads)
+        await until(two, commands.role(), follows)
+        written = await write(one, 3000, MINE)
+        [nodes] = await ask(one, commands.cluster_nodes())
+        epoch = max(node.config_epoch for node in nodes if node.slots)
+        conf = primary.data / "nodes.conf"
+        before = _with_epoch(conf.read_text(), epoch + above)
+        conf.write_text(before)
+        primary.start()
+        await until(primary, commands.role(), follows)
+        await copied(primary, written)
+        [role] = await ask(one, commands.role())
+        assert isinstance(role, PrimaryRole)
+        await copied(one, written)
+        kept = (primary.data / "nodes.conf.before").read_text()
+        assert kept == before
+
+
+def _with_epoch(text: str, epoch: int) -> str:
+    """What nodes.conf would say if the server had taken an epoch right before its end."""
+    lines = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        if words[0] == "vars":
+            words[2] = str(epoch)
+        elif "myself" in words[2]:
+            words[6] = str(epoch)
+        lines.append(" ".join(words))
+    return "\n".join(lines) + "\n"

@@ -80,7 +80,8 @@ class Server:
     ip: str
     database: str = ""  # servers of one database share credentials
     persistent: bool = True
-    guarded: bool = True  # boots without the identity of a primary when its data is gone
+    guarded: bool = True  # a boot script lets it be who it can be, and no other
+    ended: bool = False  # it was asked to end, and did: it left no pid file
     engine: str = "valkey"
     version: str = "9.1.2"
     alive: bool = True

@@ -110,6 +110,7 @@ class SimulatedCluster:
         if server.alive:
             disk.save(self, server, at_the_end=True)
             self.kill(name)
+            server.ended = True
 
     def start(
         self,
@@ -147,7 +148,24 @@ class SimulatedCluster:
         for record in server.others():
             record.connected = False
             record.ping_since = None
+        if server.guarded and not server.ended:
+            self._follow_leader(server)
+        server.ended = False
         return server
+
+    def _follow_leader(self, server: Server) -> None:
+        """Do what the boot script does for a primary whose replica leads with no higher epoch."""
+        if not server.me.votes:
+            return
+        for record in server.others():
+            other = self.reach(server, record.ip) if record.replica_of == server.id else None
+            if other is None or other.id != record.id or not other.is_primary:
+                continue
+            if other.me.slots == server.me.slots and other.me.epoch <= server.me.epoch:
+                record.replica_of, record.epoch = None, other.me.epoch
+                record.slots, server.me.slots = server.me.slots, 0
+                server.me.replica_of, server.me.epoch = record.id, 0
+                return
 
     def _lose_data(self, server: Server) -> None:
         had_slots = server.me.replica_of is None and server.me.slots

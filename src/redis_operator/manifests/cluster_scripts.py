@@ -31,15 +31,16 @@ set -eu"""
     + TALK
     + IN_TIME
     + r"""
-# What nodes.conf says of this server: sets me, here (its address), owns (a primary with slots) and
-# its replicas.
+# What nodes.conf says of this server: sets me, here (its address), epoch, owns (the slots of a
+# primary) and its replicas.
 read_identity() {
-    me= here= owns= replicas=
-    while read -r id address flags _ _ _ _ _ slots; do
+    me= here= epoch= owns= replicas=
+    while read -r id address flags _ _ _ number _ slots; do
         case ",$flags," in *,myself,*)
             me=$id
             here=${address%:*}
-            case ",$flags," in *,master,*) [ -z "$slots" ] || owns=yes ;; esac ;;
+            epoch=$number
+            case ",$flags," in *,master,*) owns=$slots ;; esac ;;
         esac
     done <nodes.conf
     while read -r _ address flags primary _; do
@@ -124,6 +125,36 @@ is_copied() {
     return 1
 }
 
+# Sets leader and led (its epoch) if a replica said that it leads exactly our slots by now, with an
+# epoch that is not above ours. Ours is one that we took when it met another's, and ended before
+# anybody heard of it: those who elected the replica did not know it.
+find_leader() {
+    leader= led=
+    [ -e leading ] || return 0
+    while read -r id _ flags _ _ _ number _ slots; do
+        case ",$flags," in *,myself,*master,*) ;; *) continue ;; esac
+        [ "$slots" = "$owns" ] && [ "$number" -le "$epoch" ] || continue
+        leader=$id led=$number
+    done <leading
+}
+
+# Lets this server start as the replica of the leader, as after any other failover: by its epoch it
+# would take the slots back, with what it has, and what was acknowledged meanwhile would be lost.
+follow_leader() {
+    cat nodes.conf >nodes.conf.before
+    while read -r id address flags primary sent heard number link slots; do
+        case $id in
+            "$me") set -- "${flags%master*}slave${flags##*master}" "$leader" "$number" "" ;;
+            "$leader") set -- master - "$led" " $owns" ;;
+            *)
+                printf '%s\n' "$id $address $flags $primary $sent $heard $number $link $slots"
+                continue ;;
+        esac
+        printf '%s\n' "$id $address $1 $2 $sent $heard $3 $link$4"
+    done <nodes.conf.before >nodes.conf.new
+    mv -f nodes.conf.new nodes.conf
+}
+
 # Ends the waiting process once a replica says that it leads, or all say that they cannot. Its end
 # is not waited for: an address that does not answer must not hold up the start.
 # A replica that has restarted and had no link since is never elected by itself. What it has on disk
@@ -139,7 +170,10 @@ watch_replicas() {
         for address in $replicas; do
             answer=$(ask_at "$address" "INFO replication" "CLUSTER NODES") || :
             case $answer in
-                *role:master*) kill "$1"; return ;;
+                *role:master*)
+                    printf '%s\n' "$answer" >leading || :
+                    kill "$1"
+                    return ;;
                 *role:slave*master_link_down_since_seconds:-1*)
                     [ "$data" != rdb ] || compare "$address" "$answer" || able=yes ;;
                 *role:slave*) able=yes unknown=yes ;;
@@ -173,6 +207,7 @@ if [ -e nodes.conf ]; then
     if [ -n "$owns" ] && [ -n "$replicas" ] && { [ -n "$gone" ] || [ -e server.pid ]; }; then
         # A server that listens here at once, whoever it says it is, would be copied by the replica.
         say "this primary ended unsaved; its replica has ${FAILOVER_SECONDS} s to take over"
+        rm -f leading
         sleep "$FAILOVER_SECONDS" &
         waiting=$!
         watch_replicas "$waiting" 2>/dev/null &
@@ -182,6 +217,11 @@ if [ -e nodes.conf ]; then
             say "no replica has taken over within ${FAILOVER_SECONDS} s; starting"
         kill "$watching" 2>/dev/null || :
         trap 'exit 0' TERM INT
+        find_leader
+        if [ -z "$gone" ] && [ -n "$leader" ]; then
+            say "a replica leads with epoch $led, not above ours ($epoch); starting as its replica"
+            follow_leader
+        fi
     fi
     if [ -n "$gone" ] && [ "$here" = "$POD_IP" ] && is_copied; then
         # Where no majority elects it, the operator makes it lead, or asks a person who may.
