@@ -23,6 +23,12 @@ _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
 # Passwords differ in each run, and addresses given as pods come.
 _DRAWN = ("masterauth", "primaryauth", "replica-announce-ip")
+# A server that was on its way into mode Failover keeps these until it restarts; alone, without
+# replicas, they mean nothing.
+_OF_REPLICAS = (
+    *("min-replicas-max-lag", "min-replicas-to-write", "repl-backlog-size"),
+    *("repl-diskless-sync", "replica-priority"),
+)
 
 
 def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, Any]:
@@ -89,6 +95,7 @@ def _servers(simulation: Simulation) -> list[Any]:
     """What each living server believes, as far as it should be the same for all."""
     world = simulation.world
     mine = [s for s in world.servers.values() if s.database == DATABASE and s.alive]
+    left_out = (*_DRAWN, *_OF_REPLICAS) if len(mine) == 1 else _DRAWN
     return sorted(
         [
             s.name,
@@ -97,7 +104,7 @@ def _servers(simulation: Simulation) -> list[Any]:
             len(s.importing) + len(s.migrating),
             world.state_ok(s),
             s.version,
-            sorted(item for item in s.config.items() if item[0] not in _DRAWN),
+            sorted(item for item in s.config.items() if item[0] not in left_out),
         ]
         for s in mine
     )

@@ -6,6 +6,11 @@ while the pass lasts, apart from what the pass itself brings about.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -38,6 +43,9 @@ from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.redis.connection import Credentials
 
 __all__ = ["NotFollowed", "Pass", "PassReader"]
+
+_CATCH_UP_SECONDS: Final = 0.01
+_CATCH_UP_TIMES: Final = 20  # caches show a write soon after it, as a rule
 
 
 class Pass(Struct, frozen=True):
@@ -89,6 +97,7 @@ class PassReader(Struct, frozen=True):
     movers: SlotMovers
     sources: Sources
     background: Background
+    behind: Callable[[Key], str | None] = lambda _: None
 
     async def begin(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
         """Read what is wanted of a database and bring its objects in order.
@@ -106,17 +115,23 @@ class PassReader(Struct, frozen=True):
             await self._write(one)
             return one
         try:
-            found = await self.background.run(key, "its objects", lambda: self._written(one))
+            found = await self.background.run(key, "its objects", partial(self._written, one))
         except KubeError as error:
             return self._unwritten(one, f"its objects are not written: {error}", error)
         if isinstance(found, Pending):
             return self._unwritten(one, f"the API server has not answered yet about {found.what}")
-        return replace(one, hindrance=found)
+        one = replace(one, hindrance=found)
+        if found is not None and one.facts.becomes is not None:
+            return self._unwritten(one, "objects of the mode that it becomes are refused")
+        if self.behind(key) is not None:
+            # Pods seem to be what their workload asks for, and it asks for others by now.
+            return self._unwritten(one, "the caches do not show yet what was written")
+        return one
 
     def _unwritten(self, one: Pass, why: str, error: KubeError | None = None) -> Pass:
         """Return a pass that begins no change which needs the objects that its spec asks for."""
         wanted = replace(one.wanted, unwritten=why)
-        known = self.memories.hindrance(one.key)
+        known = one.hindrance or self.memories.hindrance(one.key)
         return replace(one, wanted=wanted, hindrance=known, error=error)
 
     async def _written(self, one: Pass) -> Degradation | None:
@@ -127,6 +142,10 @@ class PassReader(Struct, frozen=True):
         except ChildError as error:
             found = Degradation("ChildRefused", str(error))
         self.memories.hindered(one.key, found)
+        for _ in range(_CATCH_UP_TIMES):
+            if self.behind(one.key) is None:
+                break
+            await asyncio.sleep(_CATCH_UP_SECONDS)
         return found
 
     async def _write(self, one: Pass) -> None:

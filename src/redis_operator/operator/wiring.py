@@ -164,6 +164,7 @@ def add_databases(
             movers,
             Sources(manager.client, links, clock=clock),
             background,
+            behind=consistency.limitation,
         ),
         actor=Actor(manager.client, world, links, observer, movers, reporter, before),
         settler=Settler(manager.client, children, observer, rotations, movers),
