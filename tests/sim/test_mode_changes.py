@@ -7,13 +7,15 @@ import os
 import pytest
 
 from kubecontroller.client.meta import Manifest
+from kubecontroller.client.request import Request
+from kubecontroller.testing.faults import FaultyTransport, NoFaults, StreamFault
 from kubecontroller.testing.seeds import derive
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from redis_testing.simulation.crashes import reference, spread, strike_at_each
 from redis_testing.simulation.failover import failover, is_whole, leader, servers
 from redis_testing.simulation.mode_changes import MODE_CHANGES
 from redis_testing.simulation.process import Strike
-from redis_testing.simulation.scenarios import Scenario, formed
+from redis_testing.simulation.scenarios import Scenario, formed, play
 from redis_testing.simulation.system import Simulation, simulate
 
 ALL = os.environ.get("HISTORIES") == "all"  # else a run strikes at some effects
@@ -37,6 +39,29 @@ def test_the_end_is_the_same_after_a_strike_at_some_effects(number: int) -> None
     told: dict[tuple[int, Strike], str] = {}
     strike_at_each(known, [(p, s) for p in points for s in Strike], told.__setitem__)
     assert [problem for problem in told.values() if problem] == []
+
+
+class WorkloadsSeenLate(NoFaults):
+    """Every watch of StatefulSets shows changes seconds after they were made."""
+
+    def stream(self, request: Request, number: int) -> StreamFault | None:
+        del number
+        return StreamFault.LATE if request.path.endswith("/statefulsets") else None
+
+
+@pytest.mark.parametrize("number", [2, 3], ids=lambda n: str(MODE_CHANGES[n]))
+def test_the_pod_that_stays_is_replaced_before_the_others_go_whatever_caches_show(
+    number: int,
+) -> None:
+    """Its template was just written: by the old one it seems to be as it should."""
+
+    async def run(simulation: Simulation) -> None:
+        simulation.wrap = lambda transport: FaultyTransport(transport, WorkloadsSeenLate())
+        await play(simulation, MODE_CHANGES[number])
+
+    base = MODE_CHANGES[number].base
+    assert base is not None
+    simulate(run, snapshot=formed(base))
 
 
 def test_a_change_to_mode_cluster_that_comes_past_the_api_server_touches_nothing() -> None:
