@@ -103,6 +103,39 @@ async def test_a_database_whose_objects_would_be_others_is_refused_and_names_who
         assert await here.reviews.redis(review("UPDATE", changed, stored)) == Allowed()
 
 
+def left_by(kind: str, name: str) -> list[dict[str, Any]]:
+    owner = {"apiVersion": "redisoperator.dev/v1", "kind": kind, "name": name, "uid": "gone"}
+    return [{**owner, "controller": True}]
+
+
+async def test_a_database_that_is_created_again_at_once_is_let_in() -> None:
+    """What is left of the one before goes soon; the operator waits for it."""
+    async with room() as here:
+        meta = {"name": "cache", "namespace": "default"}
+        ports = {"spec": {"ports": [{"port": 80}]}}
+        owned = {**meta, "ownerReferences": left_by("Redis", "cache")}
+        await here.client.create(SERVICES, {"metadata": owned, **ports})
+        answer = await here.reviews.redis(review("CREATE", redis()))
+        assert isinstance(answer, Allowed)
+        assert any("Service cache" in text for text in answer.warnings)
+        assert isinstance(await here.reviews.redis(review("CREATE", redis("other"))), Allowed)
+
+
+async def test_a_redisfailover_that_is_created_again_at_once_is_let_in() -> None:
+    async with room() as here:
+        raw = redis("queue")
+        raw["metadata"]["ownerReferences"] = left_by("RedisFailover", "queue")
+        await here.client.create(REDISES, raw)
+        await asyncio.sleep(0.5)
+        again = {
+            "metadata": {"name": "queue", "namespace": "default", "uid": "new"},
+            "spec": {"redis": {"image": "valkey/valkey:8.1.1"}},
+        }
+        answer = await here.reviews.redis_failover(review("CREATE", again))
+        assert isinstance(answer, Allowed), answer
+        assert any("waits until it is gone" in text for text in answer.warnings)
+
+
 async def test_names_that_cannot_be_looked_up_are_no_reason_to_refuse() -> None:
     async with room() as here:
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import KubeError, NotFound
-from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.certkeeper import CertificateKeeper, webhook_target
 from kubecontroller.runtime.events import Regarding
@@ -137,12 +137,14 @@ class Reviews:
         self._check_synced()
         key = (request.namespace, request.name)
         redis = self._world.redis(key)
-        taken = name_limitation(new, redis) if old is None else None
-        chosen = self._chosen(redis) if redis is not None else ""
-        verdict = judge_redis_failover(new, old, redis, self._catalog(), chosen=chosen)
-        if taken is not None and redis is not None:
+        taken = name_limitation(new, redis)
+        own = redis if taken is None else None
+        chosen = self._chosen(own) if own is not None else ""
+        verdict = judge_redis_failover(new, old, own, self._catalog(), chosen=chosen)
+        if old is None and taken is not None and redis is not None:
             text = f"Redis {request.name} {taken}"
-            verdict = _added(verdict, "metadata.name", text, waits=meta_of(redis).is_deleting)
+            ends = _ends_soon(meta_of(redis), "RedisFailover", request.name)
+            verdict = _added(verdict, "metadata.name", text, waits=ends)
         return _answer(verdict)
 
     async def redis_version(self, request: AdmissionRequest) -> Admission:
@@ -190,7 +192,8 @@ class Reviews:
             taken = limitation(redis, live.metadata) if live is not None else None
             if taken is not None and live is not None:
                 text = f"{kind.kind} {key[1]} {taken}"
-                verdict = _added(verdict, "metadata.name", text, waits=live.metadata.is_deleting)
+                ends = _ends_soon(live.metadata, "Redis", redis.metadata.name)
+                verdict = _added(verdict, "metadata.name", text, waits=ends)
         return verdict
 
     def _objects(self, redis: Redis) -> list[tuple[Kind[Any], Key]]:
@@ -220,6 +223,15 @@ class Reviews:
 
 def _key(made: Manifest) -> Key:
     return made["metadata"]["namespace"], made["metadata"]["name"]
+
+
+def _ends_soon(found: ObjectMeta, kind: str, name: str) -> bool:
+    """Tell whether an object is left of one of the same name that was deleted, and goes after it.
+
+    Whoever creates a database again at once is let in: the controller waits.
+    """
+    owner = controller_of(found)
+    return found.is_deleting or (owner is not None and (owner.kind, owner.name) == (kind, name))
 
 
 def _added(verdict: Verdict, field: str, text: str, *, waits: bool) -> Verdict:
