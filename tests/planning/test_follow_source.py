@@ -190,6 +190,16 @@ def test_a_server_that_comes_back_empty_follows_and_is_not_followed() -> None:
     assert who(back) == [("FollowSource", "db-1")]
 
 
+def test_a_server_that_is_loading_or_being_deleted_is_not_made_to_follow() -> None:
+    loading = [fresh(n, loading=True) for n in range(3)]
+    assert steps(seen(*loading)) == ()
+    leaving = [fresh(n, pod={"deleting": True}) for n in range(3)]
+    assert steps(seen(*leaving)) == ()
+    another = [("FollowSource", "db-1")]
+    assert who(seen(leaving[0], fresh(1), fresh(2))) == another
+    assert who(seen(copy(0, pod={"deleting": True}), copy(1, of(0)), copy(2, of(0)))) == another
+
+
 def test_a_copy_is_kept_until_the_server_that_it_shall_follow_has_one() -> None:
     syncing = down(0, keys=0)
     assert who(seen(syncing, down(1, of(9)), fresh(2))) == [("Follow", "db-2")]
@@ -344,7 +354,7 @@ def test_a_database_in_use_is_never_made_to_follow() -> None:
         (replace(SYNCED, formed=True), COPIES, "data of its own"),
         (replace(SYNCED, copied=""), COPIES, "not known that what db-0 holds is a copy"),
         (SYNCED, PROMOTES, "names no server"),
-        (seen(copy(0, ""), copy(1, of(0))), COPIES, "db-0 takes writes"),
+        (seen(copy(0, ""), copy(1, of(0))), COPIES, "db-0 takes writes, which would be lost"),
         (seen(copy(1), copy(2, of(1))), COPIES, "was not seen"),
     ],
     ids=["formed", "not recorded", "not wanted", "primary", "unseen"],
