@@ -117,14 +117,30 @@ class WebhookServer:
     """Serves webhooks by path. Port 0 takes any free one; `port` then says which.
 
     `context` may get a new certificate while serving (`certkeeper`). The manager starts this
-    before caches: a conversion webhook that is not served blocks the lists that fill them.
+    before caches: a conversion webhook that is not served blocks the lists that fill them. While
+    `is_leaving` says so, connections end with their answer: a question on one that is closed in the
+    same moment would be lost.
     """
 
-    def __init__(self, context: ssl.SSLContext, *, host: str = "0.0.0.0", port: int = 9443) -> None:
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        *,
+        host: str = "0.0.0.0",
+        port: int = 9443,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.port = port
         self._host = host
         self._context = context
         self._app = web.Application(client_max_size=_LARGEST_BODY)
+
+        async def end_connection(_: web.Request, response: web.StreamResponse) -> None:
+            if is_leaving():
+                response.headers["Connection"] = "close"
+                response.force_close()
+
+        self._app.on_response_prepare.append(end_connection)
         self._runner: web.AppRunner | None = None
         self._before: list[Callable[[], Awaitable[object]]] = []
 

@@ -114,9 +114,10 @@ def definition_limitation(found: CustomResourceDefinition) -> str | None:
 async def _rollout(client: Client, namespace: str) -> str | None:
     found = await client.get(DEPLOYMENTS, (namespace, OPERATOR))
     reason = rollout_limitation(found)
-    if reason is None:
-        return None
     pods = await operator_pods(client, namespace)
+    if reason is None:
+        ending = sorted(pod.metadata.name for pod in pods if pod.metadata.is_deleting)
+        return f"old pods are still ending: {', '.join(ending)}" if ending else None
     said = sorted({told for pod in pods if (told := pod_limitation(pod))})
     return "; ".join([reason, *said])
 

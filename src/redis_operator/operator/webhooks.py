@@ -95,7 +95,12 @@ def add_admission(
         on_renewed=renewed,
     )
     reviews = Reviews(world, manager.unfenced_client)
-    server = WebhookServer(keeper.context, host=settings.webhook_host, port=settings.webhook_port)
+    server = WebhookServer(
+        keeper.context,
+        host=settings.webhook_host,
+        port=settings.webhook_port,
+        is_leaving=lambda: manager.limitation() is not None,
+    )
     for hook in WEBHOOKS:
         server.add_admission(hook.path, reviews.of(hook.resource))
     server.before_start(keeper.begin)

@@ -111,6 +111,28 @@ async def test_a_denial_names_fields_as_the_api_server_does(post):
     }
 
 
+async def test_who_leaves_ends_each_connection_with_its_answer():
+    keeper = CertificateKeeper(
+        Client(TinyServer().transport()),
+        secret=("system", "tls"),
+        names=("127.0.0.1",),
+        random=lambda: 0.0,
+    )
+    await keeper.refresh()
+    leaving = False
+    server = WebhookServer(keeper.context, host="127.0.0.1", port=0, is_leaving=lambda: leaving)
+    server.add_admission("/validate", admit)
+    await server.start()
+    url = f"https://127.0.0.1:{server.port}/validate"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+        for leaving, said in ((False, None), (True, "close")):  # noqa: B007 - the server asks
+            async with session.post(url, json=review("fine")) as response:
+                assert response.headers.get("Connection") == said
+                assert (await response.json())["response"]["allowed"] is True
+    await server.stop()
+    await asyncio.sleep(0.05)
+
+
 async def test_a_mutation_is_a_json_patch_with_warnings(post):
     _, answer = await post("/validate", review("change"))
     response = answer["response"]
