@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from redis_operator.api.redis import Mode
-from redis_operator.api.status import Phase, RedisStatus
+from redis_operator.api.status import Binding, Phase, RedisStatus
 from redis_operator.planning.actions import ConfigSet, DeletePod, LabelRole, ScaleWorkload
 from redis_operator.planning.advice import Plan, Switchover, Wanted
 from redis_operator.planning.at import at
@@ -241,6 +241,18 @@ def test_of_different_histories_a_person_may_choose() -> None:
 def test_of_different_histories_the_last_primary_has_the_data() -> None:
     woken = replace(NEW, nodes=TWO, led=(Led(0, "db-2", "gone"),), formed=True)
     assert steps(woken)[0].node.pod == "db-2"
+
+
+def test_a_database_that_wakes_says_at_once_that_a_person_has_to_decide() -> None:
+    """No pod that starts and no time that passes would change it."""
+    nodes = tuple(fresh(n, keys=n + 1) for n in range(2))
+    observed = replace(NEW, nodes=(*nodes, fresh(2)), led=(), formed=True)
+    before = RedisStatus(phase=Phase.WAKING, binding=Binding("conn"))
+    context = Context(previous=before, generation=1, now="2026-01-01T00:00:00Z", binding="conn")
+    found = status(WANTED, observed, plan(WANTED, observed, NOW), context)
+    degraded = next(c for c in found.conditions if c.type == "Degraded")
+    assert (degraded.status, degraded.reason) == ("True", "Blocked")
+    assert "redisoperator.dev/switch-primary-to" in degraded.message
 
 
 def test_the_recorded_history_beats_the_recorded_name() -> None:

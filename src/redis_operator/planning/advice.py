@@ -119,6 +119,7 @@ class Plan(Struct, frozen=True):
     stalled: str = ""  # why these steps are not repeated for now: they had no effect
     event: str = ""  # the reason of the event that tells of its steps
     routine: bool = False  # part of whatever change is going on, not a repair of its own
+    asks: bool = False  # a person has to decide: no time that passes changes anything
     count_on: tuple[str, ...] = ()  # pods whose stray keys must be counted at the next look
 
     @property

@@ -156,7 +156,7 @@ def _continued(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
 def _woken(plan: Plan, situation: Topology, previous: RedisStatus) -> Plan:
     """Return the plan as part of waking: all pods come back at once, and serve a little later."""
     sleeps = situation.wanted.hibernate or previous.phase not in (Phase.HIBERNATED, Phase.WAKING)
-    if sleeps or plan.losses or plan.stalled or plan.held:
+    if sleeps or plan.losses or plan.stalled or plan.held or plan.asks:
         return plan
     last = previous.last_operation
     begun = _seconds(last.start_time) if last and last.type == "Waking" else situation.now

@@ -50,7 +50,10 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     asked = topology.wanted.switchover
     chosen = best(candidates, topology.led, asked.pod if asked is not None else "")
     if isinstance(chosen, Undecided):
-        return Plan(rule="name_primary", blocked=(chosen.why,), phase=Phase.HEALING, final=True)
+        blocked = (chosen.why,)
+        return Plan(
+            rule="name_primary", blocked=blocked, phase=Phase.HEALING, final=True, asks=True
+        )
     return _named(topology, chosen, Fence.NEVER_LED, None)
 
 
