@@ -16,6 +16,8 @@ from redis_operator.api.validation import load
 from redis_operator.api.version import find_version
 from redis_operator.install.admission import deletion_protection
 from redis_operator.install.chart import chart
+from redis_operator.install.managed.lifecycle import redisoperator
+from redis_operator.install.managed.objects import installer_objects
 from redis_operator.install.objects import objects
 from redis_operator.install.options import Options
 from redis_operator.install.rendering import to_stream, to_yaml
@@ -50,6 +52,13 @@ POLICY = """\
 INSTALL = """\
 # The whole operator for kubectl apply --server-side -f, as `redis-operator install --print` says.
 # Set the image of the Deployment to where yours is: docs/install.md.
+"""
+INSTALLER = """\
+# The other way to install: an installer that follows a RedisOperator (redisoperator.yaml), which is
+# applied after it. Set the image of the Deployment to where yours is: docs/install.md.
+"""
+DESCRIBED = """\
+# What the installer is to install. Set the image to where yours is: docs/install.md.
 """
 
 
@@ -100,6 +109,10 @@ def generated() -> dict[Path, str]:
     policy = to_stream(deletion_protection())
     found[ROOT / "config" / "admission" / "deletion-protection.yaml"] = f"{HEADER}{POLICY}{policy}"
     found[ROOT / "config" / "install.yaml"] = f"{HEADER}{INSTALL}{to_stream(objects(Options()))}"
+    installer = to_stream(installer_objects(Options()))
+    found[ROOT / "config" / "installer.yaml"] = f"{HEADER}{INSTALLER}{installer}"
+    described = to_yaml(redisoperator(Options()))
+    found[ROOT / "config" / "redisoperator.yaml"] = f"{HEADER}{DESCRIBED}{described}"
     for name, text in chart().items():
         header = HEADER if name.endswith(".yaml") else ""
         found[ROOT / "charts" / "redis-operator" / name] = header + text

@@ -12,18 +12,18 @@ import msgspec
 import pytest
 
 from kubelocal.apiserver.custom.cel.rules import compile_rules, evaluate
-from redis_operator.api import metadata, redis, redisfailover, status, version
+from redis_operator.api import metadata, redis, redisfailover, redisoperator, status, version
 from redis_operator.api.crd import crds, redis_crd
 from redis_operator.api.describe import PLAIN_TEXT
 from redis_operator.api.schema import ALL_FIELDS
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("Redis", "RedisVersion", "RedisFailover")
+KINDS = ("Redis", "RedisVersion", "RedisFailover", "RedisOperator")
 FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def structs() -> Iterator[type[msgspec.Struct]]:
-    for module in (redis, redisfailover, status, version, metadata):
+    for module in (redis, redisfailover, redisoperator, status, version, metadata):
         for name in module.__all__:
             member = getattr(module, name)
             if isinstance(member, type) and issubclass(member, msgspec.Struct):

@@ -17,6 +17,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Forbidden
 from kubecontroller.client.objects import ROLES, SECRETS
 from kubecontroller.client.patches import MergePatch
+from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.lease import Elector, Fence, LeaseSettings
 from kubecontroller.runtime.manager import Manager
 from kubelocal.apiserver.inprocess import InProcessTransport
@@ -110,6 +111,21 @@ async def owned(simulation: Simulation) -> set[Right]:
     return seen
 
 
+async def told_twice(simulation: Simulation) -> set[Right]:
+    """Return the rights that events use: the same one again is counted, not created."""
+    seen: set[Right] = set()
+    client = Client(Recording(InProcessTransport(simulation.server), seen))
+    recorder = Recorder(client, component="test")
+    sending = asyncio.create_task(recorder.run())
+    about = Regarding(kind="Redis", namespace=NAMESPACE, name=DATABASE, api_version="v1", uid="u")
+    for _ in range(2):
+        recorder.normal(about, "Reconciled", "the database matches its spec")
+        await asyncio.sleep(1.0)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    return seen
+
+
 async def elected() -> set[Right]:
     """Return the rights that an election uses: the lease is made, renewed, and waited for."""
     seen: set[Right] = set()
@@ -156,7 +172,7 @@ def test_every_right_is_used_and_no_other_is_needed() -> None:
     used: set[Right] = set()
     for name in PLAYED:
         used |= played(name)
-    used |= simulate(owned) | simulate(lambda _: elected())
+    used |= simulate(owned) | simulate(told_twice) | simulate(lambda _: elected())
     asked = simulate(lambda _: certified())
     admission = rights(*BUNDLE_RIGHTS, *CERTIFICATE_RIGHTS)
     assert asked == {right for right in admission if right[1] != "events"}

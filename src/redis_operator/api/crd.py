@@ -8,10 +8,19 @@ from msgspec import Struct
 
 from .redis import Redis
 from .redisfailover import RedisFailover
+from .redisoperator import RedisOperator
 from .schema import Schema, schema_of
 from .version import RedisVersion
 
-__all__ = ["GROUP", "VERSION", "crds", "redis_crd", "redis_version_crd", "redisfailover_crd"]
+__all__ = [
+    "GROUP",
+    "VERSION",
+    "crds",
+    "redis_crd",
+    "redis_version_crd",
+    "redisfailover_crd",
+    "redisoperator_crd",
+]
 
 GROUP = "redisoperator.dev"
 VERSION = "v1"
@@ -53,9 +62,9 @@ def _crd(
                 "plural": plural,
                 "singular": kind.lower(),
                 "shortNames": short,
-                "categories": ["all", "redisoperator"]
+                "categories": ["all", "redis-operator"]
                 if scope == "Namespaced"
-                else ["redisoperator"],
+                else ["redis-operator"],
             },
             "scope": scope,
             "versions": [
@@ -147,8 +156,28 @@ def redisfailover_crd() -> Schema:
     )
 
 
+def redisoperator_crd() -> Schema:
+    """The definition of `RedisOperator`, which the installer serves and not the operator."""
+    return _crd(
+        RedisOperator,
+        plural="redisoperators",
+        scope="Cluster",
+        short=["rdo"],
+        version={
+            "additionalPrinterColumns": [
+                _column("Version", ".status.observedVersion"),
+                _column("Target", ".status.targetVersion"),
+                _column("Phase", ".status.phase"),
+                _column("Age", ".metadata.creationTimestamp", "date"),
+                _column("Message", ".status.message", wide="The state in one sentence"),
+            ],
+            "subresources": {"status": {}},
+        },
+    )
+
+
 def crds() -> dict[str, Schema]:
-    """Every definition by the name of its file."""
+    """The definitions that an operator serves, by the names of their files."""
     return {
         "redis.yaml": redis_crd(),
         "redisversions.yaml": redis_version_crd(),

@@ -248,6 +248,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "use one of secretName, issuerRef and selfSigned",
     ),
     *REDISFAILOVER_RULES,
+    Rule(
+        "RedisOperator",
+        "metadata.name",
+        "self.metadata.name == 'redis-operator'",
+        "a cluster has one operator, and its RedisOperator is called redis-operator",
+    ),
 )
 
 

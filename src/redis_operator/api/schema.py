@@ -11,13 +11,14 @@ from msgspec import NODEFAULT, Struct
 
 from .describe import FIELDS
 from .describe_redisfailover import REDISFAILOVER_FIELDS
+from .describe_redisoperator import REDISOPERATOR_FIELDS
 from .metadata import Metadata
 from .rules import rules_of
 
 __all__ = ["ALL_FIELDS", "Schema", "schema_of"]
 
 Schema: TypeAlias = dict[str, Any]
-ALL_FIELDS: Final = FIELDS | REDISFAILOVER_FIELDS
+ALL_FIELDS: Final = FIELDS | REDISFAILOVER_FIELDS | REDISOPERATOR_FIELDS
 """The words and limits of every kind."""
 _OWN = frozenset({"listKey", "rules", "unsaid", "values"})
 _SCALARS: dict[object, str] = {str: "string", bool: "boolean", int: "integer"}

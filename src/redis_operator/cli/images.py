@@ -60,7 +60,10 @@ exec {program} "$@"
 _OPERATOR: Final = """\
 #!/bin/sh
 # Serves health, metrics and admission at the pod's own address: pods share this machine's network.
-if [ "$1" = run ]; then shift; set -- run --health-host {address} --webhook-host {address} "$@"; fi
+case "$1" in
+run) shift; set -- run --health-host {address} --webhook-host {address} "$@" ;;
+installer) shift; set -- installer --health-host {address} "$@" ;;
+esac
 exec {program} "$@"
 """
 

@@ -15,6 +15,8 @@ from kubecontroller.client.errors import KubeError
 from kubecontroller.client.http import HttpTransport
 from redis_operator import __version__
 from redis_operator.install.installer import FIELD_MANAGER, Installer, InstallError
+from redis_operator.install.managed.lifecycle import InstallerLife, redisoperator
+from redis_operator.install.managed.objects import installer_objects
 from redis_operator.install.objects import objects
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options, problems
 from redis_operator.install.remover import Remover
@@ -117,10 +119,23 @@ def _run(kubeconfig: str, context: str, work: Callable[[Client], Awaitable[None]
         raise click.ClickException(str(error)) from error
 
 
+async def _refuse_managed(life: InstallerLife) -> None:
+    if await life.exists():
+        raise InstallError(
+            "this cluster has a RedisOperator, which its installer follows: change that "
+            "(`kubectl edit redisoperator redis-operator`), or use --with-installer"
+        )
+
+
 @click.command()
 @_cluster
 @_choices
 @click.option("--print", "print_", is_flag=True, help="Print all objects as YAML; no cluster.")
+@click.option(
+    "--with-installer",
+    is_flag=True,
+    help="Leave it to an installer in the cluster, which follows a RedisOperator.",
+)
 def install(
     *,
     kubeconfig: str,
@@ -129,15 +144,25 @@ def install(
     timeout: float,
     dry_run: bool,
     print_: bool,
+    with_installer: bool,
     **given: Any,
 ) -> None:
     """Install the operator in a Kubernetes cluster, or change how it is installed."""
     options = _chosen(Options(namespace=namespace), given)
     if print_:
-        click.echo(to_stream(objects(options)), nl=False)
+        made = [*installer_objects(options), redisoperator(options)]
+        click.echo(to_stream(made if with_installer else objects(options)), nl=False)
         return
+    if with_installer and dry_run:
+        raise click.UsageError("--dry-run says nothing of an installer; use --print")
 
     async def work(client: Client) -> None:
+        life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
+        if with_installer:
+            await life.install(options)
+            click.echo(f"redis-operator is installed in namespace {namespace} by its installer")
+            return
+        await _refuse_managed(life)
         installer = Installer(client, tell=click.echo, patience=Patience(timeout))
         if dry_run:
             await installer.preview(options)
@@ -167,6 +192,8 @@ def upgrade(
 
     async def work(client: Client) -> None:
         installer = Installer(client, tell=click.echo, patience=Patience(timeout))
+        life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
+        await _refuse_managed(life)
         found = await installer.find(namespace)
         if found is None:
             raise InstallError(
@@ -209,6 +236,8 @@ def uninstall(
             click.echo(f"Redis {place}: " + ("will be deleted" if everything else "stays"))
         if everything and found and not yes:
             click.confirm(f"Delete {len(found)} databases with their data?", abort=True)
+        life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
+        await life.remove(namespace)
         await remover.uninstall(namespace, everything=everything)
         if everything:
             for claim in await remover.leftovers():

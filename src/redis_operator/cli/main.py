@@ -13,6 +13,14 @@ def main() -> None:
         from redis_operator.operator.main import main as run_operator  # noqa: PLC0415
 
         sys.exit(run_operator(sys.argv[2:]))
+    if sys.argv[1:2] in (["installer"], ["strategy"]):
+        from redis_operator.install.managed.main import (  # noqa: PLC0415
+            run_installer,
+            write_strategy,
+        )
+
+        program = run_installer if sys.argv[1] == "installer" else write_strategy
+        sys.exit(program(sys.argv[2:]))
     if sys.argv[1:3] == ["control-plane", "--name"]:
         from kubelocal.control_plane import main as run_control_plane  # noqa: PLC0415
         from redis_operator.cli.local_cluster import INSTANCES  # noqa: PLC0415

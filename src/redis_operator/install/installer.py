@@ -7,7 +7,7 @@ client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -21,10 +21,11 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.operator.world import REDISES
 
-from .inventory import INVENTORY, Inventory, Item, Phase, item_of, read, surplus, written
-from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage, objects, stages
+from .inventory import INVENTORY, Inventory, Item, Phase, read, surplus, written
+from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage
 from .options import Options
 from .persistence import PersistentTransport
+from .strategy import Listed, Strategy, generate
 from .waiting import Patience, wait_for_stage
 
 __all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Tell", "kind_of", "persistent"]
@@ -73,34 +74,44 @@ class Installer:
 
     async def install(self, options: Options) -> None:
         """Bring the cluster to what the options say, whatever it was before."""
-        parts = stages(options)
-        documents = [made for part in parts.values() for made in part]
-        await self._check(options, documents)
-        wanted = [item_of(made) for made in documents]
+        await self.sync(generate(options))
+
+    async def sync(self, strategy: Strategy) -> None:
+        """Bring the cluster to what a version of the operator consists of, be it another one.
+
+        Once that was done, only what somebody changed since is written.
+        """
+        options, version, digest = strategy.options, strategy.version, strategy.digest
+        live = await self._check(strategy)
+        wanted = [listed.item for listed in strategy.objects]
+        whole = Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED, version, digest)
         old = await self.find(options.namespace)
         known = tuple(old.items) if old is not None else ()
-        listed = tuple(sorted({*known, *wanted}))
-        for stage, made in parts.items():
-            for document in made:
-                await self._apply(document)
-            if stage is Stage.NAMESPACE:
-                await self._record(Inventory(options, listed))
+        both = tuple(sorted({*known, *wanted}))
+        for part in strategy.parts:
+            for listed in part.objects:
+                if old != whole or not _contains(live.get(listed.item), listed.document):
+                    await self._apply(listed)
+            if part.stage == Stage.NAMESPACE and old != whole:
+                await self._record(Inventory(options, both, Phase.INSTALLING, version, digest))
                 for item in surplus(known, wanted):
                     if item.is_asking:
                         await self.delete(item, options.namespace)
-            await wait_for_stage(self._client, stage, made, self._patience, self._tell)
+            documents = [listed.document for listed in part.objects]
+            await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)
         for item in surplus(known, wanted):
             await self.delete(item, options.namespace)
-        await self._record(Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED))
+        if old != whole:
+            await self._record(whole)
 
     async def preview(self, options: Options) -> None:
         """Ask the API server what would happen, and change nothing."""
-        documents = objects(options)
-        await self._check(options, documents)
-        for document in documents:
-            self._tell(f"{item_of(document)}: {await self._would(document)}")
+        strategy = generate(options)
+        await self._check(strategy)
+        for listed in strategy.objects:
+            self._tell(f"{listed.item}: {await self._would(listed)}")
         old = await self.find(options.namespace)
-        wanted = [item_of(made) for made in documents]
+        wanted = [listed.item for listed in strategy.objects]
         for item in surplus(old.items if old is not None else (), wanted):
             self._tell(f"{item}: would be deleted")
 
@@ -125,10 +136,10 @@ class Installer:
 
     # How
 
-    async def _apply(self, document: Object) -> None:
-        item = item_of(document)
+    async def _apply(self, listed: Listed) -> None:
+        item = listed.item
         try:
-            await self._client.apply(kind_of(item), document)
+            await self._client.apply(kind_of(item), listed.document)
         except NotFound:
             if item.kind not in OPTIONAL_KINDS:
                 raise
@@ -139,12 +150,12 @@ class Installer:
     async def _record(self, inventory: Inventory) -> None:
         await self._client.apply(CONFIG_MAPS, written(inventory))
 
-    async def _would(self, document: Object) -> str:
-        item = item_of(document)
+    async def _would(self, listed: Listed) -> str:
+        item = listed.item
         kind, key = kind_of(item), (item.namespace, item.name)
         before = await self._live(kind, key)
         try:
-            after = await self._client.apply(kind, document, dry_run=True)
+            after = await self._client.apply(kind, listed.document, dry_run=True)
         except NotFound:
             if item.kind in OPTIONAL_KINDS:
                 return "would be left out, this cluster does not serve the kind (before 1.30)"
@@ -159,9 +170,11 @@ class Installer:
         except NotFound:
             return None
 
-    async def _check(self, options: Options, documents: Sequence[Object]) -> None:
-        """Refuse before the first write what would end badly."""
-        for name in options.watch_namespaces:
+    async def _check(self, strategy: Strategy) -> dict[Item, Manifest | None]:
+        """Refuse before the first write what would end badly; return what there is."""
+        namespace = strategy.options.namespace
+        found: dict[Item, Manifest | None] = {}
+        for name in strategy.options.watch_namespaces:
             try:
                 await self._client.get(NAMESPACES, ("", name))
             except NotFound:
@@ -169,13 +182,15 @@ class Installer:
                     f"--watch-namespaces: there is no namespace {name!r}; create it first, since "
                     "the operator is given its rights there"
                 ) from None
-        for document in documents:
-            item = item_of(document)
+        for listed in strategy.objects:
+            item = listed.item
             live = await self._live(kind_of(item), (item.namespace, item.name))
-            problem = _taken(item, live, options.namespace) or _unservable(document, live)
+            problem = _taken(item, live, namespace) or _unservable(listed.document, live)
             if problem:
                 raise InstallError(problem)
+            found[item] = live
         await self._tell_misfits()
+        return found
 
     async def _tell_misfits(self) -> None:
         """Say which databases this version would not take as they are; they are left as they run.
@@ -236,3 +251,18 @@ def _said(document: Manifest) -> Any:
     metadata = {k: v for k, v in document["metadata"].items() if k not in _CHANGING}
     rest = {k: v for k, v in document.items() if k != "status"}
     return msgspec.json.encode({**rest, "metadata": metadata}, order="deterministic")
+
+
+def _contains(live: Any, document: Any) -> bool:
+    """Tell whether an object still says what a document says; a server adds to it."""
+    if isinstance(document, dict):
+        return isinstance(live, dict) and all(
+            _contains(live.get(name), value) for name, value in document.items()
+        )
+    if isinstance(document, list | tuple):
+        return (
+            isinstance(live, list)
+            and len(live) == len(document)
+            and all(map(_contains, live, document))
+        )
+    return bool(live == document) or (live is None and document in ("", False, 0))

@@ -82,6 +82,7 @@ class Inventory(Struct, frozen=True):
     items: tuple[Item, ...] = ()
     phase: Phase = Phase.INSTALLING
     version: str = __version__
+    digest: str = ""  # of the strategy that this is about
 
 
 def item_of(made: Mapping[str, Any]) -> Item:
@@ -109,6 +110,7 @@ def written(inventory: Inventory) -> Object:
         "data": {
             "phase": inventory.phase.value,
             "version": inventory.version,
+            "sha256": inventory.digest,
             "options": _text(inventory.options),
             "objects": _text(inventory.items),
         },
@@ -124,6 +126,7 @@ def read(data: Mapping[str, str] | None) -> Inventory | None:
             items=msgspec.json.decode(found.get("objects", ""), type=tuple[Item, ...]),
             phase=Phase(found.get("phase", "")),
             version=found.get("version", ""),
+            digest=found.get("sha256", ""),
         )
     except (msgspec.DecodeError, ValueError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -27,6 +27,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
     pull_secrets: tuple[str, ...] = ()
     watch_namespaces: tuple[str, ...] = ()  # none named: all
     replicas: int = 2
+    placement: Mapping[str, Any] = field(default_factory=dict)  # fields of the pod's spec
     arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
     webhooks: bool = True  # whether the API server asks the operator before it stores our kinds
     resources: Mapping[str, Mapping[str, str]] = field(

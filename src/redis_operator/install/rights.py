@@ -17,6 +17,7 @@ __all__ = [
     "DATABASE_RIGHTS",
     "ELECTION_RIGHTS",
     "OPERATOR",
+    "USER_RIGHTS",
     "Rule",
     "account",
     "bound",
@@ -26,6 +27,9 @@ __all__ = [
     "database_users",
     "election_role",
     "namespaced_role",
+    "role",
+    "rule",
+    "service_account",
 ]
 
 OPERATOR: Final = "redis-operator"
@@ -39,54 +43,55 @@ _WRITE: Final = ["create", "update", "patch", "delete", "deletecollection"]
 Rule = dict[str, list[str]]
 
 
-def _rule(group: str, resources: str, verbs: list[str], *names: str) -> Rule:
+def rule(group: str, resources: str, verbs: list[str], *names: str) -> Rule:
+    """Return verbs on resources of one group, as RBAC spells them."""
     narrowed = {"resourceNames": list(names)} if names else {}
     named = {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
     return {**named, **narrowed}
 
 
 DATABASE_RIGHTS: Final = (
-    _rule("redisoperator.dev", "redis", [*_READ, "create", "patch"]),
-    _rule("redisoperator.dev", "redis/status", ["patch"]),
+    rule("redisoperator.dev", "redis", [*_READ, "create", "patch"]),
+    rule("redisoperator.dev", "redis/status", ["patch"]),
     # no call needs `finalizers`: they let an object be owned so that it holds its owner up
-    _rule("redisoperator.dev", "redis/finalizers", ["update"]),
-    _rule("redisoperator.dev", "redisfailovers", _FOLLOW),
-    _rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
-    _rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
-    _rule("", "pods", [*_READ, "patch", "delete"]),
-    _rule("", "pods/resize", ["patch"]),
-    _rule("", "persistentvolumeclaims", [*_READ, "patch", "delete"]),
-    _rule("", "secrets services configmaps serviceaccounts", _OWNED),
-    _rule("", "events", ["create", "patch", "list"]),
-    _rule("apps", "statefulsets", _OWNED),
-    _rule("policy", "poddisruptionbudgets", _OWNED),
-    _rule("networking.k8s.io", "networkpolicies", _OWNED),
+    rule("redisoperator.dev", "redis/finalizers", ["update"]),
+    rule("redisoperator.dev", "redisfailovers", _FOLLOW),
+    rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
+    rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
+    rule("", "pods", [*_READ, "patch", "delete"]),
+    rule("", "pods/resize", ["patch"]),
+    rule("", "persistentvolumeclaims", [*_READ, "patch", "delete"]),
+    rule("", "secrets services configmaps serviceaccounts", _OWNED),
+    rule("", "events", ["create", "patch", "list"]),
+    rule("apps", "statefulsets", _OWNED),
+    rule("policy", "poddisruptionbudgets", _OWNED),
+    rule("networking.k8s.io", "networkpolicies", _OWNED),
     # The Role of a database is empty: whoever may do nothing needs no right to hand out rights.
-    _rule(RBAC, "roles rolebindings", _OWNED),
+    rule(RBAC, "roles rolebindings", _OWNED),
 )
 """Where databases are: in every namespace, or in each of those that are looked after."""
 
 CLUSTER_RIGHTS: Final = (
-    _rule("redisoperator.dev", "redisversions", _FOLLOW),
-    _rule("", "nodes", _FOLLOW),
-    _rule("storage.k8s.io", "storageclasses", _FOLLOW),
+    rule("redisoperator.dev", "redisversions", _FOLLOW),
+    rule("", "nodes", _FOLLOW),
+    rule("storage.k8s.io", "storageclasses", _FOLLOW),
 )
 """What belongs to no namespace; read only."""
 
 ELECTION_RIGHTS: Final = (
-    _rule("coordination.k8s.io", "leases", ["get", "watch", "create", "update"]),
+    rule("coordination.k8s.io", "leases", ["get", "watch", "create", "update"]),
 )
 """In the operator's own namespace: which of several works."""
 
 CERTIFICATE_RIGHTS: Final = (
-    _rule("", "secrets", [*_READ, "update"], SECRET),
-    _rule("", "secrets", ["create"]),  # a name cannot narrow this one
-    _rule("", "events", ["create", "patch"]),
+    rule("", "secrets", [*_READ, "update"], SECRET),
+    rule("", "secrets", ["create"]),  # a name cannot narrow this one
+    rule("", "events", ["create", "patch"]),
 )
 """In the operator's own namespace: the certificate that admission is served with."""
 
 BUNDLE_RIGHTS: Final = (
-    _rule(
+    rule(
         "admissionregistration.k8s.io",
         "validatingwebhookconfigurations",
         [*_READ, "patch"],
@@ -95,11 +100,14 @@ BUNDLE_RIGHTS: Final = (
 )
 """Of the one configuration by which the API server asks us: its CA bundle."""
 
-_VIEW: Final = (_rule("redisoperator.dev", "redis redisfailovers redisversions", _READ),)
-_EDIT: Final = (_rule("redisoperator.dev", "redis redis/scale redisfailovers", _WRITE),)
+_VIEW: Final = (rule("redisoperator.dev", "redis redisfailovers redisversions", _READ),)
+_EDIT: Final = (rule("redisoperator.dev", "redis redis/scale redisfailovers", _WRITE),)
+USER_RIGHTS: Final = (*_VIEW, *_EDIT)
+"""What those may do who view or edit a namespace."""
 
 
-def _role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict[str, Any]:
+def role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dict[str, Any]:
+    """Return a Role or ClusterRole."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": kind,
@@ -111,74 +119,74 @@ def _role(kind: str, name: str, rules: tuple[Rule, ...], **metadata: Any) -> dic
 def cluster_role(*, databases: bool = True) -> dict[str, Any]:
     """Return the rights in the whole cluster; without databases only what has no namespace."""
     rules = (*DATABASE_RIGHTS, *CLUSTER_RIGHTS) if databases else CLUSTER_RIGHTS
-    return _role("ClusterRole", OPERATOR, rules)
+    return role("ClusterRole", OPERATOR, rules)
 
 
 def namespaced_role(namespace: str = "") -> dict[str, Any]:
     """Return what an operator that looks after some namespaces needs in each of them."""
     place = {"namespace": namespace} if namespace else {}
-    return _role("Role", OPERATOR, DATABASE_RIGHTS, **place)
+    return role("Role", OPERATOR, DATABASE_RIGHTS, **place)
 
 
 def election_role(namespace: str = "") -> dict[str, Any]:
     """Return what several operators need, in their own namespace, to agree who works."""
     place = {"namespace": namespace} if namespace else {}
-    return _role("Role", f"{OPERATOR}-election", ELECTION_RIGHTS, **place)
+    return role("Role", f"{OPERATOR}-election", ELECTION_RIGHTS, **place)
 
 
 def certificate_role(namespace: str) -> dict[str, Any]:
     """Return what replicas need, in their own namespace, to share a certificate."""
     name = f"{OPERATOR}-certificate"
-    return _role("Role", name, CERTIFICATE_RIGHTS, namespace=namespace)
+    return role("Role", name, CERTIFICATE_RIGHTS, namespace=namespace)
 
 
 def bundle_role() -> dict[str, Any]:
     """Return what they need to tell the API server which certificate to trust."""
-    return _role("ClusterRole", f"{OPERATOR}-ca-bundle", BUNDLE_RIGHTS)
+    return role("ClusterRole", f"{OPERATOR}-ca-bundle", BUNDLE_RIGHTS)
 
 
 def database_users() -> list[dict[str, Any]]:
     """Return what those who may view or edit a namespace may do with its databases."""
     names = {"view": (_VIEW, ("view",)), "edit": (_EDIT, ("edit", "admin"))}
     return [
-        _role(
+        role(
             "ClusterRole",
             f"{OPERATOR}-{name}",
             rules,
-            labels={f"{RBAC}/aggregate-to-{role}": "true" for role in roles},
+            labels={f"{RBAC}/aggregate-to-{other}": "true" for other in roles},
         )
         for name, (rules, roles) in names.items()
     ]
 
 
-def bound(role: dict[str, Any], *, namespace: str) -> dict[str, Any]:
-    """Return the binding that gives a role to the operator that lives in a namespace."""
-    metadata = {k: v for k, v in role["metadata"].items() if k in {"name", "namespace"}}
+def bound(given: dict[str, Any], *, namespace: str, account: str = OPERATOR) -> dict[str, Any]:
+    """Return the binding that gives a role to an account that lives in a namespace."""
+    metadata = {k: v for k, v in given["metadata"].items() if k in {"name", "namespace"}}
     return {
         "apiVersion": f"{RBAC}/v1",
-        "kind": f"{role['kind']}Binding",
+        "kind": f"{given['kind']}Binding",
         "metadata": metadata,
-        "roleRef": {"apiGroup": RBAC, "kind": role["kind"], "name": metadata["name"]},
-        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": OPERATOR}],
+        "roleRef": {"apiGroup": RBAC, "kind": given["kind"], "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
     }
 
 
 def account(namespace: str = OPERATOR) -> list[dict[str, Any]]:
     """Return the operator's namespace and account with its role: all that local mode needs."""
-    role = cluster_role()
+    given = cluster_role()
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         service_account(namespace),
-        role,
-        bound(role, namespace=namespace),
+        given,
+        bound(given, namespace=namespace),
     ]
 
 
-def service_account(namespace: str) -> dict[str, Any]:
-    """Return the account that the operator's pods run as."""
+def service_account(namespace: str, name: str = OPERATOR) -> dict[str, Any]:
+    """Return the account that pods of ours run as."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"namespace": namespace, "name": OPERATOR},
+        "metadata": {"namespace": namespace, "name": name},
         "automountServiceAccountToken": False,
     }

@@ -58,23 +58,30 @@ class Patience(Struct, frozen=True):
 class NotInForce(Exception):  # noqa: N818 - the state of affairs
     """Something was applied and does not work in time; the message says why."""
 
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(
+            f"not ready after {seconds:g} s: {reason}. What was done so far stays; "
+            "correct it and run the same command again"
+        )
+        self.reason = reason
+
 
 async def wait_for_stage(
     client: Client,
-    stage: Stage,
+    stage: str,
     made: Sequence[Object],
     patience: Patience,
     tell: Callable[[str], None],
 ) -> None:
     """Return when everything of a stage works. Raises `NotInForce`."""
-    if stage is Stage.DEFINITIONS:
+    if stage == Stage.DEFINITIONS:
         for document in made:
             await wait(partial(_definition, client, document["metadata"]["name"]), patience)
-    if stage is Stage.ADMISSION:
+    if stage == Stage.ADMISSION:
         for document in made:
             if document["kind"] == "ValidatingWebhookConfiguration":
                 await wait(partial(_bundle, client, document["metadata"]["name"]), patience)
-    if stage is Stage.CONTROLLER:
+    if stage == Stage.CONTROLLER:
         for document in made:
             namespace = document["metadata"]["namespace"]
             tell(f"waiting until the operator runs in namespace {namespace} ...")
@@ -88,10 +95,7 @@ async def wait(look: Callable[[], Awaitable[str | None]], patience: Patience) ->
     end = clock() + patience.seconds
     while (reason := await look()) is not None:
         if clock() >= end:
-            raise NotInForce(
-                f"not ready after {patience.seconds:g} s: {reason}. What was done so far stays; "
-                "correct it and run the same command again"
-            )
+            raise NotInForce(reason, patience.seconds)
         await asyncio.sleep(_LOOK_SECONDS)
 
 

@@ -11,17 +11,22 @@ from .rights import OPERATOR
 
 __all__ = [
     "POD_LABELS",
+    "PORT",
     "WEBHOOK_PORT",
     "budget",
     "deployment",
+    "from_pod",
     "metrics_service",
     "network_policy",
+    "probes",
+    "restricted_container",
+    "restricted_pod",
     "webhook_service",
 ]
 
 POD_LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 """By these, which never change, Deployment, budget, Service and NetworkPolicies know the pods."""
-_PORT: Final = 8080
+PORT: Final = 8080
 WEBHOOK_PORT: Final = 9443
 _USER: Final = 65532
 _STOP_SECONDS: Final = 45  # longer than a graceful stop takes
@@ -34,17 +39,13 @@ def deployment(options: Options) -> dict[str, Any]:
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _STOP_SECONDS,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": restricted_pod(),
         "topologySpreadConstraints": [
             _spread("topology.kubernetes.io/zone"),
             _spread("kubernetes.io/hostname"),
         ],
         "containers": [_container(options)],
+        **options.placement,
     }
     if options.pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in options.pull_secrets]
@@ -67,7 +68,7 @@ def deployment(options: Options) -> dict[str, Any]:
                     "labels": dict(POD_LABELS),
                     "annotations": {
                         "prometheus.io/scrape": "true",
-                        "prometheus.io/port": str(_PORT),
+                        "prometheus.io/port": str(PORT),
                         "kubectl.kubernetes.io/default-container": "operator",
                     },
                 },
@@ -88,29 +89,52 @@ def _container(options: Options) -> dict[str, Any]:
             *options.arguments,
         ],
         "env": [
-            _from_pod("POD_NAME", "metadata.name"),
-            _from_pod("POD_NAMESPACE", "metadata.namespace"),
+            from_pod("POD_NAME", "metadata.name"),
+            from_pod("POD_NAMESPACE", "metadata.namespace"),
             {"name": "WATCH_NAMESPACES", "value": ",".join(options.watch_namespaces)},
         ],
         "ports": [
-            {"name": "metrics", "containerPort": _PORT, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": PORT, "protocol": "TCP"},
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
         ],
         # caches of a big cluster take a while to fill; that is readiness, not life
-        "startupProbe": {**_asked("/healthz"), "periodSeconds": 1, "failureThreshold": 60},
-        "livenessProbe": {**_asked("/healthz"), "periodSeconds": 10, "timeoutSeconds": 5},
-        "readinessProbe": {**_asked("/readyz"), "periodSeconds": 2, "timeoutSeconds": 2},
+        **probes(),
         "resources": {part: dict(amounts) for part, amounts in options.resources.items()},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": restricted_container(),
     }
 
 
-def _from_pod(name: str, path: str) -> dict[str, Any]:
+def restricted_pod() -> dict[str, Any]:
+    """Return how pods of ours run: as an ordinary user without a name."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _USER,
+        "runAsGroup": _USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def restricted_container() -> dict[str, Any]:
+    """Return how containers of ours run: without capabilities, and without a disk to write to."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def from_pod(name: str, path: str) -> dict[str, Any]:
+    """Return a variable that tells a container something of its pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+
+
+def probes() -> dict[str, Any]:
+    """Return how a kubelet asks programs of ours how they are."""
+    return {
+        "startupProbe": {**_asked("/healthz"), "periodSeconds": 1, "failureThreshold": 60},
+        "livenessProbe": {**_asked("/healthz"), "periodSeconds": 10, "timeoutSeconds": 5},
+        "readinessProbe": {**_asked("/readyz"), "periodSeconds": 2, "timeoutSeconds": 2},
+    }
 
 
 def _asked(path: str) -> dict[str, Any]:
@@ -154,7 +178,7 @@ def metrics_service(options: Options) -> dict[str, Any]:
             "publishNotReadyAddresses": True,
             "selector": dict(POD_LABELS),
             "ports": [
-                {"name": "metrics", "port": _PORT, "targetPort": "metrics", "protocol": "TCP"}
+                {"name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP"}
             ],
         },
     }

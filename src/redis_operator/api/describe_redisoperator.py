@@ -1,0 +1,91 @@
+"""What the fields of `RedisOperator` mean, and which values they take. See `describe`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .limits import IMAGE, LOCAL_NAME, PLAIN_TEXT, TEXTS, described
+
+__all__ = ["REDISOPERATOR_FIELDS"]
+
+_VERSION: Final = r"^[0-9][0-9A-Za-z.+-]*$"
+
+REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "RedisOperator.spec": described("What is to be installed."),
+    "RedisOperator.status": described("What became of it. Written by the installer alone."),
+    "RedisOperatorSpec.image": described(
+        "Image of the operator. It decides the version.", pattern=IMAGE, maxLength=500, minLength=1
+    ),
+    "RedisOperatorSpec.version": described(
+        "Version that the image is expected to be; an image of another one is not installed. "
+        "Absent: whatever the image is.",
+        pattern=_VERSION,
+        maxLength=63,
+    ),
+    "RedisOperatorSpec.image_pull_policy": described("When a node fetches the image."),
+    "RedisOperatorSpec.image_pull_secrets": described(
+        "Secrets of the operator's namespace with the credentials of image registries.",
+        maxItems=16,
+        listKey="name",
+    ),
+    "RedisOperatorSpec.replicas": described(
+        "Pods, of which one leads and the others are ready to take over.", minimum=1, maximum=10
+    ),
+    "RedisOperatorSpec.namespaces": described(
+        "Whose databases are looked after. Absent: those of all namespaces.",
+        rules=[
+            (
+                "!has(self.names) || !has(self.matchLabels)",
+                "name the namespaces or say by which labels they are found, not both",
+            )
+        ],
+    ),
+    "RedisOperatorSpec.resources": described("Resources of each pod of the operator."),
+    "RedisOperatorSpec.placement": described("Where the operator's pods run."),
+    "RedisOperatorSpec.verbose": described("Whether debug messages are logged too."),
+    "RedisOperatorSpec.arguments": described(
+        "More arguments for `redis-operator run`, such as --workers=16.",
+        maxItems=32,
+        values={"maxLength": 256, "pattern": PLAIN_TEXT},
+    ),
+    "RedisOperatorSpec.update_approval": described(
+        "Whether another version is installed at once (Automatic), or waits until the annotation "
+        "redisoperator.dev/approve-update names it (Manual)."
+    ),
+    "WatchedNamespaces.names": described(
+        "Namespaces by name; each must exist.",
+        maxItems=256,
+        values={"maxLength": 63, "pattern": LOCAL_NAME},
+    ),
+    "WatchedNamespaces.match_labels": described(
+        "Namespaces that have all these labels. One that gets them later is taken up by a rolling "
+        "restart of the operator.",
+        maxProperties=16,
+        values={"maxLength": 63, "pattern": PLAIN_TEXT},
+    ),
+    "Placement.node_selector": described("Labels that nodes must have.", **TEXTS),
+    "Placement.tolerations": described("Taints of nodes that the pods tolerate.", maxItems=64),
+    "Placement.affinity": described("Affinity of the pods."),
+    "Placement.priority_class_name": described(
+        "Priority class of the pods.", pattern=r"^([a-z0-9][-a-z0-9.]*)?$", maxLength=253
+    ),
+    "ComponentStatus.name": described("Which part."),
+    "ComponentStatus.image": described("What it runs."),
+    "ComponentStatus.ready": described("Pods that are ready, of those wanted."),
+    "ComponentStatus.message": described("What keeps it, if anything."),
+    "RedisOperatorStatus.observed_generation": described("The generation that this is about."),
+    "RedisOperatorStatus.phase": described("How far the installation is."),
+    "RedisOperatorStatus.message": described("The state in one sentence."),
+    "RedisOperatorStatus.target_version": described("Version that is to be installed."),
+    "RedisOperatorStatus.observed_version": described("Version that was last installed whole."),
+    "RedisOperatorStatus.target_configuration": described(
+        "Digest of the objects that are to be installed."
+    ),
+    "RedisOperatorStatus.observed_configuration": described(
+        "Digest of the objects that were last installed whole."
+    ),
+    "RedisOperatorStatus.conditions": described(
+        "Available, Progressing and Degraded.", listKey="type"
+    ),
+    "RedisOperatorStatus.components": described("What runs of it.", listKey="name"),
+}

@@ -1,0 +1,140 @@
+"""Puts the installer into a cluster with a `RedisOperator` for it, and takes it away again.
+
+Guarantees: each may be ended at any write and run again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+)
+from kubecontroller.client.patches import MergePatch
+from redis_operator.install.installer import Installer, InstallError, Tell, kind_of, persistent
+from redis_operator.install.inventory import item_of
+from redis_operator.install.options import DEFAULT_NAMESPACE, Options
+from redis_operator.install.strategy import STRATEGY_LABEL
+from redis_operator.install.waiting import (
+    Patience,
+    definition_limitation,
+    rollout_limitation,
+    wait,
+)
+
+from .objects import INSTALLER, INSTALLER_LABELS, installer_objects
+from .reconcile import REDIS_OPERATORS
+
+__all__ = ["InstallerLife", "redisoperator"]
+
+_KEY = ("", DEFAULT_NAMESPACE)
+
+
+def redisoperator(options: Options) -> Manifest:
+    """Return the `RedisOperator` that says what these choices say."""
+    spec: dict[str, Any] = {
+        "image": options.image,
+        "imagePullPolicy": options.pull_policy,
+        "replicas": options.replicas,
+        "resources": msgspec.to_builtins(options.resources),
+    }
+    if options.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in options.pull_secrets]
+    if options.watch_namespaces:
+        spec["namespaces"] = {"names": list(options.watch_namespaces)}
+    if options.arguments:
+        spec["arguments"] = list(options.arguments)
+    return {
+        "apiVersion": REDIS_OPERATORS.api_version,
+        "kind": REDIS_OPERATORS.kind,
+        "metadata": {"name": DEFAULT_NAMESPACE},
+        "spec": spec,
+    }
+
+
+class InstallerLife:
+    """The installer of a cluster, from its coming to its going."""
+
+    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+        self._client = persistent(client, tell)
+        self._tell = tell
+        self._patience = patience
+        self._installer = Installer(client, tell=tell, patience=patience)
+
+    async def exists(self) -> bool:
+        """Tell whether a `RedisOperator` describes the installation of this cluster."""
+        try:
+            await self._client.get(REDIS_OPERATORS, _KEY)
+        except NotFound:
+            return False
+        return True
+
+    async def install(self, options: Options) -> None:
+        """Put the installer there, say what it is to install, and wait until it has."""
+        for document in installer_objects(options):
+            item = item_of(document)
+            await self._client.apply(kind_of(item), document)
+            self._tell(f"{item}: applied")
+            if item.kind == CUSTOM_RESOURCE_DEFINITIONS.kind:
+                await wait(partial(self._definition, item.name), self._patience)
+        await self._client.apply(REDIS_OPERATORS, redisoperator(options))
+        self._tell(f"RedisOperator {DEFAULT_NAMESPACE}: applied")
+        await wait(partial(self._deployed, options.namespace), self._patience)
+
+    async def remove(self, namespace: str) -> None:
+        """Take the installer and the `RedisOperator` away; what it installed stays."""
+        await self._delete(DEPLOYMENTS.plain(), (namespace, INSTALLER))
+        await wait(partial(self._running, namespace), self._patience)
+        with suppress(NotFound):
+            change = MergePatch({"metadata": {"finalizers": None}})
+            await self._client.patch(REDIS_OPERATORS, _KEY, change)
+            await self._delete(REDIS_OPERATORS, _KEY)
+        for kind in (JOBS, CONFIG_MAPS):
+            page = await self._client.list(kind.plain(), namespace=namespace, labels=STRATEGY_LABEL)
+            for raw in page.items:
+                await self._delete(kind.plain(), (namespace, raw["metadata"]["name"]))
+        for document in reversed(installer_objects(Options(namespace=namespace))):
+            if document["kind"] != "Namespace":
+                await self._installer.delete(item_of(document), namespace)
+
+    async def _delete(self, kind: Any, key: tuple[str, str]) -> None:
+        try:
+            await self._client.delete(kind, key)
+        except NotFound:
+            return
+        self._tell(f"{kind.kind} {key[1]}: deleted")
+
+    async def _definition(self, name: str) -> str | None:
+        found = await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, ("", name))
+        return definition_limitation(found)
+
+    async def _running(self, namespace: str) -> str | None:
+        labels = ",".join(f"{key}={value}" for key, value in INSTALLER_LABELS.items())
+        page = await self._client.list(PODS, namespace=namespace, labels=labels)
+        names = [pod.metadata.name for pod in page.items]
+        return f"the installer's pods do not end: {', '.join(names)}" if names else None
+
+    async def _deployed(self, namespace: str) -> str | None:
+        found = await self._client.get(REDIS_OPERATORS, _KEY)
+        status = found.get("status") or {}
+        current = status.get("observedGeneration") == found["metadata"].get("generation")
+        if not current:
+            with suppress(NotFound):
+                deployment = await self._client.get(DEPLOYMENTS, (namespace, INSTALLER))
+                if reason := rollout_limitation(deployment):
+                    return reason
+            return "the installer has not looked at the RedisOperator yet"
+        if status.get("phase") == "Failed":
+            raise InstallError(str(status.get("message", "")))
+        return None if status.get("phase") == "Deployed" else str(status.get("message", ""))

@@ -1,0 +1,235 @@
+"""One pass over the `RedisOperator`: what is wanted, the objects of that version, apply, tell.
+
+Guarantees: it may be ended at any write; the next pass goes on. Nothing of the version that runs is
+touched before all objects of the wanted one are known. Databases are not touched at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import AlreadyExists, ApiError, KubeError, NotFound
+from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS
+from kubecontroller.client.scheme import Kind
+from kubecontroller.client.workloads import Job
+from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
+from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
+from redis_operator.api.redisoperator import RedisOperator, RedisOperatorStatus, UpdateApproval
+from redis_operator.install.installer import Installer, InstallError
+from redis_operator.install.inventory import Inventory
+from redis_operator.install.options import Options
+from redis_operator.install.remover import Remover
+from redis_operator.install.rights import OPERATOR
+from redis_operator.install.strategy import STRATEGY_LABEL, Strategy, name_of, read
+from redis_operator.install.waiting import NotInForce, Patience, pod_limitation
+
+from .choices import Named, load_redisoperator, load_status, options_of
+from .job import strategy_job
+from .status import Standing, component, installation_status
+
+__all__ = ["APPROVAL_ANNOTATION", "FINALIZER", "REDIS_OPERATORS", "Installations"]
+
+REDIS_OPERATORS: Final[Kind[Manifest]] = Kind(
+    "redisoperator.dev", "v1", "RedisOperator", "redisoperators", False, dict
+)
+FINALIZER: Final = "redisoperator.dev/installation"
+APPROVAL_ANNOTATION: Final = "redisoperator.dev/approve-update"
+_LOG = logging.getLogger(__name__)
+_SOON_SECONDS: Final = 2.0
+_REST_SECONDS: Final = 60.0  # what somebody changed by hand is put right after so long
+_FAILED_SECONDS: Final = 60.0  # a Job that failed is tried again after so long
+_KEPT_STRATEGIES: Final = 3
+
+
+class Installations(Struct, frozen=True):
+    """The controller of the one `RedisOperator` there is."""
+
+    client: Client
+    applier: Applier
+    namespace: str
+    operator: Callable[[Key], Manifest | None]
+    namespaces: Callable[[], Iterable[Named]]
+    clock: Callable[[], float] = time.time
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring the installation as far as it can be brought now."""
+        raw = self.operator(key)
+        if raw is None:
+            return Done()
+        try:
+            if meta_of(raw).is_deleting:
+                return await self._end(raw)
+            if await add_finalizer(self.client, REDIS_OPERATORS, raw, FINALIZER):
+                return Done()  # it comes back as an event
+            return await self._pass(raw)
+        except KubeError as error:
+            return Retry(error)
+
+    async def _end(self, raw: Manifest) -> Outcome:
+        """Remove the operator; databases go on without it."""
+        if not has_finalizer(raw, FINALIZER):
+            return Done()
+        remover = Remover(self.client, tell=_LOG.info, patience=Patience(0.0))
+        try:
+            await remover.uninstall(self.namespace)
+        except NotInForce:
+            return Again(_SOON_SECONDS)
+        await remove_finalizer(self.client, REDIS_OPERATORS, raw, FINALIZER)
+        return Done()
+
+    async def _pass(self, raw: Manifest) -> Outcome:
+        wanted = load_redisoperator(raw)
+        if not isinstance(wanted, RedisOperator):
+            text = "; ".join(map(str, wanted))
+            return await self._told(raw, Standing(refusal="InvalidSpec", message=text), None)
+        options = options_of(wanted.spec, namespace=self.namespace, namespaces=self.namespaces())
+        if not isinstance(options, Options):
+            refusal = Standing(refusal="InvalidSpec", message=str(options))
+            return await self._told(raw, refusal, None)
+        strategy = await self._strategy(options)
+        if isinstance(strategy, Standing):
+            return await self._told(raw, strategy, None)
+        installer = Installer(self.client, tell=_LOG.info, patience=Patience(0.0))
+        installed = await installer.find(self.namespace)
+        held_back = _held_back(raw, wanted, strategy, installed)
+        if held_back is not None:
+            return await self._told(raw, held_back, strategy)
+        if installed is None or installed.digest != strategy.digest:
+            await self._told(raw, Standing(waits_for="objects are being applied"), strategy)
+        try:
+            await installer.sync(strategy)
+        except NotInForce as error:
+            return await self._told(raw, Standing(waits_for=error.reason), strategy)
+        except InstallError as error:
+            return await self._told(raw, Standing(refusal="Refused", message=str(error)), strategy)
+        await self._prune_strategies()
+        return await self._told(raw, Standing(), strategy)
+
+    # The objects of a version
+
+    async def _strategy(self, options: Options) -> Strategy | Standing:
+        """Return what the wanted version consists of; it is asked by a Job of its own image."""
+        key = (options.namespace, name_of(options))
+        try:
+            found = read(await self.client.get(CONFIG_MAPS.plain(), key))
+        except NotFound:
+            return await self._asked(options, key)
+        if isinstance(found, str):
+            text = f"ConfigMap {key[1]} {found}; delete it, and it is written again"
+            return Standing(refusal="StrategyUnusable", message=text)
+        return found
+
+    async def _asked(self, options: Options, key: Key) -> Standing:
+        waits = Standing(waits_for=f"Job {key[1]} asks {options.image} what it consists of")
+        try:
+            job = await self.client.get(JOBS, key)
+        except NotFound:
+            with suppress(AlreadyExists):  # by an earlier pass whose answer was lost
+                await self.client.create(JOBS.plain(), strategy_job(options))
+            return waits
+        ended = {c.type: c for c in job.status.conditions or () if c.status == "True"}
+        if "Complete" in ended:  # and somebody deleted what it wrote
+            await self._delete_job(job)
+            return waits
+        reason = await self._pod_limitation(key)
+        if "Failed" in ended:
+            failed = ended["Failed"]
+            since = failed.last_transition_time
+            if since is None or self.clock() - since.timestamp() >= _FAILED_SECONDS:
+                await self._delete_job(job)
+            told = f"; {reason}" if reason else ""
+            text = f"Job {key[1]} with image {options.image} failed: {failed.message}{told}"
+            return Standing(refusal="StrategyFailed", message=f"{text}; it is tried again")
+        return Standing(waits_for=f"{waits.waits_for}; {reason}") if reason else waits
+
+    async def _delete_job(self, job: Job) -> None:
+        await self.client.delete(JOBS, job.metadata.key, uid=job.metadata.uid)
+
+    async def _pod_limitation(self, key: Key) -> str:
+        page = await self.client.list(PODS, namespace=key[0], labels=f"{STRATEGY_LABEL}=job")
+        for pod in page.items:
+            owners = pod.metadata.owner_references or ()
+            if any(owner.name == key[1] for owner in owners) and (said := pod_limitation(pod)):
+                return said
+        return ""
+
+    async def _prune_strategies(self) -> None:
+        """Keep the last few, so that going back needs no Job; the others go."""
+        page = await self.client.list(
+            CONFIG_MAPS.plain(), namespace=self.namespace, labels=f"{STRATEGY_LABEL}=objects"
+        )
+        dated = sorted(page.items, key=lambda raw: raw["metadata"]["creationTimestamp"])
+        for raw in dated[:-_KEPT_STRATEGIES]:
+            key = (self.namespace, raw["metadata"]["name"])
+            for kind in (JOBS, CONFIG_MAPS):
+                try:
+                    await self.client.delete(kind, key)
+                except NotFound:
+                    continue
+
+    # Telling
+
+    async def _told(self, raw: Manifest, standing: Standing, target: Strategy | None) -> Outcome:
+        """Write the status if it differs; say when to look again."""
+        before = load_status(raw)
+        installed = await Installer(self.client, tell=_LOG.info, patience=Patience(0.0)).find(
+            self.namespace
+        )
+        try:
+            deployment = await self.client.get(DEPLOYMENTS, (self.namespace, OPERATOR))
+        except NotFound:
+            deployment = None
+        now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        after = installation_status(
+            before,
+            standing,
+            generation=meta_of(raw).generation,
+            target=target,
+            installed=installed,
+            components=[component(deployment, "controller")],
+            now=now,
+        )
+        try:
+            await self.applier.apply_status(
+                REDIS_OPERATORS, meta_of(raw).key, _plain(after), observed=_plain(before)
+            )
+        except (NotFound, ApiError) as error:
+            _LOG.warning("the status cannot be written: %s", error)
+        goes_on = bool(standing.waits_for)
+        return Again(_SOON_SECONDS if goes_on else _REST_SECONDS)
+
+
+def _held_back(
+    raw: Manifest, wanted: RedisOperator, strategy: Strategy, installed: Inventory | None
+) -> Standing | None:
+    """Return why a version is not installed though its objects are known."""
+    expected = wanted.spec.version
+    if expected and expected != strategy.version:
+        text = f"spec.version is {expected}, and {wanted.spec.image} is {strategy.version}"
+        return Standing(refusal="OtherVersion", message=text)
+    if wanted.spec.update_approval is UpdateApproval.AUTOMATIC or installed is None:
+        return None
+    approved = (raw["metadata"].get("annotations") or {}).get(APPROVAL_ANNOTATION)
+    if strategy.version in (installed.version, approved):
+        return None
+    text = (
+        f"version {strategy.version} waits for approval: annotate the RedisOperator with "
+        f"{APPROVAL_ANNOTATION}={strategy.version}"
+    )
+    return Standing(refusal="NotApproved", message=text)
+
+
+def _plain(status: RedisOperatorStatus) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(status)
+    return plain

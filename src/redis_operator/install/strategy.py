@@ -1,0 +1,117 @@
+"""All objects of one version as a value that another version can read, apply and compare. Pure.
+
+Only a version itself knows what it consists of. It writes that down, in the order in which it is
+applied, into a ConfigMap: compressed, with its digest. Whoever installs it needs nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from redis_operator import __version__
+
+from .inventory import Item, item_of
+from .objects import INSTALLATION_LABEL, Object, stages
+from .options import Options
+
+__all__ = ["STRATEGY_LABEL", "Listed", "Part", "Strategy", "generate", "name_of", "read", "written"]
+
+STRATEGY_LABEL: Final = "redisoperator.dev/strategy"
+"""On every ConfigMap that keeps a strategy, and on the Job that writes it."""
+_FORMAT: Final = "1"
+_FILE: Final = "objects.json.gz"
+
+
+class Listed(Struct, frozen=True):
+    """One object, and how it is addressed: this version may not know its kind."""
+
+    item: Item
+    document: Object
+
+
+class Part(Struct, frozen=True):
+    """What is applied together, before the next part; stages of later versions are just names."""
+
+    stage: str
+    objects: tuple[Listed, ...]
+
+
+class Strategy(Struct, frozen=True):
+    """What one version consists of, with the choices of one installation."""
+
+    version: str
+    options: Options
+    parts: tuple[Part, ...]
+
+    @property
+    def digest(self) -> str:
+        """What tells it from every other one."""
+        return sha256(_encoded(self)).hexdigest()
+
+    @property
+    def objects(self) -> list[Listed]:
+        """Every object, in order."""
+        return [listed for part in self.parts for listed in part.objects]
+
+
+def generate(options: Options) -> Strategy:
+    """Return what this version consists of."""
+    parts = [
+        Part(stage.value, tuple(Listed(item_of(document), document) for document in made))
+        for stage, made in stages(options).items()
+    ]
+    return Strategy(__version__, options, tuple(parts))
+
+
+def name_of(options: Options) -> str:
+    """Return the name of the ConfigMap, and of the Job that writes it, for some choices.
+
+    The image is one of them: another version has another name.
+    """
+    chosen = msgspec.json.encode(options, order="deterministic")
+    return f"redis-operator-strategy-{sha256(chosen).hexdigest()[:12]}"
+
+
+def written(strategy: Strategy) -> Object:
+    """Return the ConfigMap that keeps it."""
+    packed = gzip.compress(_encoded(strategy), mtime=0)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "namespace": strategy.options.namespace,
+            "name": name_of(strategy.options),
+            "labels": {
+                STRATEGY_LABEL: "objects",
+                INSTALLATION_LABEL: strategy.options.namespace,
+            },
+        },
+        "data": {"format": _FORMAT, "version": strategy.version, "sha256": strategy.digest},
+        "binaryData": {_FILE: base64.b64encode(packed).decode()},
+    }
+
+
+def read(raw: Mapping[str, Any]) -> Strategy | str:
+    """Return what a ConfigMap keeps, or why it cannot be used."""
+    data = raw.get("data") or {}
+    if data.get("format") != _FORMAT:
+        return f"is of format {data.get('format')!r}, and this installer knows {_FORMAT}"
+    try:
+        packed = base64.b64decode((raw.get("binaryData") or {}).get(_FILE, ""), validate=True)
+        text = gzip.decompress(packed)
+        if sha256(text).hexdigest() != data.get("sha256"):
+            return "was changed: its digest is not that of its objects"
+        return msgspec.json.decode(text, type=Strategy)
+    except (ValueError, OSError, EOFError, msgspec.MsgspecError) as error:
+        return f"cannot be read: {error}"
+
+
+def _encoded(strategy: Strategy) -> bytes:
+    return msgspec.json.encode(strategy)
