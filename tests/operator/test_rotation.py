@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -180,7 +181,7 @@ class Application:
                             self.refused.append(f"{server.name} at {loop.time():.1f}: {word}")
                     except LinkError:
                         continue  # it was killed
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.0)
 
     def _mounted(self, then: float) -> str:
         old = [word for at, word in self.seen if at <= then]
@@ -314,7 +315,8 @@ def test_an_operator_that_dies_at_any_effect_of_a_rotation_comes_to_the_same_end
     kinds = {effect.kind for effect in known.effects}
     assert {"redis ACL SETUSER", "api PATCH secrets"} <= kinds
     points = [e.number for e in known.effects if "secrets" in e.kind or "ACL" in e.kind]
-    blows = [(number, strike) for number in points[::8] for strike in Strike]
+    every = [(number, strike) for number in points[::8] for strike in Strike]
+    blows = every if os.environ.get("HISTORIES") == "all" else every[:: len(Strike) + 1]
     told: list[str] = []
     strike_at_each(known, blows, lambda _, problem: told.append(problem) if problem else None)
     assert told == []
