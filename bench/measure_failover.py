@@ -7,7 +7,7 @@ from functools import partial
 
 from bench.api_load import namespace
 from bench.local_cluster import LocalCluster, local_cluster
-from bench.measure_operator import creation, database, wait_gone
+from bench.measure_operator import database, timed_creation, wait_gone
 from bench.primary_changes import (
     NAME,
     SHAPE,
@@ -40,7 +40,11 @@ async def _run(cluster: LocalCluster) -> list[Row]:
     client = cluster.client()
     try:
         spans = [await _created(client) for _ in range(RUNS)]
-        rows = [at_most("mode Failover: Ready after its pods run", spans, "s", limit=2)]
+        since_listening, in_all = zip(*spans, strict=True)
+        rows = [
+            at_most("mode Failover: Ready after its pods run", since_listening, "s", limit=2),
+            stated("mode Failover: Ready after it was applied", in_all, None, "s"),
+        ]
         async with subject_of(client) as subject:
             rows += await _switchovers(cluster, subject)
     finally:
@@ -48,9 +52,9 @@ async def _run(cluster: LocalCluster) -> list[Row]:
     return rows
 
 
-async def _created(client: Client) -> float:
+async def _created(client: Client) -> tuple[float, float]:
     async with namespace(client) as place:
-        took = await creation(client, database(place, NAME, **SHAPE), pods=_PODS)
+        took = await timed_creation(client, database(place, NAME, **SHAPE), pods=_PODS)
         await client.delete(REDISES, (place, NAME))
         await wait_gone(client, place, NAME)
     return took

@@ -36,6 +36,7 @@ __all__ = [
     "creation",
     "database",
     "run",
+    "timed_creation",
     "wait_gone",
     "wait_ready",
 ]
@@ -113,6 +114,11 @@ async def _creation(client: Client, place: str, **spec: Any) -> float:
 
 async def creation(client: Client, wanted: Manifest, *, pods: int) -> float:
     """Create a database; return how long after the last of its pods listens it is Ready."""
+    return (await timed_creation(client, wanted, pods=pods))[0]
+
+
+async def timed_creation(client: Client, wanted: Manifest, *, pods: int) -> tuple[float, float]:
+    """Create a database; return how long it took since the last of its pods listens, and in all."""
     place, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
     listening: dict[str, float] = {}
 
@@ -143,13 +149,14 @@ async def creation(client: Client, wanted: Manifest, *, pods: int) -> float:
                     group.create_task(knock(host, 26379 if watches else 6379))
 
     following = asyncio.create_task(follow())
+    begun = time.perf_counter()
     await client.apply(REDISES, wanted)
     at = await wait_ready(client, place, name)
     await asyncio.sleep(0.2)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     assert len(listening) == pods, listening
-    return at - max(listening.values())
+    return at - max(listening.values()), at - begun
 
 
 async def wait_gone(client: Client, place: str, name: str) -> None:

@@ -13,6 +13,7 @@ from redis_operator.api.redis import Mode, Redis, RedisSpec
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator import pace
 from redis_operator.operator.execute import Outcome
+from redis_operator.operator.memory import Memories
 from redis_operator.operator.ownership import limitation, pods_to_adopt
 from redis_operator.operator.spellings import Spellings
 from redis_operator.planning.actions import ConfigSet
@@ -96,6 +97,60 @@ def test_a_database_is_looked_at_again_as_soon_as_it_is_worth_it(
     plan: Plan, observed: Observed, outcomes: tuple[Outcome, ...], again: Again
 ) -> None:
     assert pace.after(plan, observed, outcomes, interval=10.0) == again
+
+
+@pytest.mark.parametrize(
+    ("down_for", "seconds"), [(0.0, 0.1), (1.0, 0.1), (4.0, 0.4), (10.0, 1.0), (3600.0, 1.0)]
+)
+def test_a_server_that_does_not_serve_is_asked_less_often_the_longer_that_lasts(
+    down_for: float, seconds: float
+) -> None:
+    again = pace.after(Plan(), Observed((ILL,)), (), interval=10.0, down_for=down_for)
+    assert again.after == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("waited", "seconds"), [(0.0, 0.2), (0.4, 0.2), (1.0, 0.5), (2.0, 1.0), (3600.0, 1.0)]
+)
+def test_what_is_waited_for_is_looked_at_soon_and_then_less_often(
+    waited: float, seconds: float
+) -> None:
+    plan = Plan(blocked=("why",))
+    again = pace.after(plan, Observed((WELL,)), (), interval=10.0, waited=waited)
+    assert again.after == pytest.approx(seconds)
+
+
+def test_another_reason_to_wait_starts_the_time_again() -> None:
+    now = 100.0
+    memories = Memories(lambda: now)
+    memories.attempted(KEY, Observed((WELL,)), Plan(blocked=("one",)))
+    now = 103.0
+    memories.attempted(KEY, Observed((WELL,)), Plan(blocked=("one",)))
+    assert memories.waited(KEY) == 3.0
+    memories.attempted(KEY, Observed((WELL,)), Plan(blocked=("another",)))
+    assert memories.waited(KEY) == 0.0
+
+
+def test_the_pauses_between_looks_that_give_nothing_grow_to_a_second_in_all() -> None:
+    pauses = [pace.pause(idle) for idle in range(pace.IDLE_LOOKS)]
+    assert pauses[0] == pace.SOON_SECONDS
+    assert pauses == sorted(pauses)
+    assert 0.8 < sum(pauses) < 1.2
+
+
+def test_the_time_that_servers_do_not_serve_starts_again_with_each_of_them() -> None:
+    now = 100.0
+    memories = Memories(lambda: now)
+    other = replace(ILL, pod=replace(POD, name="db-1-0", uid="other"), id=NodeId("two"))
+    memories.learn(KEY, Observed((ILL,)), ())
+    now = 110.0
+    memories.learn(KEY, Observed((ILL,)), ())
+    assert memories.down_for(KEY) == 10.0
+    memories.learn(KEY, Observed((ILL, other)), ())
+    assert memories.down_for(KEY) == 0.0
+    now = 115.0
+    memories.learn(KEY, Observed((WELL, other)), ())
+    assert memories.down_for(KEY) == 5.0
 
 
 MINE = Redis(

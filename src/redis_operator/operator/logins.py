@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from hashlib import sha256
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -39,9 +38,13 @@ from redis_operator.redis.errors import RedisError
 from redis_operator.redis.replies import ReplicaRole
 from redis_operator.redis.versions import Version, parse_version
 
-__all__ = ["Logins", "changes_of"]
+__all__ = ["SERVER_PASSWORD", "Logins", "changes_of"]
+
+SERVER_PASSWORD = "password for servers"  # noqa: S105 - the name of a note
+"""Noted of a connection to a sentinel: the hash of what it was told when it began to monitor."""
 
 _TIMEOUT = 5.0
+_TOLD = "users"  # a note of a connection
 _REPLICA_LOGIN = "masterauth"
 _REPLICATION_RIGHT = "+replicaof"
 _OURS = frozenset({*USERS, *FAILOVER_USERS}) - {DEFAULT}
@@ -64,7 +67,6 @@ class Logins:
     def __init__(self, links: Links, *, may_act: Callable[[], bool] = lambda: True) -> None:
         self._links = links
         self._may_act = may_act
-        self._told: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 
     async def apply(
         self, redis: Redis, observed: Observed, targets: Mapping[str, Target], facts: Facts
@@ -100,7 +102,7 @@ class Logins:
                     node.view.engine,
                     node.view.version,
                     SENTINEL_USERS,
-                    partial(_sentinel_login, name, node.view.named(name) is not None),
+                    partial(_sentinel_login, name, node.view.named(name) is not None, digest),
                 ),
                 targets[node.pod.name],
                 passwords,
@@ -117,7 +119,7 @@ class Logins:
             return f"{who.pod} runs {who.engine} {who.version}, which is not known"
         try:
             connection = await self._links.open(target, timeout=_TIMEOUT)
-            if self._told.get(connection) == digest:
+            if connection.notes.get(_TOLD) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
             changes = changes_of(found, version, passwords, who.users)
@@ -128,7 +130,7 @@ class Logins:
                 await connection.run(change, timeout=_TIMEOUT)
         except RedisError as error:
             return f"{who.pod} could not be given its passwords: {error}"
-        self._told[connection] = digest
+        connection.notes[_TOLD] = digest
         return ""
 
 
@@ -181,12 +183,17 @@ async def _server_login(
 
 
 async def _sentinel_login(
-    name: str, monitors: bool, connection: Connection, passwords: Passwords
+    name: str, monitors: bool, digest: str, connection: Connection, passwords: Passwords
 ) -> list[Command[None]]:
-    """Return how a sentinel has to log in to the others, and to servers. It does not tell how."""
-    del connection
-    found = [sentinel.config_set("sentinel-pass", passwords.sentinel)]
-    if monitors:
+    """Return how a sentinel has to log in to the others, and to servers. It does not tell how.
+
+    Each of these ends connections of the sentinel, which it opens again a second later: what it was
+    told over this connection is not repeated.
+    """
+    notes, found = connection.notes, []
+    if not notes.get(_TOLD, "").startswith(digest):
+        found.append(sentinel.config_set("sentinel-pass", passwords.sentinel))
+    if monitors and notes.pop(SERVER_PASSWORD, "") != password_hash(passwords.sentinel):
         found.append(sentinel.set_option(name, "auth-pass", passwords.sentinel))
     return found
 

@@ -51,6 +51,8 @@ class Memories:
         self._stiff: dict[Key, frozenset[str]] = {}
         self._introductions: dict[Key, tuple[Introduction, ...]] = {}
         self._resyncs: dict[Key, Resyncs] = {}
+        self._waits: dict[Key, tuple[tuple[str, ...], float]] = {}  # for what, since when
+        self._down: dict[Key, dict[str, float]] = {}  # pods whose servers do not serve, since when
         self.spellings = Spellings()
         self._attempts: dict[Key, tuple[Observed, tuple[Attempt, ...]]] = {}
         self._hindrances: dict[Key, Degradation | None] = {}
@@ -116,6 +118,9 @@ class Memories:
         if seen != now:
             attempts = ()
         self._attempts[key] = (now, after_attempt(attempts, plan, self._clock()))
+        known = self._waits.get(key)
+        if known is None or known[0] != plan.blocked:
+            self._waits[key] = (plan.blocked, self._clock())
 
     def learn(self, key: Key, observed: Observed, outcomes: tuple[Outcome, ...]) -> None:
         """Remember what this look and its steps taught."""
@@ -131,6 +136,10 @@ class Memories:
         self._censuses[key] = after_look(self._censuses.get(key, Census()), observed, now)
         self._introductions[key] = _introductions(observed, outcomes, now)
         self._resyncs[key] = after_syncs(self._resyncs.get(key, Resyncs()), observed, now)
+        down = self._down.get(key, {})
+        self._down[key] = {
+            node.pod.uid: down.get(node.pod.uid, now) for node in observed.seen if not node.state_ok
+        }
         self.spellings.asked(key, outcomes)
         refused = {o.action.uid for o in outcomes if o.error and isinstance(o.action, ResizePod)}
         if refused:
@@ -140,6 +149,15 @@ class Memories:
         away = known.keys() - {node.id for node in observed.seen}
         for gone in away - _known_to_somebody(observed) if away else ():
             del known[gone]
+
+    def waited(self, key: Key) -> float:
+        """Return the seconds since the same is waited for."""
+        known = self._waits.get(key)
+        return max(0.0, self._clock() - known[1]) if known is not None else 0.0
+
+    def down_for(self, key: Key) -> float:
+        """Return the seconds since the last server stopped serving, of those that do not."""
+        return max(0.0, self._clock() - max(self._down.get(key, {}).values(), default=0.0))
 
     def _by_the_engine(self, key: Key, observed: Observed, now: float) -> list[Election]:
         """Return promotions that nobody here asked for: who followed at the last look leads now."""
@@ -159,6 +177,8 @@ class Memories:
         self._followed.pop(key, None)
         self._introductions.pop(key, None)
         self._resyncs.pop(key, None)
+        self._down.pop(key, None)
+        self._waits.pop(key, None)
         self.spellings.forget(key)
         self._followed_specs.pop(key, None)
         for memory in (self._elections, self._histories, self._censuses, self._stiff):

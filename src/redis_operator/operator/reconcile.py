@@ -109,7 +109,7 @@ class Reconciler(Struct, frozen=True):
     async def _bring(self, one: Pass) -> Outcome:
         """Look, decide, act and settle until there is nothing to do at once."""
         count_on: tuple[str, ...] = ()
-        acted = False
+        acted, idle = False, 0
         for _ in range(_LOOKS):
             request, observed = await self.reader.look(one, count_on)
             advice = self._decide(one, observed)
@@ -124,13 +124,22 @@ class Reconciler(Struct, frozen=True):
             after = status(one.wanted, observed, advice, context)
             if not pace.goes_on(advice, outcomes) or self._is_superseded(one):
                 await self._report(one, after)
-                interval = (
-                    pace.BEHIND_SECONDS if self.reporter.is_behind(one.key) else self.interval
+                behind = self.reporter.is_behind(one.key)
+                interval = pace.BEHIND_SECONDS if behind else self.interval
+                again = pace.after(
+                    advice,
+                    observed,
+                    outcomes,
+                    interval=interval,
+                    down_for=self.reader.memories.down_for(one.key),
+                    waited=self.reader.memories.waited(one.key),
                 )
-                again = pace.after(advice, observed, outcomes, interval=interval)
                 return Retry(one.error) if one.error and again.after >= interval else again
             count_on, acted = advice.count_on, acted or bool(outcomes)
-            await asyncio.sleep(pace.SOON_SECONDS)
+            idle = 0 if outcomes else idle + 1
+            if idle == pace.IDLE_LOOKS:
+                break
+            await asyncio.sleep(pace.pause(idle))
         await self._report(one, after)
         # Looking alone does not bring it about: others have their turn.
         return Again(pace.SOON_SECONDS if acted else pace.BUSY_SECONDS)

@@ -10,10 +10,11 @@ import asyncio
 from typing import Any
 
 from redis_operator.manifests.facts import Passwords
-from redis_operator.manifests.users import SENTINEL
+from redis_operator.manifests.users import SENTINEL, password_hash
 from redis_operator.operator.dialect import must
 from redis_operator.operator.effects import Effect, Effects, require
 from redis_operator.operator.errors import ActionError, Failed, Refused
+from redis_operator.operator.logins import SERVER_PASSWORD
 from redis_operator.operator.sentinels import view_sentinel
 from redis_operator.operator.servers import PORT, Servers
 from redis_operator.operator.sources import LiveSource
@@ -189,6 +190,7 @@ class _Replication:
         for answer in await connection.run_all(words, timeout=_TIMEOUT):
             if isinstance(answer, RedisError) and not isinstance(answer, UnknownPrimaryError):
                 raise answer
+        connection.notes[SERVER_PASSWORD] = password_hash(self._passwords.sentinel)
 
     async def _unwatch(self, action: Unwatch, facts: Facts) -> None:
         """Have a sentinel monitor nothing."""

@@ -144,6 +144,7 @@ class Connection:
     ) -> None:
         self.address = address
         self.version: Version | None = None  # once told: a process has one as long as it lives
+        self.notes: dict[str, str] = {}  # what its owner remembers to have told the server
         self._protocol = protocol
         self._credentials = credentials
 
