@@ -40,6 +40,7 @@ from redis_operator.planning.observed import (
     Workload,
 )
 from redis_operator.planning.plan import plan
+from redis_operator.planning.preconditions import Facts, precondition
 from redis_operator.planning.sentinels import (
     Monitored,
     OtherSentinel,
@@ -637,3 +638,10 @@ def test_what_no_rule_may_do_is_refused(observed: Observed, step: Any, words: st
     topology = situation(WANTED, observed, NOW)
     found = breaches(topology, Plan(rule="any", stages=((step,),)), GUARDS)
     assert any(words in reason for reason in found), found
+
+
+def test_nobody_is_promoted_or_told_whom_to_watch_who_does_not_respond_by_then() -> None:
+    promote, *rest = steps(NEW)
+    watch = next(step for step in rest if isinstance(step, Watch))
+    for step in (promote, watch):
+        assert "does not respond" in (precondition(step, Facts()) or "")
