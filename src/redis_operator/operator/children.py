@@ -81,6 +81,7 @@ class Children:
         self._uids: dict[Key, str] = {}
         self._built: dict[Key, _Built] = {}
         self._applied: dict[str, set[tuple[Kind[Any], Key]]] = {}  # by the database's uid
+        self._writes: dict[str, int] = {}  # by the database's uid
 
     def as_run(self, redis: Redis) -> tuple[Redis, RedisSpec | None]:
         """Return a database in the mode that it is run in, and the spec that it becomes, if any."""
@@ -257,6 +258,10 @@ class Children:
         self._raise(await self._ensure_all(redis, files))
         return found
 
+    def writes(self, redis: Redis) -> int:
+        """Return how many objects of a database were written by this process."""
+        return self._writes.get(redis.metadata.uid, 0)
+
     async def ensure(self, redis: Redis, facts: Facts) -> None:
         """Make every object what it should be, and delete what no longer should be.
 
@@ -370,7 +375,7 @@ class Children:
             version = observed.metadata.resource_version
         self._applied.setdefault(redis.metadata.uid, set()).add((kind, key_of(document)))
         try:
-            await self._applier.apply(
+            sent = await self._applier.apply(
                 kind.plain(),
                 document,
                 observed=observed,
@@ -378,6 +383,8 @@ class Children:
                 force=observed is not None,
                 resource_version=version,
             )
+            if sent is not None:
+                self._writes[redis.metadata.uid] = self.writes(redis) + 1
         except Invalid as error:
             if not _is_frozen(document, observed, error):
                 raise
@@ -417,6 +424,7 @@ class Children:
         """Forget a database that is gone; return its uid, if it was known."""
         self._built.pop(key, None)
         uid = self._uids.pop(key, "")
+        self._writes.pop(uid, None)
         for kind, child in self._applied.pop(uid, ()):
             self._applier.forget(kind, child)
         return uid

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,6 +20,8 @@ from redis_operator.planning.context import Context
 
 __all__ = ["Contexts"]
 
+_UNSEEN: Final = "objects were written, and pods have not been looked at since"
+
 
 class Contexts(Struct, frozen=True):
     """Puts together what the shell knows of databases."""
@@ -29,8 +32,13 @@ class Contexts(Struct, frozen=True):
     clock: Callable[[], float] = time.time
     behind: Callable[[Key], str | None] = lambda _: None
 
-    def of(self, one: Pass, failures: Iterable[str] = (), *, image: str = "") -> Context:
-        """Return what is known of a database in the middle of a pass."""
+    def of(
+        self, one: Pass, failures: Iterable[str] = (), *, image: str = "", unseen: bool = False
+    ) -> Context:
+        """Return what is known of a database in the middle of a pass.
+
+        `unseen`: objects were written after servers and pods were looked at.
+        """
         meta = one.redis.metadata
         stopped = self.movers.failure(one.key)
         return Context(
@@ -41,7 +49,7 @@ class Contexts(Struct, frozen=True):
             hindrance=one.hindrance,
             auth=self.rotations.problem(one.redis),
             progress=self.movers.progress(one.key),
-            unseen=self.behind(one.key) or "",
+            unseen=self.behind(one.key) or (_UNSEEN if unseen else ""),
             image=image,
             endpoints=self.children.endpoints(one.redis),
             protected=meta.is_being_deleted,

@@ -112,6 +112,7 @@ class Reconciler(Struct, frozen=True):
         acted, idle = False, 0
         for _ in range(_LOOKS):
             request, observed = await self.reader.look(one, count_on)
+            written = self.contexts.children.writes(one.redis)
             advice = self._decide(one, observed)
             one = await self._announce(one, observed, advice)
             outcomes = await self.actor.carry_out(one, request, advice)
@@ -120,11 +121,12 @@ class Reconciler(Struct, frozen=True):
             one = await self._settle(one, request, observed)
             failures = [outcome.error for outcome in outcomes if not outcome.done]
             image = one.facts.image if advice.settled else ""
-            context = self.contexts.of(one, failures, image=image)
+            unseen = self.contexts.children.writes(one.redis) != written
+            context = self.contexts.of(one, failures, image=image, unseen=unseen)
             after = status(one.wanted, observed, advice, context)
             if not pace.goes_on(advice, outcomes) or self._is_superseded(one):
                 await self._report(one, after)
-                behind = self.reporter.is_behind(one.key)
+                behind = unseen or self.reporter.is_behind(one.key)
                 interval = pace.BEHIND_SECONDS if behind else self.interval
                 again = pace.after(
                     advice,
