@@ -78,6 +78,8 @@ def _is_stuck(situation: Topology, node: Node) -> bool:
     """It serves nobody, and nothing of it is needed: the new revision may well cure it."""
     if isinstance(node, Unreachable):
         return node.dead
+    if node.role is Role.REPLICA and node.keys > 0 and situation.leader(node.pod.shard) is None:
+        return False  # it may have what its primary, which does not answer, has lost
     return not node.pod.ready and not situation.holds_data(node) and not situation.unfinished_moves
 
 
