@@ -227,3 +227,8 @@ def test_volumes_grow_one_after_the_other_and_no_pod_restarts() -> None:
         assert after == before
 
     simulate(scenario, snapshot=formed(failover()))
+
+
+def test_a_sentinel_that_monitors_another_primary_beside_one_whose_clock_was_set_back() -> None:
+    """The one cannot hear of the other, which is recreated when those that speak are whole."""
+    simulate(heal_broken, seed=4758, snapshot=formed(failover()))

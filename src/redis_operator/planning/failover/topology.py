@@ -291,9 +291,14 @@ class FailoverTopology(OneGroup):
             return f"{name} is failing over"
         if not found.up:
             return f"{name} has no connection to {self.primary.pod.name}"
-        if len(found.sentinels) < len(self.watchers) - 1:
+        if len(found.sentinels) < len(self.watchers) - 1 - self._mute(node):
             return f"{name} has not heard of all other sentinels yet"
         return None
+
+    def _mute(self, listener: SentinelSeen) -> int:
+        """How many others say nothing since their clocks were set back: nobody hears of them."""
+        views = (self.monitored(node) for node in self.watchers if node is not listener)
+        return sum(1 for found in views if found is not None and found.in_the_past)
 
     def unready_watcher(self) -> str | None:
         """Why not every sentinel could promote each replica that is in sync, or None.
