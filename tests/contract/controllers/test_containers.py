@@ -15,8 +15,7 @@ MOUNTED = [{"name": "state", "mountPath": "/state"}]
 def once(world: World, script: str, **container: Any) -> str:
     """What a script printed."""
     world.run_pod("p", world.pod_spec(script, pod={"restartPolicy": "Never"}, **container))
-    world.finished("p")
-    return world.logs("p")
+    return world.printed("p")
 
 
 def status(world: World, pod: str = "p", number: int = 0) -> dict[str, Any]:
@@ -58,8 +57,7 @@ def test_environment(world: World) -> None:
         resources={"limits": {"memory": "64Mi"}},
     )
     world.run_pod("p", spec, labels={"app": "w"})
-    world.finished("p")
-    assert world.logs("p").splitlines() == [
+    assert world.printed("p").splitlines() == [
         "PLAIN=plain",
         "JOINED=plain-plain",
         "UNKNOWN=$(NONE)",
@@ -98,7 +96,8 @@ def test_pod_address_is_its_own(world: World) -> None:
     first, second = world.running("a"), world.running("b")
     assert first["status"]["podIP"] != second["status"]["podIP"]
     assert first["status"]["podIPs"] == [{"ip": first["status"]["podIP"]}]
-    assert world.logs("a") == first["status"]["podIP"] + "\n"
+    address = first["status"]["podIP"] + "\n"
+    world.until("it has printed its address", lambda: world.logs("a") == address)
 
 
 def test_running_pod_reports_itself(world: World) -> None:
@@ -182,8 +181,8 @@ def test_init_containers_run_one_after_another_first(world: World) -> None:
 
     pod = {"initContainers": [step("one"), step("two")], "volumes": STATE, "restartPolicy": "Never"}
     world.run_pod("p", world.pod_spec("cat /state/log", pod=pod, volumeMounts=MOUNTED))
-    found = world.finished("p")
-    assert world.logs("p") == "one\ntwo\n"
+    assert world.printed("p") == "one\ntwo\n"
+    found = world.read("pods/p")
     states = found["status"]["initContainerStatuses"]
     assert [each["state"]["terminated"]["reason"] for each in states] == ["Completed", "Completed"]
 
@@ -203,9 +202,8 @@ def test_sidecar_runs_beside_and_ends_with_the_pod(world: World) -> None:
     pod = {"initContainers": [side], "volumes": STATE, "restartPolicy": "Never"}
     script = "while ! test -f /state/side; do sleep 0.1; done; echo together"
     world.run_pod("p", world.pod_spec(script, pod=pod, volumeMounts=MOUNTED))
-    found = world.finished("p")
-    assert found["status"]["phase"] == "Succeeded"
-    assert world.logs("p") == "together\n"
+    assert world.printed("p") == "together\n"
+    found = world.read("pods/p")
     [state] = found["status"]["initContainerStatuses"]
     assert "terminated" in state["state"]
 
@@ -353,13 +351,13 @@ def test_logs_of_now_and_of_before(world: World) -> None:
     world.until("it is restarted", lambda: status(world).get("restartCount") == 1)
     world.until("it runs", lambda: "running" in status(world)["state"])
     world.until("it has spoken", lambda: world.logs("p") == "second\n")
-    assert world.logs("p", previous=True) == "first\n"
+    world.until("it is kept", lambda: world.logs("p", previous=True) == "first\n")
 
 
 def test_logs_can_be_cut(world: World) -> None:
     script = "for i in 1 2 3 4 5; do echo line $i; done"
     world.run_pod("p", world.pod_spec(script, pod={"restartPolicy": "Never"}))
-    world.finished("p")
+    assert world.printed("p").count("\n") == 5
     assert world.logs("p", tailLines=2) == "line 4\nline 5\n"
     assert world.logs("p", limitBytes=6) == "line 1"
     assert world.logs("p", sinceSeconds=3600).count("\n") == 5

@@ -25,8 +25,7 @@ def printed(world: World, script: str, *volumes: dict[str, Any], **container: An
     mounts = [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes]
     spec = world.pod_spec(script, pod=pod(CONTEXT, *volumes), volumeMounts=mounts, **container)
     world.run_pod("p", spec)
-    world.finished("p")
-    return world.logs("p").splitlines()
+    return world.printed("p").splitlines()
 
 
 def test_a_container_runs_as_the_user_and_groups_that_it_asks_for(world: World) -> None:
@@ -95,8 +94,7 @@ def test_root_has_the_capabilities_of_its_container_and_no_others(
     script = "awk '/CapBnd|CapEff/ {print $2}' /proc/self/status"
     spec = world.pod_spec(script, pod={"restartPolicy": "Never"}, securityContext=context)
     world.run_pod("p", spec)
-    world.finished("p")
-    assert world.logs("p").split() == [bounds, bounds]
+    assert world.printed("p").split() == [bounds, bounds]
 
 
 def test_commands_have_the_capabilities_of_their_container(world: World) -> None:

@@ -63,8 +63,7 @@ def test_data_outlive_the_pod(world: World) -> None:
     world.finished("writer")
     world.delete("pods/writer").done()
     user(world, "reader", "cat /disk/file")
-    world.finished("reader")
-    assert world.logs("reader") == "kept\n"
+    assert world.printed("reader") == "kept\n"
 
 
 def test_claim_grows(world: World) -> None:
@@ -118,8 +117,7 @@ def test_files_of_config_maps_and_secrets(world: World) -> None:
         script, pod={"volumes": volumes, "restartPolicy": "Never"}, volumeMounts=mounts
     )
     world.run_pod("p", spec)
-    world.finished("p")
-    assert world.logs("p") == "one\ntwo\ntwo\nhush\na.conf\nb\n0\nx\n"
+    assert world.printed("p") == "one\ntwo\ntwo\nhush\na.conf\nb\n0\nx\n"
 
 
 def test_downward_and_projected_files(world: World) -> None:
@@ -139,8 +137,7 @@ def test_downward_and_projected_files(world: World) -> None:
         script, pod={"volumes": volumes, "restartPolicy": "Never"}, volumeMounts=mounts
     )
     world.run_pod("p", spec, labels={"app": "w", "tier": "x"})
-    world.finished("p")
-    assert world.logs("p") == 'app="w"\ntier="x"\nv\np'
+    assert world.printed("p") == 'app="w"\ntier="x"\nv\np'
 
 
 def test_containers_share_an_empty_directory(world: World) -> None:
@@ -153,8 +150,7 @@ def test_containers_share_an_empty_directory(world: World) -> None:
     volumes = [{"name": "e", "emptyDir": {}}]
     pod = {"containers": containers, "volumes": volumes, "restartPolicy": "Never"}
     world.run_pod("p", world.pod_spec(pod=pod))
-    world.finished("p")
-    assert world.logs("p", container="reader") == "shared\n"
+    assert world.printed("p", "reader") == "shared\n"
 
 
 def test_missing_config_map_holds_the_container(world: World) -> None:

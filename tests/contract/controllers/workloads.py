@@ -91,6 +91,17 @@ class World(Space):
         self.until(f"{pod} ends", lambda: self.phase(pod) in ("Succeeded", "Failed"))
         return self.read(f"pods/{pod}")
 
+    def printed(self, pod: str, container: str = "main") -> str:
+        """What a container of a pod printed that ended well.
+
+        The log of a container may be empty for a moment after the API server has told its end.
+        """
+        found = self.finished(pod)
+        assert found["status"]["phase"] == "Succeeded", found["status"]
+        return str(
+            self.until(f"{pod} has a log", lambda: self.logs(pod, container=container), seconds=15)
+        )
+
     def running(self, pod: str) -> dict[str, Any]:
         self.until(f"{pod} is ready", lambda: self.pod_is_ready(pod))
         return self.read(f"pods/{pod}")
