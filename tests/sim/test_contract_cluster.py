@@ -270,6 +270,23 @@ async def test_who_missed_a_move_believes_the_old_owner_if_that_ones_epoch_is_hi
     assert slot in await f.owned(fleet, new)
 
 
+async def test_a_server_that_others_called_failed_never_calls_itself_so(fleet_of: Any) -> None:
+    fleet = await fleet_of(3)
+    ids = await f.form(fleet, primaries=3, count=3)
+    await fleet.freeze(0)
+
+    async def failed() -> bool:
+        return "fail" in (await f.nodes(fleet, 1))[ids[0]].flags
+
+    async def serves() -> bool:
+        return b"cluster_state:ok" in await fleet.call(0, "CLUSTER", "INFO")
+
+    await f.until(fleet, failed)
+    await fleet.thaw(0)
+    await f.until(fleet, serves)
+    assert "fail" not in (await f.myself(fleet, 0)).flags
+
+
 async def test_nobody_forgets_itself_or_its_primary_and_the_dead_stay_forgotten(
     fleet_of: Any,
 ) -> None:

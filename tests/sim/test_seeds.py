@@ -42,6 +42,13 @@ def test_trials_of_the_planner_keep_every_promise(number: int) -> None:
         assert not trial.verdict, f"{again()}\ntrial {trial.explain()}"
 
 
+@pytest.mark.parametrize("seed", [628755731])
+def test_trials_that_once_failed_keep_every_promise(seed: int) -> None:
+    """628755731: a server that was told of its own failure believed it for ever."""
+    trial = play_trial(seed)
+    assert not trial.verdict, trial.explain()
+
+
 def some() -> list[Scenario]:
     """All scenarios or a few of them; of those that differ only by the engine one of each."""
     usual = [s for s in SCENARIOS if not any(s.name.endswith(name) for name in OTHERS)]

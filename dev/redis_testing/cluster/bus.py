@@ -457,7 +457,7 @@ def _tell_failure(world: SimulatedCluster, server: Server, failed: str) -> None:
         if world.weather.loses(world.random):
             continue
         known = other.table.get(failed)
-        if known is not None and not known.fail:
+        if known is not None and known is not other.me and not known.fail:
             known.fail, known.failed_at = True, world.now
 
 
