@@ -20,6 +20,7 @@ from kubecontroller.client.errors import AlreadyExists, Conflict, KubeError, Not
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import LEASES, NODES
 from kubecontroller.client.patches import MergePatch, StrategicPatch
+from kubecontroller.custom.conditions import dated
 from kubelocal.node.environment.downward import NodeFacts
 from kubelocal.node.pod.states import instant
 from kubelocal.node.pod.status import RUNTIME
@@ -84,16 +85,14 @@ def node_manifest(spec: NodeSpec) -> Manifest:
 def _condition(
     kind: str, status: str, reason: str, message: str, *, before: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
-    known = before.get(kind) or {}
-    changed = known.get("status") != status
-    return {
+    new = {
         "type": kind,
         "status": status,
         "lastHeartbeatTime": now,
-        "lastTransitionTime": now if changed else known.get("lastTransitionTime", now),
         "reason": reason,
         "message": message,
     }
+    return dated(new, before.get(kind), now)
 
 
 def node_status(

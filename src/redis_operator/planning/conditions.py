@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from kubecontroller.custom.conditions import dated
+
 from ..api.metadata import Condition
 from . import advice
 from .actions import ConfigSet
@@ -17,7 +19,7 @@ from .losses import explain
 from .observed import Observed, Unreachable
 from .topology import Topology
 
-__all__ = ["bounded", "conditions", "dated"]
+__all__ = ["bounded", "conditions", "since"]
 
 _LONGEST = 2000  # characters of one sentence
 _ASLEEP = "no pod runs; data, Secrets and Services are kept"
@@ -59,7 +61,7 @@ def conditions(
     if context.protected:
         found.append(_DELETION_HELD)
     was = {c.type: c for c in context.previous.conditions}
-    return tuple(dated(c, was.get(c.type), context) for c in found)
+    return tuple(since(c, was.get(c.type), context) for c in found)
 
 
 def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Condition:
@@ -288,19 +290,11 @@ _DELETION_HELD = Condition(
 )
 
 
-def dated(condition: Condition, old: Condition | None, context: Context) -> Condition:
+def since(condition: Condition, old: Condition | None, context: Context) -> Condition:
     """Return a condition with the time of its last change, and short enough to be read."""
-    since = context.now
-    if old is not None and old.status == condition.status and old.last_transition_time:
-        since = old.last_transition_time
-    return Condition(
-        type=condition.type,
-        status=condition.status,
-        reason=condition.reason,
-        message=bounded(condition.message),
-        last_transition_time=since,
-        observed_generation=context.generation,
-    )
+    text = bounded(condition.message)
+    short = replace(condition, message=text, observed_generation=context.generation)
+    return dated(short, old, context.now)
 
 
 def bounded(text: str) -> str:

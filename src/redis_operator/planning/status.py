@@ -12,7 +12,7 @@ from ..api.metadata import Condition
 from ..api.status import Binding, Operation, Phase, RedisStatus
 from . import advice, inventory
 from .advice import Plan, Wanted
-from .conditions import bounded, conditions, dated
+from .conditions import bounded, conditions, since
 from .context import Context
 from .degradations import degradations
 from .losses import recorded
@@ -99,7 +99,7 @@ def refused(context: Context, reason: str, messages: Iterable[str]) -> RedisStat
         phase=context.previous.phase or Phase.FAILED,
         message=text,
         plan=(),
-        conditions=(dated(told, was.get("Ready"), context), *kept),
+        conditions=(since(told, was.get("Ready"), context), *kept),
     )
 
 

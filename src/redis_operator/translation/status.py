@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kubecontroller.custom.conditions import dated
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisfailover import RedisFailoverStatus
 from redis_operator.api.status import Phase, RedisStatus
@@ -65,9 +66,7 @@ def failover_status(
         ready = None
     if ready is not None:
         was = next((c for c in previous.conditions if c.type == "Ready"), None)
-        same = was is not None and was.status == ready.status and was.last_transition_time
-        since = was.last_transition_time if was is not None and same else now
-        ready = replace(ready, last_transition_time=since, observed_generation=about)
+        ready = dated(replace(ready, observed_generation=about), was, now)
         conditions = (ready, *(c for c in conditions if c.type != "Ready"))
     return RedisFailoverStatus(
         observed_generation=about,

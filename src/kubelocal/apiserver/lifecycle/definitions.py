@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kubecontroller.custom.conditions import with_condition
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.kinds.table import Resource, Subresource, Version
 from kubelocal.apiserver.lifecycle.namespaces import discard
-from kubelocal.apiserver.objects.metadata import timestamp, with_condition
+from kubelocal.apiserver.objects.metadata import timestamp
 from kubelocal.apiserver.storage.entries import Object, copied, decode
 
 __all__ = ["Definitions", "rows"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,6 @@ __all__ = [
     "new_uid",
     "prune_metadata",
     "timestamp",
-    "with_condition",
 ]
 
 _FIELDS: dict[str, type] = {
@@ -153,13 +152,3 @@ def keep_identity(new: dict[str, Any], old: dict[str, Any]) -> None:
             new[key] = old[key]
         else:
             new.pop(key, None)
-
-
-def with_condition(conditions: Iterable[Object], new: Object, now: str) -> list[Object]:
-    """Return conditions with one set; its transition time moves only with its status."""
-    known = {one["type"]: one for one in conditions}
-    old = known.get(new["type"])
-    is_same = old is not None and old["status"] == new["status"]
-    since = old.get("lastTransitionTime", now) if old is not None and is_same else now
-    known[new["type"]] = {**new, "lastTransitionTime": since}
-    return list(known.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kubecontroller.client.request import Response
+from kubecontroller.custom.conditions import with_condition
 from kubelocal.apiserver.calls import Call, Steps
 from kubelocal.apiserver.core import Core
 from kubelocal.apiserver.errors import (
@@ -19,7 +20,7 @@ from kubelocal.apiserver.errors import (
 from kubelocal.apiserver.format.bodies import answer_object, read_body
 from kubelocal.apiserver.kinds.selectors import matches, selector_of
 from kubelocal.apiserver.lifecycle.deletion import read_options
-from kubelocal.apiserver.objects.metadata import timestamp, with_condition
+from kubelocal.apiserver.objects.metadata import timestamp
 from kubelocal.apiserver.storage.entries import Object, decode
 from kubelocal.apiserver.storage.store import Entry
 from kubelocal.apiserver.verbs.delete import Remover

@@ -11,8 +11,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from kubecontroller.custom.conditions import with_condition
 from kubelocal.apiserver.kinds.quantities import amount
-from kubelocal.apiserver.objects.metadata import with_condition
 from kubelocal.controllers.engine.pods import condition, is_deleting
 from kubelocal.controllers.engine.view import (
     Bind,

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from kubecontroller.custom.conditions import dated
 from kubelocal.apiserver.objects.prepare import quality_of_service
 from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting, instant
 
@@ -194,18 +195,14 @@ def _conditions(
             "type": kind,
             "status": "True" if holds else "False",
             "lastProbeTime": None,
-            "lastTransitionTime": instant(now),
         }
-        before = existing.get(kind)
-        if before is not None and before.get("status") == condition["status"]:
-            condition["lastTransitionTime"] = before.get("lastTransitionTime")
         if generation:
             condition["observedGeneration"] = generation
         if reason:
             condition["reason"] = reason
         if message:
             condition["message"] = message
-        conditions.append(condition)
+        conditions.append(dated(condition, existing.get(kind), instant(now)))
     return conditions
 
 
