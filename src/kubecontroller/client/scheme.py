@@ -6,13 +6,15 @@ that knows them by group, version and kind; a kind it does not know is read as a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
 from kubecontroller.client.meta import Key, Manifest, Ref
+from kubecontroller.custom.definition import Column, definition
+from kubecontroller.custom.schema import object_schema
 
 __all__ = ["GroupVersionKind", "Kind", "Scheme", "split_api_version"]
 
@@ -64,6 +66,34 @@ class Kind(Struct, Generic[T_co], frozen=True):
             plural=self.plural,
             namespaced=self.namespaced,
             model=dict,
+        )
+
+    def definition(
+        self,
+        *,
+        columns: Sequence[Column] = (),
+        short_names: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        scale: Mapping[str, str] | None = None,
+    ) -> Manifest:
+        """Return the CustomResourceDefinition of this kind, its schema made from the model.
+
+        Errors: `TypeError` where the model is not a Struct, or has a field that has no schema.
+        """
+        model: Any = self.model
+        if not issubclass(model, Struct):
+            raise TypeError(f"{self.kind} is read as {model.__name__}: a schema needs a Struct")
+        return definition(
+            group=self.group,
+            version=self.version,
+            kind=self.kind,
+            plural=self.plural,
+            namespaced=self.namespaced,
+            schema=object_schema(model),
+            short_names=short_names,
+            categories=categories,
+            columns=columns,
+            scale=scale,
         )
 
     def ref(self, key: Key) -> Ref:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
+
+from kubecontroller.custom.definition import Column, definition
 
 from .redis import Redis
 from .redisfailover import RedisFailover
@@ -26,15 +29,17 @@ GROUP = "redisoperator.dev"
 VERSION = "v1"
 
 
-def _column(name: str, path: str, kind: str = "string", *, wide: str = "") -> dict[str, Any]:
-    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
-    if wide:
-        column |= {"priority": 1, "description": wide}
-    return column
+_AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 def _crd(
-    struct: type[Struct], *, plural: str, scope: str, short: list[str], version: dict[str, Any]
+    struct: type[Struct],
+    *,
+    plural: str,
+    namespaced: bool,
+    short: str,
+    columns: Sequence[Column],
+    scale: Mapping[str, str] | None = None,
 ) -> Schema:
     kind = struct.__name__
     schema = schema_of(struct)
@@ -50,34 +55,18 @@ def _crd(
     }
     if "x-kubernetes-validations" in schema:
         described["x-kubernetes-validations"] = schema["x-kubernetes-validations"]
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": kind.lower(),
-                "shortNames": short,
-                "categories": ["all", "redis-operator"]
-                if scope == "Namespaced"
-                else ["redis-operator"],
-            },
-            "scope": scope,
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    **version,
-                    "schema": {"openAPIV3Schema": described},
-                }
-            ],
-        },
-    }
+    return definition(
+        group=GROUP,
+        version=VERSION,
+        kind=kind,
+        plural=plural,
+        namespaced=namespaced,
+        schema=described,
+        short_names=[short],
+        categories=["all", "redis-operator"] if namespaced else ["redis-operator"],
+        columns=columns,
+        scale=scale,
+    )
 
 
 def redis_crd() -> Schema:
@@ -85,31 +74,26 @@ def redis_crd() -> Schema:
     return _crd(
         Redis,
         plural="redis",
-        scope="Namespaced",
-        short=["rd"],
-        version={
-            "additionalPrinterColumns": [
-                _column("Mode", ".spec.mode"),
-                _column("Engine", ".spec.engine"),
-                _column("Version", ".status.version"),
-                _column("Shards", ".status.shardCount", "integer"),
-                _column("Replicas", ".status.replicas", "integer"),
-                _column("Ready", ".status.ready"),
-                _column("Phase", ".status.phase"),
-                _column("Age", ".metadata.creationTimestamp", "date"),
-                _column("Primary", ".status.primary", wide="Pods that are primaries"),
-                _column("Slots", ".status.slots", wide="Slots that are served, of all"),
-                _column("Memory", ".status.memory", wide="Memory that primaries use"),
-                _column("Message", ".status.message", wide="The state in one sentence"),
-            ],
-            "subresources": {
-                "status": {},
-                "scale": {
-                    "specReplicasPath": ".spec.shards",
-                    "statusReplicasPath": ".status.shardCount",
-                    "labelSelectorPath": ".status.selector",
-                },
-            },
+        namespaced=True,
+        short="rd",
+        columns=[
+            Column("Mode", ".spec.mode"),
+            Column("Engine", ".spec.engine"),
+            Column("Version", ".status.version"),
+            Column("Shards", ".status.shardCount", "integer"),
+            Column("Replicas", ".status.replicas", "integer"),
+            Column("Ready", ".status.ready"),
+            Column("Phase", ".status.phase"),
+            _AGE,
+            Column("Primary", ".status.primary", wide="Pods that are primaries"),
+            Column("Slots", ".status.slots", wide="Slots that are served, of all"),
+            Column("Memory", ".status.memory", wide="Memory that primaries use"),
+            Column("Message", ".status.message", wide="The state in one sentence"),
+        ],
+        scale={
+            "specReplicasPath": ".spec.shards",
+            "statusReplicasPath": ".status.shardCount",
+            "labelSelectorPath": ".status.selector",
         },
     )
 
@@ -119,17 +103,15 @@ def redis_version_crd() -> Schema:
     return _crd(
         RedisVersion,
         plural="redisversions",
-        scope="Cluster",
-        short=["rdv"],
-        version={
-            "additionalPrinterColumns": [
-                _column("Engine", ".spec.engine"),
-                _column("Version", ".spec.version"),
-                _column("Image", ".spec.image"),
-                _column("Deprecated", ".spec.deprecated", "boolean"),
-                _column("Age", ".metadata.creationTimestamp", "date"),
-            ]
-        },
+        namespaced=False,
+        short="rdv",
+        columns=[
+            Column("Engine", ".spec.engine"),
+            Column("Version", ".spec.version"),
+            Column("Image", ".spec.image"),
+            Column("Deprecated", ".spec.deprecated", "boolean"),
+            _AGE,
+        ],
     )
 
 
@@ -138,21 +120,18 @@ def redisfailover_crd() -> Schema:
     return _crd(
         RedisFailover,
         plural="redisfailovers",
-        scope="Namespaced",
-        short=["rf"],
-        version={
-            "additionalPrinterColumns": [
-                _column("Redis", ".spec.redis.replicas", "integer"),
-                _column("Sentinels", ".spec.sentinel.replicas", "integer"),
-                _column("Ready", ".status.ready"),
-                _column("Phase", ".status.phase"),
-                _column("Age", ".metadata.creationTimestamp", "date"),
-                _column("Version", ".status.version", wide="Oldest version that runs"),
-                _column("Primary", ".status.primary", wide="The pod of the primary"),
-                _column("Message", ".status.message", wide="The state in one sentence"),
-            ],
-            "subresources": {"status": {}},
-        },
+        namespaced=True,
+        short="rf",
+        columns=[
+            Column("Redis", ".spec.redis.replicas", "integer"),
+            Column("Sentinels", ".spec.sentinel.replicas", "integer"),
+            Column("Ready", ".status.ready"),
+            Column("Phase", ".status.phase"),
+            _AGE,
+            Column("Version", ".status.version", wide="Oldest version that runs"),
+            Column("Primary", ".status.primary", wide="The pod of the primary"),
+            Column("Message", ".status.message", wide="The state in one sentence"),
+        ],
     )
 
 
@@ -161,18 +140,15 @@ def redisoperator_crd() -> Schema:
     return _crd(
         RedisOperator,
         plural="redisoperators",
-        scope="Cluster",
-        short=["rdo"],
-        version={
-            "additionalPrinterColumns": [
-                _column("Version", ".status.observedVersion"),
-                _column("Target", ".status.targetVersion"),
-                _column("Phase", ".status.phase"),
-                _column("Age", ".metadata.creationTimestamp", "date"),
-                _column("Message", ".status.message", wide="The state in one sentence"),
-            ],
-            "subresources": {"status": {}},
-        },
+        namespaced=False,
+        short="rdo",
+        columns=[
+            Column("Version", ".status.observedVersion"),
+            Column("Target", ".status.targetVersion"),
+            Column("Phase", ".status.phase"),
+            _AGE,
+            Column("Message", ".status.message", wide="The state in one sentence"),
+        ],
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from kubecontroller.client.api import Client
+from kubecontroller.client.definitions import definition_limitation
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
@@ -17,7 +18,6 @@ from kubecontroller.client.objects import (
     DEPLOYMENTS,
     LEASES,
     PODS,
-    CustomResourceDefinition,
     Deployment,
     Pod,
 )
@@ -101,18 +101,6 @@ async def wait(look: Callable[[], Awaitable[str | None]], patience: Patience) ->
 
 async def _definition(client: Client, name: str) -> str | None:
     return definition_limitation(await client.get(CUSTOM_RESOURCE_DEFINITIONS, ("", name)))
-
-
-def definition_limitation(found: CustomResourceDefinition) -> str | None:
-    """Return why objects of a custom kind cannot be used yet."""
-    name = found.metadata.name
-    conditions = {c.type: c for c in found.status.conditions or ()}
-    accepted, established = conditions.get("NamesAccepted"), conditions.get("Established")
-    if accepted is not None and accepted.status == "False":
-        return f"definition {name} is not accepted: {accepted.message}"
-    if established is None or established.status != "True":
-        return f"definition {name} is not established yet"
-    return None
 
 
 async def _rollout(client: Client, namespace: str) -> str | None:
