@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
+import yaml
 
 from install.small_cluster import small_cluster
 from kubecontroller.client.errors import ConnectionFailed, Forbidden, NotFound
@@ -338,3 +340,25 @@ async def test_a_secret_of_that_name_that_is_not_ours_stays() -> None:
         await cluster.client.create(SECRETS, body)
         await cluster.remover().uninstall("redis-operator")
         assert any("Secret" in line and "left alone" in line for line in cluster.told)
+
+
+async def test_every_example_is_stored_by_the_definitions_that_are_installed() -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    documents = [
+        document
+        for file in sorted(examples.glob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+        if document["apiVersion"].startswith("redisoperator.dev/")
+    ]
+    assert {document["kind"] for document in documents} >= {"Redis", "RedisVersion"}
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        for document in documents:
+            plural = {"Redis": "redis"}.get(document["kind"], f"{document['kind'].lower()}s")
+            namespaced = document["kind"] != "RedisVersion"
+            kind: Kind[Manifest] = Kind(
+                "redisoperator.dev", "v1", document["kind"], plural, namespaced, dict
+            )
+            place = {"namespace": "default"} if namespaced else {}
+            made = {**document, "metadata": {**document["metadata"], **place}}
+            await cluster.client.apply(kind, made, dry_run=True)

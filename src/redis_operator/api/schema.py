@@ -20,6 +20,8 @@ __all__ = ["ALL_FIELDS", "Schema", "schema_of"]
 
 ALL_FIELDS: Final = FIELDS | REDISFAILOVER_FIELDS | REDISOPERATOR_FIELDS
 """The words and limits of every kind."""
+_DATABASES: Final = frozenset({"Redis", "RedisFailover"})
+"""The kinds from whose names those of other objects are made, which limits them."""
 
 
 def schema_of(struct: type[Struct]) -> Schema:
@@ -29,6 +31,8 @@ def schema_of(struct: type[Struct]) -> Schema:
 
 def _describe(struct: type[Struct], field: msgspec.structs.FieldInfo) -> Facts:
     if field.type is Metadata:
-        name: dict[str, Any] = {"type": "string", **ALL_FIELDS["Metadata.name"]}
+        name: dict[str, Any] = {"type": "string"}  # any that Kubernetes takes
+        if struct.__name__ in _DATABASES:
+            name |= ALL_FIELDS["Metadata.name"]
         return {"type": "object", "properties": {"name": name}}
     return ALL_FIELDS[f"{struct.__name__}.{field.name}"]
