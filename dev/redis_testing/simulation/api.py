@@ -26,6 +26,10 @@ class ProcessTransport:
         self._process = process
         self._journal = journal
 
+    def of(self, journal: Journal) -> ProcessTransport:
+        """Return another transport of the same process, whose effects are noted elsewhere."""
+        return ProcessTransport(self._transport, self._process, journal)
+
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Carry out a request, or what is decided about it."""
         self._check()

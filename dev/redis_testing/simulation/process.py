@@ -49,6 +49,7 @@ class Journal:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         self.decide: Decide = lambda _: None
+        self.begun: list[Callable[[Effect], None]] = []
         self.told: list[Callable[[Effect], None]] = []
         self.is_hindered = False  # calls of a process fail, or one was struck
 
@@ -57,6 +58,8 @@ class Journal:
         now = asyncio.get_running_loop().time()
         effect = Effect(len(self.effects), now, process.name, kind, detail)
         self.effects.append(effect)
+        for begun in self.begun:
+            begun(effect)
         strike = self.decide(effect)
         self.is_hindered = self.is_hindered or strike is not None
         return strike
@@ -73,6 +76,7 @@ class Process:
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
+        self.was_told_to_stop = False
         self.on_death: list[Callable[[], None]] = []
         self.ended: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in order: sets differ from run to run

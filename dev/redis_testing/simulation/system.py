@@ -72,6 +72,7 @@ _QUIET_SECONDS = 12.0  # longer than the pause between two looks at rest
 
 T = TypeVar("T")
 Wrap = Callable[[Transport], Transport]
+MakeManager = Callable[[Process, Client], Manager]
 
 
 class Broken(AssertionError):  # noqa: N818 - what the promise is
@@ -145,6 +146,7 @@ class Simulation:
         self.history: list[str] = []  # what was done to it, for the report of a failure
         self._checked_at = -1.0
         self.wrap: Wrap = lambda transport: transport
+        self.make_manager: MakeManager = lambda _, client: Manager(client, name=MANAGER)
         self._tasks: list[asyncio.Task[Any]] = []
         self.journal.told.append(self._check_effect)
         self.kubelet.on_last_copy = self._excuse_last_copy
@@ -224,7 +226,7 @@ class Simulation:
     async def _operate(self, process: Process, wrap: Wrap) -> None:
         below = wrap(InProcessTransport(self.server, user=ACCOUNT))
         client = Client(ProcessTransport(below, process, self.journal), field_manager=MANAGER)
-        manager = Manager(client, name=MANAGER)
+        manager = self.make_manager(process, client)
         self.metrics = manager.metrics.registry
         suffixes = iter(range(self._loop_number(), 1 << 62))
         manager.recorder = Recorder(
@@ -254,8 +256,8 @@ class Simulation:
         if not process.alive:
             return
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, CachesNotSynced):
-            process.die()  # it gave up and is started again, as it should be
+        if isinstance(error, CachesNotSynced) or (error is None and process.was_told_to_stop):
+            process.die()  # it ended and is started again, as it should be
             return
         self.failures.append(error or RuntimeError("the operator ended by itself"))
 

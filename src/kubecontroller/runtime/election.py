@@ -32,7 +32,14 @@ from kubecontroller.client.request import Request, Response
 from kubecontroller.client.transport import Transport
 from kubecontroller.runtime.lease import Elector, Fence, LeaseSettings
 
-__all__ = ["ElectionThread", "FencedTransport", "LeadershipLost", "NotLeader", "Watchdog"]
+__all__ = [
+    "Election",
+    "ElectionThread",
+    "FencedTransport",
+    "LeadershipLost",
+    "NotLeader",
+    "Watchdog",
+]
 
 _log = logging.getLogger(__name__)
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -63,6 +70,30 @@ class Leadership(Protocol):
     @property
     def left(self) -> float:
         """How many seconds a write that is sent now may take."""
+        ...
+
+
+class Election(Leadership, Protocol):
+    """Runs for leader beside a program."""
+
+    settings: LeaseSettings
+    lost: asyncio.Event
+
+    @property
+    def holder(self) -> str:
+        """Who was last seen to hold the lease; empty if nobody."""
+        ...
+
+    def start(self) -> None:
+        """Begin to run for leader. Call it in the main loop."""
+        ...
+
+    async def wait_leading(self) -> None:
+        """Return when we lead."""
+        ...
+
+    async def stop(self, *, timeout: float = 5.0) -> None:
+        """Give the lease back, if we hold it and the settings say so, and end."""
         ...
 
 
@@ -118,7 +149,7 @@ class ElectionThread:
         self.fence = Fence()
         self.leading = asyncio.Event()
         self.lost = asyncio.Event()
-        self.holder = ""
+        self._holder = ""
         self._connect = connect
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,6 +166,11 @@ class ElectionThread:
     def left(self) -> float:
         """How many seconds a write that is sent now may take."""
         return self.fence.left
+
+    @property
+    def holder(self) -> str:
+        """Who was last seen to hold the lease; empty if nobody."""
+        return self._holder
 
     def start(self) -> None:
         """Begin to run for leader. Call it in the main loop."""
@@ -205,7 +241,7 @@ class ElectionThread:
             self._task.cancel()
 
     def _note_leader(self, holder: str) -> None:
-        self.holder = holder
+        self._holder = holder
 
     def _tell(self, callback: Callable[[], None]) -> None:
         if self._main is not None and not self._main.is_closed():

@@ -33,6 +33,7 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.client.transport import Transport
 from kubecontroller.runtime.controller import CachesNotSynced, Controller
 from kubecontroller.runtime.election import (
+    Election,
     ElectionThread,
     FencedTransport,
     LeadershipLost,
@@ -77,7 +78,8 @@ class Manager:
 
     `client` is for everyone's reads and, once a lease is set, fences writes by it: use
     `manager.client`, not the one passed in. `unfenced_client` is for what every replica writes,
-    leader or not: certificates of webhooks, events. `connect` opens the election's own connection.
+    leader or not: certificates of webhooks, events. `connect` opens the election's own connection;
+    `election` is another way to run for leader than a thread of its own.
     `linger` is for how many seconds webhooks are served after readiness has turned: so long does it
     take until nobody sends any more.
     """
@@ -89,6 +91,7 @@ class Manager:
         name: str = "operator",
         lease: LeaseSettings | None = None,
         connect: Callable[[], Transport] | None = None,
+        election: Election | None = None,
         health: HealthServer | None = None,
         metrics: Metrics | None = None,
         webhooks: Iterable[Server] = (),
@@ -105,15 +108,16 @@ class Manager:
         self.informers: dict[tuple[object, ...], Informer[Any]] = {}
         self.metrics = metrics if metrics is not None else Metrics()
         self.metrics.watch_manager(self)
-        self.election: ElectionThread | None = None
+        if election is None and lease is not None and connect is not None:
+            election = ElectionThread(lease, connect)
+        self.election = election
         measured = MeasuredTransport(
             client.transport, self.metrics, host=getattr(client.transport, "host", "")
         )
         transport: Transport = measured
-        if lease is not None and connect is not None:
-            self.election = ElectionThread(lease, connect)
-            transport = FencedTransport(measured, self.election)
-            self.metrics.leading.labels(lease.name).set(0)
+        if election is not None:
+            transport = FencedTransport(measured, election)
+            self.metrics.leading.labels(election.settings.name).set(0)
         self.client = Client(transport, field_manager=client.field_manager, timeout=client.timeout)
         self.unfenced_client = Client(
             measured, field_manager=client.field_manager, timeout=client.timeout
@@ -313,7 +317,7 @@ class Manager:
         await election.wait_leading()
         self.metrics.leading.labels(election.settings.name).set(1)
 
-    async def _follow_leadership(self, election: ElectionThread) -> None:
+    async def _follow_leadership(self, election: Election) -> None:
         await election.lost.wait()
         self.metrics.leading.labels(election.settings.name).set(0)
         lost = LeadershipLost(
