@@ -7,17 +7,19 @@ is not a write), and from then on only when something changed. `client.apply` ho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.apply import Applied, applied, apply_reason, stamped
-from kubecontroller.client.meta import HasMetadata, Key, Manifest, key_of, meta_of
+from kubecontroller.client.meta import HasMetadata, Key, Manifest, ObjectMeta, key_of, meta_of
 from kubecontroller.client.patches import JsonPatch
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.consistency import Consistency
+from kubecontroller.runtime.owners import control_limitation, owned, write_own
 
 __all__ = ["Applier", "claim_fields"]
 
@@ -73,6 +75,36 @@ class Applier:
         self._applied[place] = applied(written, self._annotation)
         self._note(kind, owner, written.resource_version)
         return result
+
+    async def apply_owned(
+        self,
+        kind: Kind[T],
+        child: Mapping[str, Any],
+        *,
+        owner_kind: Kind[Any],
+        owner: HasMetadata | Mapping[str, Any],
+        observed: T | None,
+        limitation: Callable[[ObjectMeta], str | None] | None = None,
+    ) -> T | None:
+        """Create or update an object that the owner controls; the object as applied, or nothing.
+
+        An object of that name that is not the owner's is never touched, whether the cache shows it
+        or not. Without a `limitation` of your own, an object is the owner's when it controls it.
+
+        Errors: `NotOwned` with the reason; `Conflict` when the object keeps changing; `ValueError`
+        when the owner cannot own it, as across namespaces.
+        """
+        intent = owned(owner_kind, owner, child)
+        allowed = limitation or partial(control_limitation, meta_of(owner))
+
+        async def write(found: T | None) -> T | None:
+            seen: Any = found
+            force = found is not None  # one that appeared meanwhile is not taken over
+            return await self.apply(kind, intent, observed=seen, owner=owner, force=force)
+
+        return await write_own(
+            self._client, kind, key_of(intent), observed=observed, limitation=allowed, write=write
+        )
 
     async def apply_status(
         self,

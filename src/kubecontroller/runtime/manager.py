@@ -31,6 +31,7 @@ from kubecontroller.client.decode import Unreadable
 from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.scheme import Kind
 from kubecontroller.client.transport import Transport
+from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.controller import CachesNotSynced, Controller
 from kubecontroller.runtime.election import (
     Election,
@@ -181,6 +182,13 @@ class Manager:
         elif more:
             raise ValueError(f"{known!r} exists already: give its options where it is first made")
         return known
+
+    def caches(
+        self, kind: Kind[T], *, namespaces: Iterable[str] = (), labels: str = "", **more: Any
+    ) -> Caches[T]:
+        """Return the shared caches of a kind in some namespaces, or in all, read as one."""
+        places = tuple(dict.fromkeys(namespaces)) or ("",)
+        return Caches(self.informer(kind, namespace=ns, labels=labels, **more) for ns in places)
 
     def add(self, controller: Controller) -> None:
         """Run a controller; its informers become ours."""

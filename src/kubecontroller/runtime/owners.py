@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NotFound
-from kubecontroller.client.meta import HasMetadata, Manifest, ObjectMeta, controller_of, meta_of
+from kubecontroller.client.errors import Conflict, KubeError, NotFound
+from kubecontroller.client.meta import (
+    HasMetadata,
+    Key,
+    Manifest,
+    ObjectMeta,
+    Ref,
+    controller_of,
+    meta_of,
+)
 from kubecontroller.client.patches import JsonPatch
 from kubecontroller.client.scheme import Kind
 
-__all__ = ["adopt", "adoption_limitation", "owned", "owner_reference", "ownership_limitation"]
+__all__ = [
+    "NotOwned",
+    "adopt",
+    "adoption_limitation",
+    "control_limitation",
+    "owned",
+    "owner_reference",
+    "ownership_limitation",
+    "write_own",
+]
+
+T = TypeVar("T")
+R = TypeVar("R")
+_TRIES = 5
+_LIVE_SECONDS = 10.0
+
+
+class NotOwned(KubeError):  # noqa: N818 - the state of affairs
+    """An object of that name belongs to somebody else; it is left alone."""
+
+    def __init__(self, ref: Ref, limitation: str) -> None:
+        super().__init__(f"{ref} {limitation}")
+        self.ref = ref
+        self.limitation = limitation
 
 
 def owner_reference(
@@ -85,6 +116,59 @@ def adoption_limitation(
     if controller_of(orphan) is not None:
         return "it has a controller"
     return None
+
+
+def control_limitation(owner: ObjectMeta, found: ObjectMeta) -> str | None:
+    """Return why an object that exists is not the owner's to change, or nothing: it controls it."""
+    holder = controller_of(found)
+    if holder is None:
+        return "exists already, and no owner controls it: delete it, or choose another name"
+    if holder.uid == owner.uid:
+        return None
+    return f"exists already and is controlled by {holder.kind} {holder.name}: choose another name"
+
+
+async def write_own(
+    client: Client,
+    kind: Kind[T],
+    key: Key,
+    *,
+    observed: T | None,
+    limitation: Callable[[ObjectMeta], str | None],
+    write: Callable[[T | None], Awaitable[R]],
+) -> R | None:
+    """Create or change an object that must be ours; nothing where it is still being deleted.
+
+    What the cache does not show is read from the API: it may lack the label that bounds the cache,
+    or be another's. `limitation` says why an object that exists is not ours to change. `write` gets
+    what is there, and is called again when that changed meanwhile.
+
+    Errors: `NotOwned` with the limitation; `Conflict` when the object keeps changing.
+    """
+    found = observed if observed is not None else await _live(client, kind, key)
+    tries = _TRIES
+    while True:
+        if found is not None:
+            meta = meta_of(found)  # type: ignore[arg-type]  # an object of the API
+            reason = limitation(meta)
+            if reason is not None:
+                raise NotOwned(kind.ref(key), reason)
+            if meta.is_deleting:
+                return None  # its end comes back as an event
+        try:
+            return await write(found)
+        except Conflict:
+            tries -= 1
+            if not tries:
+                raise
+            found = await _live(client, kind, key)
+
+
+async def _live(client: Client, kind: Kind[T], key: Key) -> T | None:
+    try:
+        return await client.get(kind, key, timeout=_LIVE_SECONDS)
+    except NotFound:
+        return None
 
 
 async def adopt(

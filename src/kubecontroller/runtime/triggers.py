@@ -27,6 +27,7 @@ __all__ = [
     "mapped",
     "not_",
     "owner",
+    "spec_or_metadata_changed",
     "version_changed",
 ]
 
@@ -126,6 +127,12 @@ def any_of(*predicates: Predicate[T]) -> Predicate[T]:
 def not_(predicate: Predicate[T]) -> Predicate[T]:
     """Count a change that the predicate does not."""
     return lambda change: not predicate(change)
+
+
+spec_or_metadata_changed: Predicate[Any] = any_of(
+    generation_changed, labels_changed, annotations_changed, lifetime_changed, not_(version_changed)
+)
+"""All but changes of the status: who writes it would be woken by each report, to write the next."""
 
 
 def _newest(change: Change[Any]) -> Any:

@@ -8,16 +8,18 @@ shows it or not: see `ownership`. IN-19, K-28
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from kubecontroller.client.api import Client, Propagation
-from kubecontroller.client.errors import ApiError, Conflict, Invalid, NotFound
+from kubecontroller.client.errors import ApiError, Invalid, NotFound
 from kubecontroller.client.meta import Key, Manifest, key_of
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.owners import NotOwned, write_own
 from redis_operator.api.redis import Mode, OnDataLoss, Persistence, Redis, RedisSpec
 from redis_operator.api.status import Endpoints
 from redis_operator.api.version import RedisVersionSpec
@@ -39,7 +41,6 @@ from redis_operator.redis.versions import Version, parse_version
 __all__ = ["ChildError", "Children"]
 
 _TIMEOUT = 10.0
-_TRIES = 5
 _PRUNED = frozenset(
     {("policy/v1", "PodDisruptionBudget"), ("networking.k8s.io/v1", "NetworkPolicy")}
     | {("v1", "Service"), ("v1", "Secret")}
@@ -334,21 +335,17 @@ class Children:
         if self._is_orphaned(redis):
             meta = {k: v for k, v in document["metadata"].items() if k != "ownerReferences"}
             document = {**document, "metadata": meta}
-        observed = self._world.child((kind.api_version, kind.kind), key)
-        if observed is None:
-            observed = await self._live(kind, key)
-        for _ in range(_TRIES):
-            problem = limitation(redis, observed.metadata if observed is not None else None)
-            if problem is not None:
-                raise ChildError(f"{what} {problem}")
-            if observed is not None and observed.metadata.is_deleting:
-                return None  # its end comes back as an event
-            try:
-                return await self._apply(redis, kind, document, observed)
-            except Conflict as error:
-                conflict = error
-                observed = await self._live(kind, key)
-        raise conflict
+        try:
+            await write_own(
+                self._client,
+                kind,
+                key,
+                observed=self._world.child((kind.api_version, kind.kind), key),
+                limitation=partial(limitation, redis),
+                write=partial(self._apply, redis, kind, document),
+            )
+        except NotOwned as error:
+            raise ChildError(f"{what} {error.limitation}") from None
 
     def _is_orphaned(self, redis: Redis) -> bool:
         """Tell whether a deletion that is held back (`protected`) took the owner off our objects.
@@ -395,13 +392,6 @@ class Children:
                 propagation=Propagation.ORPHAN,
                 timeout=_TIMEOUT,
             )
-
-    async def _live(self, kind: Kind[Any], key: Key) -> Any:
-        """Read an object that the cache does not show: it may lack our label, or be another's."""
-        try:
-            return await self._client.get(kind, key, timeout=_TIMEOUT)
-        except NotFound:
-            return None
 
     async def _prune(self, redis: Redis, wanted: tuple[Manifest, ...]) -> None:
         """Delete our own objects that `manifests` does not want any more."""

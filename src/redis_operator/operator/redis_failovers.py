@@ -28,11 +28,10 @@ from kubecontroller.client.errors import (
 )
 from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
 from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.events import Recorder, Regarding
-from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
-from kubecontroller.runtime.owners import owned
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisfailover import RedisFailoverStatus
 from redis_operator.api.redisfailover_validation import load_redisfailover_status
@@ -60,13 +59,13 @@ class RedisFailovers(Struct, frozen=True):
     client: Client
     applier: Applier
     recorder: Recorder
-    failovers: list[Informer[Manifest]]
-    redises: list[Informer[Manifest]]
+    failovers: Caches[Manifest]
+    redises: Caches[Manifest]
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring the `Redis` of one of them in order, and show its status."""
-        raw = _cached(self.failovers, key)
+        raw = self.failovers.get(key)
         if raw is None:
             self.applier.forget(REDISES, key)
             return Done()
@@ -78,10 +77,10 @@ class RedisFailovers(Struct, frozen=True):
             return Retry(error)
 
     async def _pass(self, key: Key, raw: Manifest) -> Outcome:
-        found = _cached(self.redises, key)
+        found = self.redises.get(key)
         if found is None:
             found = await self._live(key)
-        taken = name_limitation(raw, found)
+        taken = name_limitation(raw, meta_of(found)) if found is not None else None
         if taken is not None:
             await self._report(raw, None, Refusal("ChildRefused", (f"Redis {key[1]} {taken}",)))
             return Done()  # what becomes of that Redis wakes us
@@ -107,13 +106,14 @@ class RedisFailovers(Struct, frozen=True):
     async def _apply(
         self, raw: Manifest, wanted: Manifest, found: Manifest | None
     ) -> Manifest | None:
-        """Apply the `Redis`; one that appeared meanwhile is not taken over: no force, and again."""
-        return await self.applier.apply(
+        """Apply the `Redis`; one of somebody else that appeared meanwhile is not taken over."""
+        return await self.applier.apply_owned(
             REDISES,
-            owned(REDIS_FAILOVERS, raw, wanted),
-            observed=found,
+            wanted,
+            owner_kind=REDIS_FAILOVERS,
             owner=raw,
-            force=found is not None,
+            observed=found,
+            limitation=partial(name_limitation, raw),
         )
 
     async def _live(self, key: Key) -> Manifest | None:
@@ -165,11 +165,8 @@ class RedisFailovers(Struct, frozen=True):
                 self.recorder.normal(about, condition.reason, condition.message)
 
 
-def name_limitation(raw: Manifest, found: Manifest | None) -> str | None:
+def name_limitation(raw: Manifest, meta: ObjectMeta) -> str | None:
     """Return why the `Redis` of that name is not this object's to change, or None."""
-    if found is None:
-        return None
-    meta: ObjectMeta = meta_of(found)
     controller = controller_of(meta)
     if controller is None and meta.label(FAILOVER_LABEL) == meta.name:
         return None  # handed over by a person, or orphaned by a deletion
@@ -201,10 +198,6 @@ def _changes(found: Manifest | None, wanted: Manifest) -> tuple[Any, ...]:
 
 def _refused(key: Key, error: ApiError) -> str:
     return f"Redis {key[1]} may not be applied: {error}"
-
-
-def _cached(informers: list[Informer[Manifest]], key: Key) -> Manifest | None:
-    return next((found for i in informers if (found := i.cache.get(key)) is not None), None)
 
 
 def _plain(status: RedisFailoverStatus) -> dict[str, Any]:

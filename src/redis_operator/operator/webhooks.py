@@ -142,7 +142,7 @@ class Reviews:
         self._check_synced()
         key = (request.namespace, request.name)
         redis = self._world.redis(key)
-        taken = name_limitation(new, redis)
+        taken = name_limitation(new, meta_of(redis)) if redis is not None else None
         own = redis if taken is None else None
         chosen = self._chosen(own) if own is not None else ""
         verdict = judge_redis_failover(new, old, own, self._catalog(), chosen=chosen)
@@ -164,7 +164,7 @@ class Reviews:
     # What is known
 
     def _check_synced(self) -> None:
-        missing = [i.kind.kind for i in self._world.redises if not i.has_synced]
+        missing = [one.kind.kind for one in (self._world.redises,) if not one.has_synced]
         if missing:
             raise NotSynced(f"no list yet of {', '.join(sorted(set(missing)))}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kubecontroller.client.api import Client
@@ -11,24 +11,15 @@ from kubecontroller.client.config import load
 from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.meta import Key
 from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-from kubecontroller.runtime.consistency import Consistency
-from kubecontroller.runtime.controller import URGENT_PRIORITY, Controller, Watch
+from kubecontroller.runtime.builder import ControllerBuilder
+from kubecontroller.runtime.caches import Caches
+from kubecontroller.runtime.changes import Change
+from kubecontroller.runtime.controller import URGENT_PRIORITY, Controller
 from kubecontroller.runtime.lease import LeaseSettings, default_identity
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.metrics import Metrics
 from kubecontroller.runtime.server import HealthServer
-from kubecontroller.runtime.triggers import (
-    Predicate,
-    annotations_changed,
-    any_of,
-    generation_changed,
-    itself,
-    labels_changed,
-    lifetime_changed,
-    not_,
-    version_changed,
-)
+from kubecontroller.runtime.triggers import by_label, itself
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.act import Actor
@@ -58,7 +49,7 @@ from redis_operator.operator.webhooks import add_admission
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
 from redis_operator.planning.actions import Action
 
-__all__ = ["add_databases", "add_failovers", "by_others", "make_manager"]
+__all__ = ["add_databases", "add_failovers", "make_manager"]
 
 _LEASE: Final = "redis-operator"
 _STUCK_SECONDS: Final = 60.0
@@ -105,21 +96,88 @@ def add_databases(
 ) -> Controller:
     """Add the controller of databases to a manager; `clock` tells seconds since the epoch."""
     world = world or World(manager, settings.namespaces)
-    consistency = Consistency()
-    for informers in (*world.children.values(), world.pods, world.redises):
-        for informer in informers:
-            resource = informer.kind.resource
-            consistency.add_cache(resource, informer, namespace=informer.namespace)
-    applier = Applier(manager.client, annotation=INTENT_ANNOTATION, consistency=consistency)
+    builder = ControllerBuilder(manager, "redis", world.redises)
+    owned: tuple[Caches[Any], ...] = (world.pods, world.claims, *world.children.values())
+    for objects in owned:
+        builder.watches(objects, by_label(DATABASE_LABEL))
+    wakes = _Wakes(world)
+    looks = LastLooks()
+    reconciler = _reconciler(manager, settings, builder, world, wakes, looks=looks, clock=clock)
+    wakes.controller = builder.add(
+        reconciler.reconcile,
+        workers=settings.workers,
+        urgent_workers=_URGENT_WORKERS,
+        deadline=120.0,
+    )
+    manager.metrics.registry.register(DatabaseCollector(world.all_redises))
+    manager.metrics.registry.register(ServerCollector(looks))
+    return wakes.controller
 
-    def lost(uid: str) -> None:
-        key = _owner_of(world, uid)
+
+def add_failovers(
+    manager: Manager, settings: Settings, *, clock: Callable[[], float] = time.time
+) -> Controller:
+    """Add the controller of `RedisFailover`s to a manager: each owns a database of its name.
+
+    Where the kind is not installed, or its list is forbidden, databases are reconciled all the
+    same.
+    """
+    failovers = manager.caches(REDIS_FAILOVERS, namespaces=settings.namespaces, optional=True)
+    redises = manager.caches(REDISES, namespaces=settings.namespaces)
+
+    def same_name(change: Change[Any]) -> Iterable[Key]:
+        return [key for key in itself(change) if failovers.get(key) is not None]
+
+    builder = ControllerBuilder(manager, "redisfailover", failovers)
+    builder.watches(redises, same_name)
+    reconciler = RedisFailovers(
+        client=manager.client,
+        applier=builder.applier(annotation=INTENT_ANNOTATION),
+        recorder=manager.recorder,
+        failovers=failovers,
+        redises=redises,
+        clock=clock,
+    )
+    return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
+
+
+class _Wakes:
+    """What has a database reconciled besides changes of objects."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.controller: Controller | None = None
+
+    def lost(self, uid: str) -> None:
+        """A server ended its connection: its database comes before all others."""
+        key = _owner_of(self._world, uid)
         if key is not None:
-            controller.enqueue(
-                key, reason="a server ended its connection", priority=URGENT_PRIORITY
-            )
+            self._enqueue(key, "a server ended its connection", URGENT_PRIORITY)
 
-    links = Links(on_lost=lost)
+    def migrated(self, key: Key) -> None:
+        """A job that moves slots ended."""
+        self._enqueue(key, "a slot migration ended")
+
+    def answered(self, key: Key) -> None:
+        """A write that was waited for beside the passes got its answer."""
+        self._enqueue(key, "a write was answered late")
+
+    def _enqueue(self, key: Key, reason: str, priority: int = 0) -> None:
+        if self.controller is not None:
+            self.controller.enqueue(key, reason=reason, priority=priority)
+
+
+def _reconciler(
+    manager: Manager,
+    settings: Settings,
+    builder: ControllerBuilder,
+    world: World,
+    wakes: _Wakes,
+    *,
+    looks: LastLooks,
+    clock: Callable[[], float],
+) -> Reconciler:
+    """Return what brings databases in order, with all that it reads and writes by."""
 
     def leads() -> bool:
         return manager.election is None or manager.election.is_leader()
@@ -128,32 +186,26 @@ def add_databases(
         if not leads():
             raise Refused(f"{type(action).__name__} is not done: this operator no longer leads")
 
-    movers = SlotMovers(
-        on_end=lambda key: controller.enqueue(key, reason="a slot migration ended"), may_act=leads
-    )
+    client, behind = manager.client, builder.consistency.limitation
+    applier = builder.applier(annotation=INTENT_ANNOTATION)
+    links = Links(on_lost=wakes.lost)
+    movers = SlotMovers(on_end=wakes.migrated, may_act=leads)
     children = Children(
-        manager.client,
+        client,
         world,
         applier,
         namespace=settings.namespace,
         labels=dict(settings.pod_labels),
         binding_addresses=settings.binding_addresses,
     )
-    passwords = PasswordStore(manager.client, world, clock=clock)
+    passwords = PasswordStore(client, world, clock=clock)
+    logins = Logins(links, may_act=leads)
     rotations = Rotations(
-        children,
-        passwords,
-        Logins(links, may_act=leads),
-        refresh_seconds=settings.secret_refresh,
-        clock=clock,
+        children, passwords, logins, refresh_seconds=settings.secret_refresh, clock=clock
     )
-    background = Background(
-        on_end=lambda key: controller.enqueue(key, reason="a write was answered late")
-    )
-    looks = LastLooks()
-    observer = _observer(manager.client, settings, world, links, looks=looks, clock=clock)
+    observer = _observer(client, settings, world, links, looks=looks, clock=clock)
     reporter = _reporter(manager, applier)
-    reconciler = Reconciler(
+    return Reconciler(
         world=world,
         reader=PassReader(
             world,
@@ -162,79 +214,18 @@ def add_databases(
             passwords,
             Memories(clock),
             movers,
-            Sources(manager.client, links, clock=clock),
-            background,
-            behind=consistency.limitation,
+            Sources(client, links, clock=clock),
+            Background(on_end=wakes.answered),
+            behind=behind,
         ),
-        actor=Actor(manager.client, world, links, observer, movers, reporter, before),
-        settler=Settler(manager.client, children, observer, rotations, movers),
-        contexts=Contexts(children, rotations, movers, clock, consistency.limitation),
+        actor=Actor(client, world, links, observer, movers, reporter, before),
+        settler=Settler(client, children, observer, rotations, movers),
+        contexts=Contexts(children, rotations, movers, clock, behind),
         reporter=reporter,
-        ending=Ending(manager.client),
+        ending=Ending(client),
         interval=settings.probe_interval,
         clock=clock,
     )
-    controller = Controller(
-        "redis",
-        reconciler.reconcile,
-        list(_watches(world)),
-        workers=settings.workers,
-        urgent_workers=_URGENT_WORKERS,
-        deadline=120.0,
-        gate=consistency.limitation,
-    )
-    consistency.on_ready = lambda key: controller.enqueue(key, reason="the caches caught up")
-    manager.metrics.registry.register(DatabaseCollector(world.all_redises))
-    manager.metrics.registry.register(ServerCollector(looks))
-    manager.add(controller)
-    return controller
-
-
-def add_failovers(
-    manager: Manager, settings: Settings, *, clock: Callable[[], float] = time.time
-) -> Controller:
-    """Add the controller of `RedisFailover`s to a manager: each owns a database of its name.
-
-    Where the kind is not installed, or nobody lets us see it, databases are looked after all the
-    same.
-    """
-    scopes = settings.namespaces or ("",)
-    failovers = [manager.informer(REDIS_FAILOVERS, namespace=ns, optional=True) for ns in scopes]
-    redises = [manager.informer(REDISES, namespace=ns) for ns in scopes]
-    consistency = Consistency()
-    for informer in (*failovers, *redises):
-        resource = informer.kind.resource
-        consistency.add_cache(resource, informer, namespace=informer.namespace)
-    reconciler = RedisFailovers(
-        client=manager.client,
-        applier=Applier(manager.client, annotation=INTENT_ANNOTATION, consistency=consistency),
-        recorder=manager.recorder,
-        failovers=failovers,
-        redises=redises,
-        clock=clock,
-    )
-
-    def same_name(change: Change[Any]) -> Iterable[Key]:
-        return [
-            key
-            for key in itself(change)
-            if any(informer.cache.get(key) is not None for informer in failovers)
-        ]
-
-    controller = Controller(
-        "redisfailover",
-        reconciler.reconcile,
-        [
-            *(Watch(informer, itself, by_others) for informer in failovers),
-            *(Watch(informer, same_name) for informer in redises),
-        ],
-        workers=2,
-        deadline=60.0,
-        gate=consistency.limitation,
-    )
-    consistency.on_ready = lambda key: controller.enqueue(key, reason="the caches caught up")
-    manager.add(controller)
-    return controller
 
 
 def _observer(
@@ -268,38 +259,8 @@ def _reporter(manager: Manager, applier: Applier) -> Reporter:
     )
 
 
-def _watches(world: World) -> Iterator[Watch]:
-    for informer in world.redises:
-        yield Watch(informer, itself, by_others)
-    for owned in (world.pods, world.claims, *world.children.values()):
-        for informer in owned:
-            yield Watch(informer, _database)
-
-
-by_others: Predicate[Any] = any_of(
-    generation_changed, labels_changed, annotations_changed, lifetime_changed, not_(version_changed)
-)
-"""What we write ourselves, the status, is no news: each report would bring about the next."""
-
-
 def _owner_of(world: World, uid: str) -> Key | None:
-    for informer in world.pods:
-        for pod in informer.cache:
-            if pod.metadata.uid == uid:
-                return (pod.metadata.namespace, pod.metadata.label(DATABASE_LABEL))
+    for pod in world.pods:
+        if pod.metadata.uid == uid:
+            return (pod.metadata.namespace, pod.metadata.label(DATABASE_LABEL))
     return None
-
-
-def _database(change: Change[Any]) -> Iterable[Key]:
-    """Return the database that an object belongs to, by its label, before and after the change."""
-    match change:
-        case Added(obj, _) | Deleted(obj):
-            states: tuple[Any, ...] = (obj,)
-        case Updated(old, new):
-            states = (old, new)
-    found: dict[Key, None] = {}
-    for state in states:
-        name = state.metadata.label(DATABASE_LABEL)
-        if name:
-            found[state.metadata.namespace, name] = None
-    return found

@@ -10,7 +10,7 @@ X-09, X-10
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kubecontroller.client.cluster import MetadataOnly
 from kubecontroller.client.meta import Key, Manifest, is_at_least
@@ -30,11 +30,14 @@ from kubecontroller.client.objects import (
     StorageClass,
 )
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.informer import Informer
+from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
+from kubecontroller.runtime.store import by_label
 from redis_operator.manifests.names import DATABASE_LABEL
 
 __all__ = ["CHILD_KINDS", "REDISES", "REDIS_FAILOVERS", "REDIS_VERSIONS", "World"]
+
+T = TypeVar("T")
 
 REDISES: Final[Kind[Manifest]] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
 REDIS_FAILOVERS: Final[Kind[Manifest]] = Kind(
@@ -74,36 +77,28 @@ class World:
 
     def __init__(self, manager: Manager, namespaces: Iterable[str]) -> None:
         chosen = tuple(namespaces)
-        scopes = chosen or ("",)
-        self.redises = [manager.informer(REDISES, namespace=ns) for ns in scopes]
+        self.redises = manager.caches(REDISES, namespaces=chosen)
         self.versions = manager.informer(REDIS_VERSIONS, optional=bool(chosen))
-        self.pods = [_labelled(manager, PODS, ns) for ns in scopes]
-        self.claims = [_labelled(manager, PERSISTENT_VOLUME_CLAIMS, ns) for ns in scopes]
+        self.pods = _labelled(manager, PODS, chosen)
+        self.claims = _labelled(manager, PERSISTENT_VOLUME_CLAIMS, chosen)
         self.nodes = manager.informer(NODES, optional=bool(chosen))
         self.classes = manager.informer(STORAGE_CLASSES, optional=bool(chosen))
-        self.children: dict[tuple[str, str], list[Informer[Any]]] = {
-            kind: [_labelled(manager, child, ns) for ns in scopes]
-            for kind, child in CHILD_KINDS.items()
+        self.children: dict[tuple[str, str], Caches[Any]] = {
+            kind: _labelled(manager, child, chosen) for kind, child in CHILD_KINDS.items()
         }
         self._written: dict[Key, Pod] = {}  # pods as we wrote them, until the cache has them
 
     def redis(self, key: Key) -> Manifest | None:
         """Return a database as it was written."""
-        found: Manifest | None = _get(self.redises, key)
-        return found
+        return self.redises.get(key)
 
     def all_redises(self) -> list[Manifest]:
         """Return every database there is."""
-        return [
-            raw
-            for informer in self.redises
-            for key in informer.cache.keys()  # noqa: SIM118 - a copy of the keys, not a dict
-            if (raw := informer.cache.get(key)) is not None
-        ]
+        return list(self.redises)
 
     def pods_of(self, key: Key) -> list[Pod]:
         """Return the pods of a database, by name, with what we wrote on them."""
-        return [self._newest(pod) for pod in _of_database(self.pods, key)]
+        return [self._newest(pod) for pod in self.pods.find("database", key)]
 
     def wrote(self, pod: Pod) -> None:
         """Note a pod as we wrote it: what is decided before the cache has it is decided by it.
@@ -111,7 +106,7 @@ class World:
         Else a watch that is late or silent would have the same written over and over.
         """
         key = pod.metadata.key
-        informer = next((i for i in self.pods if i.cache.get(key) is not None), None)
+        informer = next((i for i in self.pods.informers if i.cache.get(key) is not None), None)
         if informer is not None:
             self._written[key] = pod
             informer.expect(pod.metadata.resource_version)
@@ -129,29 +124,28 @@ class World:
 
     def forget(self, key: Key) -> None:
         """Let go of what was written for a database that is gone."""
-        for pod in [k for k, w in self._written.items() if _by_database(w) == (key,)]:
+        for pod in [k for k, w in self._written.items() if key in _by_database(w)]:
             del self._written[pod]
 
     def claims_of(self, key: Key) -> list[PersistentVolumeClaim]:
         """Return the volume claims of a database, by name."""
-        return _of_database(self.claims, key)
+        return self.claims.find("database", key)
 
     def workloads_of(self, key: Key) -> list[StatefulSet]:
         """Return the StatefulSets of a database, by name."""
-        return _of_database(self.children["apps/v1", "StatefulSet"], key)
+        return self.children["apps/v1", "StatefulSet"].find("database", key)
 
     def secret(self, key: Key) -> Secret | None:
         """Return a Secret that carries our label."""
-        found: Secret | None = _get(self.children["v1", "Secret"], key)
-        return found
+        return self.children["v1", "Secret"].get(key)
 
     def child(self, kind: tuple[str, str], key: Key) -> Any:
         """Return a child of any managed kind as it is cached, or None."""
-        return _get(self.children[kind], key)
+        return self.children[kind].get(key)
 
     def children_of(self, kind: tuple[str, str], key: Key) -> list[Any]:
         """Return all children of one kind that a database has."""
-        return _of_database(self.children[kind], key)
+        return self.children[kind].find("database", key)
 
     def node_map(self) -> Mapping[str, Node]:
         """Return the nodes by name."""
@@ -164,26 +158,9 @@ class World:
         return {found.metadata.name: found for found in self.classes.cache}
 
 
-def _by_database(obj: Any) -> tuple[Key, ...]:
-    meta = obj.metadata
-    name = meta.label(DATABASE_LABEL)
-    return ((meta.namespace, name),) if name else ()
+_by_database: Final = by_label(DATABASE_LABEL)
 
 
-def _labelled(manager: Manager, kind: Kind[Any], namespace: str) -> Informer[Any]:
-    return manager.informer(
-        kind, namespace=namespace, labels=DATABASE_LABEL, indexes={"database": _by_database}
-    )
-
-
-def _get(informers: Iterable[Informer[Any]], key: Key) -> Any:
-    for informer in informers:
-        found = informer.cache.get(key)
-        if found is not None:
-            return found
-    return None
-
-
-def _of_database(informers: Iterable[Informer[Any]], key: Key) -> list[Any]:
-    found = [obj for informer in informers for obj in informer.cache.find("database", key)]
-    return sorted(found, key=lambda obj: str(obj.metadata.name))
+def _labelled(manager: Manager, kind: Kind[T], namespaces: tuple[str, ...]) -> Caches[T]:
+    indexes = {"database": _by_database}
+    return manager.caches(kind, namespaces=namespaces, labels=DATABASE_LABEL, indexes=indexes)
