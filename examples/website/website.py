@@ -24,12 +24,13 @@ WEBSITES = kc.Kind("example.dev", "v1", "Website", "websites", True, Website)
 async def main(**options: Any) -> None:
     """Watch Websites and the ConfigMaps they own, and bring each to where it should be."""
     manager = kc.Manager.connected(kc.load(), name="website-operator", **options)
-    sites = manager.informer(WEBSITES)
-    pages = manager.informer(CONFIG_MAPS, labels="app=website")
-    applier = kc.Applier(manager.client, annotation="example.dev/stamp")
+    sites = manager.caches(WEBSITES)
+    pages = manager.caches(CONFIG_MAPS, labels="app=website")
+    builder = kc.ControllerBuilder(manager, "website", sites).owns(pages)
+    applier = builder.applier()
 
     async def reconcile(key: kc.Key) -> kc.Outcome:
-        site = sites.cache.get(key)
+        site = sites.get(key)
         if site is None or site.metadata.is_deleting:
             return kc.Done()  # its page is collected with it
         html = f"<h1>{site.spec['title']}</h1>"
@@ -37,13 +38,13 @@ async def main(**options: Any) -> None:
             "metadata": {"namespace": key[0], "name": key[1], "labels": {"app": "website"}},
             "data": {"index.html": html},
         }
-        intent = kc.owned(WEBSITES, site, page)
-        await applier.apply(CONFIG_MAPS, intent, observed=pages.cache.get(key))
+        await applier.apply_owned(
+            CONFIG_MAPS, page, owner_kind=WEBSITES, owner=site, observed=pages.get(key)
+        )
         await applier.apply_status(WEBSITES, key, {"page": html}, observed=site.status)
         return kc.Done()
 
-    watches = [kc.Watch(sites), kc.Watch(pages, kc.owner(WEBSITES))]
-    manager.add(kc.Controller("website", reconcile, watches, workers=4))
+    builder.add(reconcile, workers=4)
     await manager.run()
 
 

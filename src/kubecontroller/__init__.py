@@ -4,7 +4,7 @@ What authors of operators import is here, loaded when it is asked for; kinds of 
 `client.objects`, everything else is private by convention. `client` talks to an API server,
 `runtime` keeps caches and runs controllers on it, `testing` is the test kit; an inner one never
 imports an outer one, and nothing here knows any product. Begin with
-`docs/kubecontroller/runtime.md` and `examples/website`.
+`docs/kubecontroller/cookbook.md` and `examples/website`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubecontroller.client.access import Access
     from kubecontroller.client.api import Client
     from kubecontroller.client.config import load
+    from kubecontroller.client.definitions import install_definitions
     from kubecontroller.client.errors import (
         AlreadyExists,
         ApiError,
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
         NotFound,
     )
     from kubecontroller.client.http import HttpTransport
-    from kubecontroller.client.meta import Key, Manifest, ObjectMeta, Projected
-    from kubecontroller.client.patches import JsonPatch, MergePatch, StrategicPatch
+    from kubecontroller.client.meta import Condition, Key, Manifest, ObjectMeta, Part, Projected
+    from kubecontroller.client.patches import JsonPatch, MergePatch
     from kubecontroller.client.scheme import Kind
+    from kubecontroller.custom.conditions import with_condition
+    from kubecontroller.custom.definition import Column
     from kubecontroller.runtime.applier import Applier
-    from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
-    from kubecontroller.runtime.controller import Controller, Watch
+    from kubecontroller.runtime.builder import ControllerBuilder
+    from kubecontroller.runtime.caches import Caches
+    from kubecontroller.runtime.controller import Controller
     from kubecontroller.runtime.events import Recorder, Regarding
     from kubecontroller.runtime.finalizers import add_finalizer, remove_finalizer
     from kubecontroller.runtime.informer import Informer
@@ -40,24 +44,25 @@ if TYPE_CHECKING:
     from kubecontroller.runtime.manager import Manager
     from kubecontroller.runtime.metrics import Metrics
     from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry, Stop
-    from kubecontroller.runtime.owners import owned
+    from kubecontroller.runtime.owners import NotOwned
     from kubecontroller.runtime.process import run_process
     from kubecontroller.runtime.server import HealthServer
     from kubecontroller.runtime.store import Reader
-    from kubecontroller.runtime.triggers import owner
+    from kubecontroller.runtime.triggers import by_label, mapped
 
 __all__ = [
     "Access",
-    "Added",
     "Again",
     "AlreadyExists",
     "ApiError",
     "Applier",
-    "Change",
+    "Caches",
     "Client",
+    "Column",
+    "Condition",
     "Conflict",
     "Controller",
-    "Deleted",
+    "ControllerBuilder",
     "Done",
     "Forbidden",
     "HealthServer",
@@ -74,38 +79,43 @@ __all__ = [
     "MergePatch",
     "Metrics",
     "NotFound",
+    "NotOwned",
     "ObjectMeta",
     "Outcome",
+    "Part",
     "Projected",
     "Reader",
     "Recorder",
     "Regarding",
     "Retry",
     "Stop",
-    "StrategicPatch",
-    "Updated",
-    "Watch",
     "add_finalizer",
+    "by_label",
+    "install_definitions",
     "load",
-    "owned",
-    "owner",
+    "mapped",
     "remove_finalizer",
     "run_process",
     "set_up",
+    "with_condition",
 ]
 
 _PLACES = {
     "client.access": "Access",
     "client.api": "Client",
     "client.config": "load",
+    "client.definitions": "install_definitions",
     "client.errors": "AlreadyExists ApiError Conflict Forbidden Invalid KubeError NotFound",
     "client.http": "HttpTransport",
-    "client.meta": "Key Manifest ObjectMeta Projected",
-    "client.patches": "JsonPatch MergePatch StrategicPatch",
+    "client.meta": "Condition Key Manifest ObjectMeta Part Projected",
+    "client.patches": "JsonPatch MergePatch",
     "client.scheme": "Kind",
+    "custom.conditions": "with_condition",
+    "custom.definition": "Column",
     "runtime.applier": "Applier",
-    "runtime.changes": "Added Change Deleted Updated",
-    "runtime.controller": "Controller Watch",
+    "runtime.builder": "ControllerBuilder",
+    "runtime.caches": "Caches",
+    "runtime.controller": "Controller",
     "runtime.events": "Recorder Regarding",
     "runtime.finalizers": "add_finalizer remove_finalizer",
     "runtime.informer": "Informer",
@@ -114,11 +124,11 @@ _PLACES = {
     "runtime.manager": "Manager",
     "runtime.metrics": "Metrics",
     "runtime.outcomes": "Again Done Outcome Retry Stop",
-    "runtime.owners": "owned",
+    "runtime.owners": "NotOwned",
     "runtime.process": "run_process",
     "runtime.server": "HealthServer",
     "runtime.store": "Reader",
-    "runtime.triggers": "owner",
+    "runtime.triggers": "by_label mapped",
 }
 _PLACE = {name: place for place, names in _PLACES.items() for name in names.split()}
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from contract.definitions import definition, place, served, version
 from contract.driver import Api, Space, until
@@ -121,6 +122,26 @@ def space(api: Api, unique: str) -> Iterator[Space]:
     ).done()
     yield place
     api.request("DELETE", f"/api/v1/namespaces/{place.name}")
+
+
+@pytest.fixture
+def environment(kubeconfig: str, space: Space, tmp_path: Path) -> dict[str, str]:
+    """The variables of an operator whose namespace is this test's own: its lease is kept there."""
+    config = yaml.safe_load(Path(kubeconfig).read_text())
+    name = config["current-context"]
+    (context,) = (c["context"] for c in config["contexts"] if c["name"] == name)
+    own = tmp_path / "kubeconfig"  # read first, so its context comes before the other file's
+    own.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": name,
+                "contexts": [{"name": name, "context": {**context, "namespace": space.name}}],
+            }
+        )
+    )
+    return {**os.environ, "KUBECONFIG": f"{own}{os.pathsep}{kubeconfig}"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

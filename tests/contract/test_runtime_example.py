@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -53,26 +52,6 @@ def websites(api: Api) -> Iterator[None]:
 def place(space: Space, websites: None) -> Space:
     space.learn("websites", "example.dev/v1", "Website")
     return space
-
-
-@pytest.fixture
-def environment(kubeconfig: str, space: Space, tmp_path: Path) -> dict[str, str]:
-    """A kubeconfig whose namespace is this test's own: the lease is kept there."""
-    config = yaml.safe_load(Path(kubeconfig).read_text())
-    name = config["current-context"]
-    (context,) = (c["context"] for c in config["contexts"] if c["name"] == name)
-    own = tmp_path / "kubeconfig"  # read first, so its context comes before the other file's
-    own.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": name,
-                "contexts": [{"name": name, "context": {**context, "namespace": space.name}}],
-            }
-        )
-    )
-    return {**os.environ, "KUBECONFIG": f"{own}{os.pathsep}{kubeconfig}"}
 
 
 @pytest.fixture

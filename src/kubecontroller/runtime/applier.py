@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.apply import Applied, applied, apply_reason, stamped
@@ -110,9 +111,9 @@ class Applier:
         self,
         kind: Kind[T],
         key: Key,
-        status: Mapping[str, Any],
+        status: Mapping[str, Any] | Struct,
         *,
-        observed: Mapping[str, Any] | None,
+        observed: Mapping[str, Any] | Struct | None,
     ) -> T | None:
         """Send a status if it differs from the one observed; the object as applied, or nothing.
 
@@ -121,7 +122,7 @@ class Applier:
         """
         if observed is not None and _as_sent(observed) == _as_sent(status):
             return None
-        body = {"metadata": {"namespace": key[0], "name": key[1]}, "status": dict(status)}
+        body = {"metadata": {"namespace": key[0], "name": key[1]}, "status": _as_sent(status)}
         result = await self._client.apply(
             kind,
             body,
@@ -146,7 +147,7 @@ class Applier:
         self._consistency.wrote(meta.key, uid=meta.uid, resource=kind.resource, version=version)
 
 
-def _as_sent(status: Mapping[str, Any]) -> Any:
+def _as_sent(status: Mapping[str, Any] | Struct) -> Any:
     """Return a status as the server keeps it: a tuple and a list are the same there."""
     return msgspec.json.decode(msgspec.json.encode(status))
 
