@@ -98,3 +98,19 @@ def test_deletion_in_the_background_takes_the_pods(world: World) -> None:
     ended(world, "Complete")
     world.delete("jobs/j", propagationPolicy="Background").done()
     world.until("the pods are gone", lambda: not world.read("pods")["items"])
+
+
+def test_pods_that_still_run_go_with_a_job_in_the_background(world: World) -> None:
+    make(world, "sleep 1000")
+    world.until("the pod is there", lambda: bool(world.read("pods")["items"]))
+    world.delete("jobs/j", propagationPolicy="Background").done()
+    world.until("the pods are gone", lambda: not world.read("pods")["items"])
+
+
+def test_without_a_word_pods_stay_when_their_job_goes(world: World) -> None:
+    make(world, "true")
+    ended(world, "Complete")
+    world.delete("jobs/j").done()
+    world.until("the job is gone", lambda: world.get("jobs/j").status == 404)
+    [pod] = world.read("pods")["items"]
+    assert "ownerReferences" not in pod["metadata"]

@@ -130,7 +130,7 @@ def decide(resource: Resource, value: Object, options: Options, now: datetime) -
     """Return what becomes of an object that is asked to go; changes the object."""
     metadata = value["metadata"]
     was_deleting = metadata.get("deletionTimestamp") is not None
-    changed = _set_propagation(metadata, options.propagation)
+    changed = _set_propagation(metadata, options.propagation or _usual(resource))
     grace = _grace(resource, value, options)
     has_finalizers = bool(metadata.get("finalizers")) or _namespace_finalizers(resource, value)
     if grace == 0 and not has_finalizers:
@@ -175,6 +175,11 @@ def _grace(resource: Resource, value: Object, options: Options) -> int:
     if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
         return 0
     return max(wanted, 1) if wanted < 0 else wanted
+
+
+def _usual(resource: Resource) -> str:
+    """Return what becomes of what is owned where nobody says it; Jobs leave their pods behind."""
+    return "Orphan" if resource.key == "jobs.batch" else ""
 
 
 def _set_propagation(metadata: dict[str, Any], propagation: str) -> bool:

@@ -30,6 +30,7 @@ from kubelocal.controllers.engine.view import (
 __all__ = ["plan"]
 
 _TRACKING = "batch.kubernetes.io/job-tracking"
+_NAME = "batch.kubernetes.io/job-name"
 _BACKOFF_SECONDS, _BACKOFF_LIMIT_SECONDS = 10.0, 600.0
 
 
@@ -63,7 +64,7 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
     """Return what one Job needs now."""
     found = view.get("jobs", namespace, name)
     if found is None or is_deleting(found):
-        return Changes()
+        return Changes(tuple(_released(p) for p in _left(view, namespace, name)))
     pods = tuple(
         p
         for p in view.owned("pods", found["metadata"]["uid"])
@@ -99,6 +100,15 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
         # the count is written before the finalizers go, so that a crash here counts nothing twice
         return Changes((UpdateStatus("jobs", {**found, "status": status}), *steps), again)
     return Changes((*releases, *steps), again)
+
+
+def _left(view: View, namespace: str, name: str) -> list[Obj]:
+    """Return the pods that nobody counts any more, since their job goes or is gone."""
+    return [
+        pod
+        for pod in view.list("pods", namespace)
+        if _is_tracked(pod) and (pod["metadata"].get("labels") or {}).get(_NAME) == name
+    ]
 
 
 def _suspension(job: Obj, status: Obj, stamp: str) -> Obj:
