@@ -17,6 +17,7 @@ __all__ = [
     "DATABASE_RIGHTS",
     "ELECTION_RIGHTS",
     "OPERATOR",
+    "RBAC",
     "USER_RIGHTS",
     "Rule",
     "account",

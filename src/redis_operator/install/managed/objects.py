@@ -17,6 +17,7 @@ from redis_operator.install.rights import (
     CLUSTER_RIGHTS,
     DATABASE_RIGHTS,
     ELECTION_RIGHTS,
+    RBAC,
     USER_RIGHTS,
     Rule,
     bound,
@@ -33,6 +34,7 @@ from redis_operator.install.workload import (
 )
 
 __all__ = [
+    "HOME_RIGHTS",
     "INSTALLER",
     "INSTALLER_LABELS",
     "INSTALLER_RIGHTS",
@@ -44,25 +46,28 @@ __all__ = [
 INSTALLER: Final = "redis-operator-installer"
 INSTALLER_LABELS: Final = {"app.kubernetes.io/name": INSTALLER}
 STRATEGY_ACCOUNT: Final = "redis-operator-strategy"
-_RBAC: Final = "rbac.authorization.k8s.io"
-_KEPT: Final = ["get", "create", "patch", "delete"]
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_APPLIED: Final = ["get", "create", "patch"]
+_OWNED: Final = [*_APPLIED, "delete"]
 
 INSTALLER_RIGHTS: Final[tuple[Rule, ...]] = (
-    rule("redisoperator.dev", "redisoperators", ["get", "list", "watch", "patch"]),
+    rule("redisoperator.dev", "redisoperators", ["list", "watch", "patch"]),
     rule("redisoperator.dev", "redisoperators/status", ["patch"]),
-    rule("", "namespaces", [*_KEPT, "list", "watch"]),
-    rule("apiextensions.k8s.io", "customresourcedefinitions", ["get", "create", "patch"]),
-    rule("apps", "deployments", [*_KEPT, "list", "watch"]),
-    rule("batch", "jobs", [*_KEPT, "list", "watch"]),
-    rule(_RBAC, "clusterroles clusterrolebindings", _KEPT),
-    rule(
-        "admissionregistration.k8s.io",
-        "validatingadmissionpolicies validatingadmissionpolicybindings "
-        "validatingwebhookconfigurations mutatingwebhookconfigurations",
-        _KEPT,
-    ),
+    # its own, which it cannot delete while it lives there
+    rule("", "namespaces", ["get", "list", "watch", "patch"]),
+    rule("apiextensions.k8s.io", "customresourcedefinitions", _APPLIED),
+    rule(RBAC, "clusterroles clusterrolebindings", _OWNED),
+    rule(_ADMISSION, "validatingwebhookconfigurations", _OWNED),
+    rule(_ADMISSION, "validatingadmissionpolicies validatingadmissionpolicybindings", _APPLIED),
 )
 """What it does itself, beside what the operator and its users may do."""
+
+HOME_RIGHTS: Final[tuple[Rule, ...]] = (
+    rule("apps", "deployments", [*_OWNED, "list", "watch"]),
+    rule("batch", "jobs", ["get", "list", "watch", "create", "delete"]),
+    *ELECTION_RIGHTS,
+)
+"""In the operator's own namespace: the programs that it starts."""
 
 STRATEGY_RIGHTS: Final[tuple[Rule, ...]] = (rule("", "configmaps", ["create", "patch"]),)
 """In the operator's own namespace: a version writes down what it consists of."""
@@ -83,7 +88,7 @@ def installer_objects(options: Options) -> list[dict[str, Any]]:
         *USER_RIGHTS,
     )
     cluster_role = role("ClusterRole", INSTALLER, granted)
-    election = role("Role", INSTALLER, ELECTION_RIGHTS, namespace=namespace)
+    home = role("Role", INSTALLER, HOME_RIGHTS, namespace=namespace)
     strategy = role("Role", STRATEGY_ACCOUNT, STRATEGY_RIGHTS, namespace=namespace)
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
     made = [
@@ -97,8 +102,8 @@ def installer_objects(options: Options) -> list[dict[str, Any]]:
         service_account(namespace, STRATEGY_ACCOUNT),
         cluster_role,
         bound(cluster_role, namespace=namespace, account=INSTALLER),
-        election,
-        bound(election, namespace=namespace, account=INSTALLER),
+        home,
+        bound(home, namespace=namespace, account=INSTALLER),
         strategy,
         bound(strategy, namespace=namespace, account=STRATEGY_ACCOUNT),
         _deployment(options),
