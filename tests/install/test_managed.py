@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from install.small_cluster import SmallCluster, small_cluster
+from install.test_installer import CLUSTER_ROLES
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Invalid, NotFound
 from kubecontroller.client.meta import Manifest
@@ -19,6 +22,7 @@ from kubecontroller.client.objects import (
     DEPLOYMENTS,
     JOBS,
     NAMESPACES,
+    PODS,
 )
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.request import Request, Response
@@ -27,7 +31,8 @@ from kubecontroller.testing.faults import CRASHES, FaultyTransport, NoFaults, Nt
 from kubecontroller.testing.seeds import derive
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
-from redis_operator.install.installer import kind_of
+from redis_operator.cli.install import install
+from redis_operator.install.installer import InstallError, kind_of
 from redis_operator.install.inventory import item_of
 from redis_operator.install.managed.lifecycle import InstallerLife
 from redis_operator.install.managed.main import add_installations
@@ -316,3 +321,123 @@ def test_the_installer_may_do_what_it_hands_out_and_no_more_is_in_the_definition
     rules = [rule for one in made for rule in one.get("rules", ())]
     assert all("*" not in part for rule in rules for part in rule.values())
     assert not any({"escalate", "bind", "impersonate"} & set(rule["verbs"]) for rule in rules)
+
+
+def told_in(status: Manifest, kind: str) -> tuple[str, str]:
+    [found] = [c for c in status["conditions"] if c["type"] == kind]
+    return found["status"], found["message"]
+
+
+async def test_rights_that_are_taken_away_are_named_in_the_status_and_given_back_are_used() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        client, key = one.cluster.client, ("", "redis-operator-installer")
+        role = await client.get(CLUSTER_ROLES, key)
+        less = [rule for rule in role["rules"] if "clusterroles" not in rule["resources"]]
+        await client.patch(CLUSTER_ROLES, key, MergePatch({"rules": less}))
+        await one.say(image="redis-operator:2")
+        status = await one.until("Failed", says="clusterroles")
+        assert status["observedVersion"] == "1"
+        holds, message = told_in(status, "Degraded")
+        assert holds == "True"
+        assert "cannot get resource" in message
+        await client.patch(CLUSTER_ROLES, key, MergePatch({"rules": role["rules"]}))
+        status = await one.until("Deployed", seconds=600)
+        assert told_in(status, "Degraded")[0] == "False"
+
+
+async def test_a_removal_that_is_kept_up_says_why() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        client, key = one.cluster.client, ("", "redis-operator-installer")
+        role = await client.get(CLUSTER_ROLES, key)
+        less = [rule for rule in role["rules"] if "clusterroles" not in rule["resources"]]
+        await client.patch(CLUSTER_ROLES, key, MergePatch({"rules": less}))
+        await client.delete(REDIS_OPERATORS, KEY)
+        await one.until("Deleting", says="clusterroles")
+        await client.patch(CLUSTER_ROLES, key, MergePatch({"rules": role["rules"]}))
+        for _ in range(600):
+            await asyncio.sleep(1.0)
+            if not (await client.list(REDIS_OPERATORS)).items:
+                return
+        pytest.fail("the RedisOperator stays")
+
+
+async def test_jobs_of_images_that_are_no_longer_asked_for_go_with_their_pods() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        await one.say(image="redis-operator:missing")
+        await one.until("Updating", says="ImagePullBackOff")
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        await asyncio.sleep(60.0)
+        client = one.cluster.client
+        jobs = (await client.list(JOBS.plain(), namespace="redis-operator")).items
+        images = {j["spec"]["template"]["spec"]["containers"][0]["image"] for j in jobs}
+        assert "redis-operator:missing" not in images
+        page = await client.list(PODS.plain(), labels="redisoperator.dev/strategy=job")
+        assert {p["spec"]["containers"][0]["image"] for p in page.items} <= images
+
+
+async def test_a_second_installer_in_another_namespace_is_refused_before_it_writes() -> None:
+    async with managed() as one:
+        one.start()
+        client = Client(one.cluster.transport, field_manager="redis-operator-install")
+        life = InstallerLife(client, tell=one.cluster.told.append, patience=Patience(120.0))
+        await life.install(Options(image="redis-operator:1"))
+        before = await one.cluster.state()
+        other = Options(namespace="other", image="redis-operator:1")
+        with pytest.raises(InstallError, match="--namespace redis-operator"):
+            await life.install(other)
+        assert await one.cluster.state() == before
+
+
+async def test_uninstall_of_a_namespace_where_no_operator_lives_touches_nothing() -> None:
+    async with managed() as one:
+        one.start()
+        client = Client(one.cluster.transport, field_manager="redis-operator-install")
+        life = InstallerLife(client, tell=one.cluster.told.append, patience=Patience(120.0))
+        await life.install(Options(image="redis-operator:1"))
+        await one.cluster.create_database("cache")
+        before = await one.cluster.state()
+        remover = one.cluster.remover()
+        for everything in (False, True):
+            with pytest.raises(InstallError, match="--namespace redis-operator"):
+                await remover.check("typo", everything=everything)
+            with pytest.raises(InstallError, match="--namespace redis-operator"):
+                await remover.uninstall("typo", everything=everything)
+        with pytest.raises(InstallError, match="--namespace redis-operator"):
+            await life.remove("typo")
+        assert await one.cluster.state() == before
+        assert await life.exists()
+
+
+async def test_the_end_of_an_installer_leaves_no_pod_that_keeps_its_namespace() -> None:
+    async with managed() as one:
+        one.start()
+        client = Client(one.cluster.transport, field_manager="redis-operator-install")
+        life = InstallerLife(client, tell=one.cluster.told.append, patience=Patience(120.0))
+        await life.install(Options(image="redis-operator:1"))
+        await one.kill()
+        await life.remove("redis-operator")
+        await one.cluster.remover().uninstall("redis-operator")
+        await asyncio.sleep(30.0)
+        names = [raw.metadata.name for raw in (await client.list(NAMESPACES)).items]
+        assert "redis-operator" not in names, one.cluster.told
+
+
+def test_what_the_installer_cannot_be_told_is_refused_instead_of_left_out(tmp_path: Path) -> None:
+    nowhere = ["--kubeconfig", str(tmp_path / "missing")]
+    for words in (["--without-webhooks"], ["--without-webhooks", "--print"]):
+        found = CliRunner().invoke(install, ["--with-installer", *nowhere, *words])
+        assert found.exit_code == 2, found.output
+        assert "--without-webhooks" in found.output
+    found = CliRunner().invoke(install, ["--print", "--replicas", "0"])
+    assert found.exit_code == 2, found.output
+    assert "--replicas: 0 is not between 1 and 10" in found.output

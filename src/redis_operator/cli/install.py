@@ -83,7 +83,7 @@ def _chosen(before: Options, given: dict[str, Any]) -> Options:
     """Return the options of before with those that were given now."""
     watched = given.pop("watch_namespaces")
     asked = given.pop("webhooks")
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value}
+    changes: dict[str, Any] = {n: v for n, v in given.items() if v not in (None, "", ())}
     if asked is not None:
         changes["webhooks"] = asked
     if "pull_secret" in changes:
@@ -149,6 +149,8 @@ def install(
 ) -> None:
     """Install the operator in a Kubernetes cluster, or change how it is installed."""
     options = _chosen(Options(namespace=namespace), given)
+    if with_installer and not options.webhooks:
+        raise click.UsageError("--without-webhooks is nothing that a RedisOperator can say")
     if print_:
         made = [*installer_objects(options), redisoperator(options)]
         click.echo(to_stream(made if with_installer else objects(options)), nl=False)
@@ -230,7 +232,7 @@ def uninstall(
 
     async def work(client: Client) -> None:
         remover = Remover(client, tell=click.echo, patience=Patience(timeout))
-        found = await remover.check(everything=everything)
+        found = await remover.check(namespace, everything=everything)
         for raw in found:
             place = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
             click.echo(f"Redis {place}: " + ("will be deleted" if everything else "stays"))

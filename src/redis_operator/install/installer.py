@@ -7,7 +7,7 @@ client.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -15,16 +15,17 @@ import msgspec
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict, NotFound
 from kubecontroller.client.meta import Manifest
-from kubecontroller.client.objects import CONFIG_MAPS, NAMESPACES
+from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from kubecontroller.client.scheme import Kind, split_api_version
 from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.operator.world import REDISES
 
-from .inventory import INVENTORY, Inventory, Item, Phase, read, surplus, written
+from .inventory import INVENTORY, Inventory, Item, Phase, item_of, read, surplus, written
 from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage
 from .options import Options
 from .persistence import PersistentTransport
+from .rights import OPERATOR, RBAC
 from .strategy import Listed, Strategy, generate
 from .waiting import Patience, wait_for_stage
 
@@ -34,6 +35,8 @@ FIELD_MANAGER: Final = "redis-operator-install"
 Tell = Callable[[str], None]
 _TIMEOUT: Final = 10.0  # of one request, which is sent again
 _TRIES: Final = 5
+_INSTALLER: Final = f"{OPERATOR}-installer"
+_CLUSTER_ROLES: Final[Kind[Manifest]] = Kind(RBAC, "v1", "ClusterRole", "clusterroles", False, dict)
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
@@ -133,6 +136,32 @@ class Installer:
             self._tell(f"{item}: deleted")
             return
         raise InstallError(f"{item} keeps changing; run the same command again")
+
+    async def refuse_taken(self, documents: Iterable[Object], namespace: str) -> None:
+        """Raise `InstallError` where an object belongs to somebody else's installation."""
+        for document in documents:
+            item = item_of(document)
+            live = await self._live(kind_of(item), (item.namespace, item.name))
+            if problem := _taken(item, live, namespace):
+                raise InstallError(problem)
+
+    async def check_lives(self, namespace: str) -> None:
+        """Raise `InstallError` where the operator of this cluster lives in another namespace.
+
+        Who has nothing here may have lost it: only what is labelled as another's says so.
+        """
+        for name in (INVENTORY, _INSTALLER):
+            kind: Kind[Any] = CONFIG_MAPS if name == INVENTORY else DEPLOYMENTS
+            if await self._live(kind.plain(), (namespace, name)) is not None:
+                return
+        for name in (OPERATOR, _INSTALLER):
+            found = await self._live(_CLUSTER_ROLES, ("", name))
+            labels = (found or {}).get("metadata", {}).get("labels") or {}
+            home = labels.get(INSTALLATION_LABEL, namespace)
+            if home != namespace:
+                raise InstallError(
+                    f"no operator lives in namespace {namespace!r}: use --namespace {home}"
+                )
 
     # How
 

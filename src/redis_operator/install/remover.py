@@ -56,8 +56,12 @@ class Remover:
         except NotFound:
             return []  # the kind itself is gone already
 
-    async def check(self, *, everything: bool) -> list[Manifest]:
-        """Return the databases there are. Raises `InstallError` where some forbid to go."""
+    async def check(self, namespace: str, *, everything: bool) -> list[Manifest]:
+        """Return the databases there are.
+
+        Raises `InstallError` where some forbid to go, or the operator lives in another namespace.
+        """
+        await self._installer.check_lives(namespace)
         found = await self.databases()
         protected = [_name(raw) for raw in found if is_protected(raw)]
         if everything and protected:
@@ -69,7 +73,7 @@ class Remover:
 
     async def uninstall(self, namespace: str, *, everything: bool = False) -> None:
         """Remove the operator that lives in a namespace; with everything, databases before it."""
-        found = await self.check(everything=everything)
+        found = await self.check(namespace, everything=everything)
         installed = await self._installer.find(namespace)
         options = installed.options if installed is not None else Options(namespace=namespace)
         items = {item_of(made) for made in objects(options)}

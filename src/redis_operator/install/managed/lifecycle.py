@@ -22,8 +22,10 @@ from kubecontroller.client.objects import (
     PODS,
 )
 from kubecontroller.client.patches import MergePatch
+from kubecontroller.client.verbs import Propagation
 from redis_operator.install.installer import Installer, InstallError, Tell, kind_of, persistent
 from redis_operator.install.inventory import item_of
+from redis_operator.install.objects import objects
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options
 from redis_operator.install.strategy import STRATEGY_LABEL
 from redis_operator.install.waiting import (
@@ -82,7 +84,9 @@ class InstallerLife:
 
     async def install(self, options: Options) -> None:
         """Put the installer there, say what it is to install, and wait until it has."""
-        for document in installer_objects(options):
+        documents = installer_objects(options)
+        await self._installer.refuse_taken([*documents, *objects(options)], options.namespace)
+        for document in documents:
             item = item_of(document)
             await self._client.apply(kind_of(item), document)
             self._tell(f"{item}: applied")
@@ -94,6 +98,7 @@ class InstallerLife:
 
     async def remove(self, namespace: str) -> None:
         """Take the installer and the `RedisOperator` away; what it installed stays."""
+        await self._installer.check_lives(namespace)
         await self._delete(DEPLOYMENTS.plain(), (namespace, INSTALLER))
         await wait(partial(self._running, namespace), self._patience)
         with suppress(NotFound):
@@ -104,13 +109,14 @@ class InstallerLife:
             page = await self._client.list(kind.plain(), namespace=namespace, labels=STRATEGY_LABEL)
             for raw in page.items:
                 await self._delete(kind.plain(), (namespace, raw["metadata"]["name"]))
+        await wait(partial(self._asking, namespace), self._patience)
         for document in reversed(installer_objects(Options(namespace=namespace))):
             if document["kind"] != "Namespace":
                 await self._installer.delete(item_of(document), namespace)
 
     async def _delete(self, kind: Any, key: tuple[str, str]) -> None:
         try:
-            await self._client.delete(kind, key)
+            await self._client.delete(kind, key, propagation=Propagation.BACKGROUND)
         except NotFound:
             return
         self._tell(f"{kind.kind} {key[1]}: deleted")
@@ -124,6 +130,11 @@ class InstallerLife:
         page = await self._client.list(PODS, namespace=namespace, labels=labels)
         names = [pod.metadata.name for pod in page.items]
         return f"the installer's pods do not end: {', '.join(names)}" if names else None
+
+    async def _asking(self, namespace: str) -> str | None:
+        page = await self._client.list(PODS, namespace=namespace, labels=STRATEGY_LABEL)
+        names = [pod.metadata.name for pod in page.items]
+        return f"pods of Jobs do not end: {', '.join(names)}" if names else None
 
     async def _deployed(self, namespace: str) -> str | None:
         found = await self._client.get(REDIS_OPERATORS, _KEY)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,15 +17,31 @@ import msgspec
 from msgspec import Struct
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import AlreadyExists, ApiError, KubeError, NotFound
+from kubecontroller.client.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+)
 from kubecontroller.client.meta import Key, Manifest, meta_of
 from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, JOBS, PODS
 from kubecontroller.client.scheme import Kind
+from kubecontroller.client.verbs import Propagation
 from kubecontroller.client.workloads import Job
 from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
-from redis_operator.api.redisoperator import RedisOperator, RedisOperatorStatus, UpdateApproval
+from redis_operator.api.redisoperator import (
+    ComponentStatus,
+    InstallationPhase,
+    RedisOperator,
+    RedisOperatorStatus,
+    UpdateApproval,
+)
 from redis_operator.install.installer import Installer, InstallError
 from redis_operator.install.inventory import Inventory
 from redis_operator.install.options import Options
@@ -73,6 +89,9 @@ class Installations(Struct, frozen=True):
             if await add_finalizer(self.client, REDIS_OPERATORS, raw, FINALIZER):
                 return Done()  # it comes back as an event
             return await self._pass(raw)
+        except (Forbidden, Invalid, BadRequest) as error:
+            await self._told_refused(raw, error)
+            return Retry(error)
         except KubeError as error:
             return Retry(error)
 
@@ -80,11 +99,16 @@ class Installations(Struct, frozen=True):
         """Remove the operator; databases go on without it."""
         if not has_finalizer(raw, FINALIZER):
             return Done()
+        if load_status(raw).phase is not InstallationPhase.DELETING:
+            await self._told(raw, Standing(waits_for="the operator is removed", ends=True), None)
         remover = Remover(self.client, tell=_LOG.info, patience=Patience(0.0))
         try:
             await remover.uninstall(self.namespace)
-        except NotInForce:
-            return Again(_SOON_SECONDS)
+        except NotInForce as error:
+            return await self._told(raw, Standing(waits_for=error.reason, ends=True), None)
+        except InstallError as error:
+            refusal = Standing(refusal="Refused", message=str(error), ends=True)
+            return await self._told(raw, refusal, None)
         await remove_finalizer(self.client, REDIS_OPERATORS, raw, FINALIZER)
         return Done()
 
@@ -105,7 +129,7 @@ class Installations(Struct, frozen=True):
         held_back = _held_back(raw, wanted, strategy, installed)
         if held_back is not None:
             return await self._told(raw, held_back, strategy)
-        if installed is None or installed.digest != strategy.digest:
+        if load_status(raw).target_configuration != strategy.digest:
             await self._told(raw, Standing(waits_for="objects are being applied"), strategy)
         try:
             await installer.sync(strategy)
@@ -113,7 +137,7 @@ class Installations(Struct, frozen=True):
             return await self._told(raw, Standing(waits_for=error.reason), strategy)
         except InstallError as error:
             return await self._told(raw, Standing(refusal="Refused", message=str(error)), strategy)
-        await self._prune_strategies()
+        await self._prune_strategies(name_of(options))
         return await self._told(raw, Standing(), strategy)
 
     # The objects of a version
@@ -154,7 +178,9 @@ class Installations(Struct, frozen=True):
         return Standing(waits_for=f"{waits.waits_for}; {reason}") if reason else waits
 
     async def _delete_job(self, job: Job) -> None:
-        await self.client.delete(JOBS, job.metadata.key, uid=job.metadata.uid)
+        await self.client.delete(
+            JOBS, job.metadata.key, uid=job.metadata.uid, propagation=Propagation.BACKGROUND
+        )
 
     async def _pod_limitation(self, key: Key) -> str:
         page = await self.client.list(PODS, namespace=key[0], labels=f"{STRATEGY_LABEL}=job")
@@ -164,32 +190,32 @@ class Installations(Struct, frozen=True):
                 return said
         return ""
 
-    async def _prune_strategies(self) -> None:
-        """Keep the last few, so that going back needs no Job; the others go."""
+    async def _prune_strategies(self, current: str) -> None:
+        """Keep the last few, so that going back needs no Job; others go, and Jobs without one."""
         page = await self.client.list(
             CONFIG_MAPS.plain(), namespace=self.namespace, labels=f"{STRATEGY_LABEL}=objects"
         )
         dated = sorted(page.items, key=lambda raw: raw["metadata"]["creationTimestamp"])
-        for raw in dated[:-_KEPT_STRATEGIES]:
-            key = (self.namespace, raw["metadata"]["name"])
-            for kind in (JOBS, CONFIG_MAPS):
-                try:
-                    await self.client.delete(kind, key)
-                except NotFound:
-                    continue
+        names = [raw["metadata"]["name"] for raw in dated]
+        kept = {current, *[name for name in names if name != current][1 - _KEPT_STRATEGIES :]}
+        for name in names:
+            if name not in kept:
+                with suppress(NotFound):
+                    await self.client.delete(CONFIG_MAPS, (self.namespace, name))
+        jobs = await self.client.list(
+            JOBS, namespace=self.namespace, labels=f"{STRATEGY_LABEL}=job"
+        )
+        for job in jobs.items:
+            if job.metadata.name not in kept:
+                with suppress(NotFound, Conflict):
+                    await self._delete_job(job)
 
     # Telling
 
     async def _told(self, raw: Manifest, standing: Standing, target: Strategy | None) -> Outcome:
         """Write the status if it differs; say when to look again."""
         before = load_status(raw)
-        installed = await Installer(self.client, tell=_LOG.info, patience=Patience(0.0)).find(
-            self.namespace
-        )
-        try:
-            deployment = await self.client.get(DEPLOYMENTS, (self.namespace, OPERATOR))
-        except NotFound:
-            deployment = None
+        installed, components = await self._known(before)
         now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         after = installation_status(
             before,
@@ -197,7 +223,7 @@ class Installations(Struct, frozen=True):
             generation=meta_of(raw).generation,
             target=target,
             installed=installed,
-            components=[component(deployment, "controller")],
+            components=components,
             now=now,
         )
         try:
@@ -208,6 +234,33 @@ class Installations(Struct, frozen=True):
             _LOG.warning("the status cannot be written: %s", error)
         goes_on = bool(standing.waits_for)
         return Again(_SOON_SECONDS if goes_on else _REST_SECONDS)
+
+    async def _told_refused(self, raw: Manifest, error: ApiError) -> None:
+        """Say what the API server does not let us do; whoever can, changes that."""
+        refusal = Standing(
+            refusal=error.reason or "Refused", message=str(error), ends=meta_of(raw).is_deleting
+        )
+        try:
+            await self._told(raw, refusal, None)
+        except KubeError as other:
+            _LOG.warning("the status cannot be written: %s", other)
+
+    async def _known(
+        self, before: RedisOperatorStatus
+    ) -> tuple[Inventory | None, Sequence[ComponentStatus]]:
+        """Return what is installed and how it runs; what may not be read is as it was."""
+        installed: Inventory | None = None
+        components: Sequence[ComponentStatus] = before.components
+        installer = Installer(self.client, tell=_LOG.info, patience=Patience(0.0))
+        with suppress(Forbidden):
+            installed = await installer.find(self.namespace)
+        with suppress(Forbidden):
+            try:
+                deployment = await self.client.get(DEPLOYMENTS, (self.namespace, OPERATOR))
+            except NotFound:
+                deployment = None
+            components = [component(deployment, "controller")]
+        return installed, components
 
 
 def _held_back(

@@ -26,6 +26,7 @@ class Standing(Struct, frozen=True):
     waits_for: str = ""  # it goes on by itself
     refusal: str = ""  # a person has to do something; one word
     message: str = ""  # which says what
+    ends: bool = False  # it is being removed
 
 
 def component(found: Deployment | None, name: str) -> ComponentStatus:
@@ -58,14 +59,16 @@ def installation_status(
     if whole is not None:
         version, digest = whole.version, whole.digest
     serves = any(one.ready and not one.ready.startswith("0/") for one in components)
-    if standing.refusal:
+    if standing.ends:
+        phase, message = InstallationPhase.DELETING, standing.message or standing.waits_for
+    elif standing.refusal:
         phase, message = InstallationPhase.FAILED, standing.message
     elif standing.waits_for or not is_current:
         phase = InstallationPhase.UPDATING if version else InstallationPhase.DEPLOYING
         message = standing.waits_for or "objects are being applied"
     else:
         phase, message = InstallationPhase.DEPLOYED, f"version {version} is installed"
-    goes_on = phase in (InstallationPhase.UPDATING, InstallationPhase.DEPLOYING)
+    goes_on = phase not in (InstallationPhase.FAILED, InstallationPhase.DEPLOYED)
     runs = "OperatorRuns" if serves else "OperatorDoesNotRun"
     changes = message if goes_on else "nothing is changed"
     wrong = standing.message if standing.refusal else "nothing is wrong"
