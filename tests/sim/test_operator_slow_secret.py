@@ -57,19 +57,25 @@ def _leader(found: Manifest) -> str:
     return str(found["status"]["shards"][0].get("primary", ""))
 
 
+async def _ready_database(sim: Simulation) -> list[SlowSecret]:
+    """Make a database with a Secret of its owner; return what operators read it through."""
+    transports: list[SlowSecret] = []
+
+    def wrap(transport: Transport) -> Transport:
+        transports.append(SlowSecret(transport))
+        return transports[-1]
+
+    sim.wrap = wrap
+    await sim.client.create(SECRET, GIVEN)
+    sim.start_operator()
+    await sim.apply(database(auth={"secretName": "mine"}))
+    await sim.until_ready()
+    return transports
+
+
 def test_a_failover_does_not_wait_for_a_secret_that_cannot_be_read() -> None:
     async def scenario(sim: Simulation) -> tuple[float, int]:
-        transports: list[SlowSecret] = []
-
-        def wrap(transport: Transport) -> Transport:
-            transports.append(SlowSecret(transport))
-            return transports[-1]
-
-        sim.wrap = wrap
-        await sim.client.create(SECRET, GIVEN)
-        sim.start_operator()
-        await sim.apply(database(auth={"secretName": "mine"}))
-        await sim.until_ready()
+        transports = await _ready_database(sim)
         await asyncio.sleep(10.0)
         transports[-1].hangs = True
         transports[-1].asked = 0
@@ -106,17 +112,7 @@ def test_a_secret_that_is_gone_is_told_once_and_until_it_is_back() -> None:
 
 def test_a_secret_that_may_not_be_read_any_more_is_told_and_failovers_go_on() -> None:
     async def scenario(sim: Simulation) -> None:
-        transports: list[SlowSecret] = []
-
-        def wrap(transport: Transport) -> Transport:
-            transports.append(SlowSecret(transport))
-            return transports[-1]
-
-        sim.wrap = wrap
-        await sim.client.create(SECRET, GIVEN)
-        sim.start_operator()
-        await sim.apply(database(auth={"secretName": "mine"}))
-        await sim.until_ready()
+        transports = await _ready_database(sim)
         transports[-1].is_forbidden = True
         found = await _degraded(sim)
         assert found[-1] == "AuthSecret", found

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.kubecontroller.client.sending import GET, POST, ok, opened, send
 
 from kubecontroller.client.access import (
     Access,
@@ -24,31 +23,8 @@ from kubecontroller.client.errors import (
     ConnectionFailed,
     NoAnswer,
 )
-from kubecontroller.client.http import HttpTransport
-from kubecontroller.client.request import Request, Response
+from kubecontroller.client.request import Request
 from kubecontroller.runtime import logs
-
-GET = Request("GET", "/api/v1/pods")
-POST = Request("POST", "/api/v1/pods", body=b"{}")
-
-
-async def ok(request: web.Request) -> web.Response:
-    return web.json_response({"path": request.path_qs})
-
-
-@asynccontextmanager
-async def opened(access: Access) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(access)
-    try:
-        yield transport
-    finally:
-        await transport.close()
-
-
-async def send(access: Access, request: Request = GET, timeout: float = 5.0) -> Response:
-    async with opened(access) as transport:
-        return await transport.request(request, timeout=timeout)
-
 
 # What is sent
 

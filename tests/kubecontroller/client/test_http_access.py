@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.kubecontroller.client.sending import GET, POST, ok, opened, send
 
 from kubecontroller.client.access import (
     Access,
@@ -21,30 +22,6 @@ from kubecontroller.client.errors import (
     CredentialError,
     KubeError,
 )
-from kubecontroller.client.http import HttpTransport
-from kubecontroller.client.request import Request, Response
-
-GET = Request("GET", "/api/v1/pods")
-POST = Request("POST", "/api/v1/pods", body=b"{}")
-
-
-async def ok(request: web.Request) -> web.Response:
-    return web.json_response({"path": request.path_qs})
-
-
-@asynccontextmanager
-async def opened(access: Access) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(access)
-    try:
-        yield transport
-    finally:
-        await transport.close()
-
-
-async def send(access: Access, request: Request = GET, timeout: float = 5.0) -> Response:
-    async with opened(access) as transport:
-        return await transport.request(request, timeout=timeout)
-
 
 # Credentials that change under us
 

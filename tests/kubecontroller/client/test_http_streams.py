@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.kubecontroller.client.sending import GET, ok, opened
 
 from kubecontroller.client.access import (
     Access,
@@ -21,22 +21,6 @@ from kubecontroller.client.errors import (
 )
 from kubecontroller.client.http import HttpTransport
 from kubecontroller.client.request import Request
-
-GET = Request("GET", "/api/v1/pods")
-POST = Request("POST", "/api/v1/pods", body=b"{}")
-
-
-async def ok(request: web.Request) -> web.Response:
-    return web.json_response({"path": request.path_qs})
-
-
-@asynccontextmanager
-async def opened(access: Access) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(access)
-    try:
-        yield transport
-    finally:
-        await transport.close()
 
 
 def wanting(token: Callable[[], str]) -> Any:

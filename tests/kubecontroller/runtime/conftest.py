@@ -10,6 +10,7 @@ import pytest
 from kubecontroller.client.api import Client
 from kubecontroller.client.meta import Projected
 from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.informer import Informer
 from kubecontroller.testing.loop import pytest_asyncio_loop_factories
 from kubecontroller.testing.tiny import TinyServer
 
@@ -46,6 +47,14 @@ def manifest():
         return {"metadata": {"name": name, "namespace": namespace, **fields}, "data": data}
 
     return build
+
+
+@pytest.fixture
+def quiet(kind, client) -> Informer[ConfigMap]:
+    """An informer that does not run and counts as synced."""
+    informer = Informer(client, kind)
+    informer._synced.set()
+    return informer
 
 
 @pytest.fixture

@@ -6,32 +6,15 @@ import json
 import logging
 
 import pytest
+from tests.kubecontroller.runtime.controllers import controller, key
 
 from kubecontroller.client.errors import ConnectionFailed
 from kubecontroller.runtime import logs
-from kubecontroller.runtime.backoff import ItemExponential
 from kubecontroller.runtime.controller import CachesNotSynced, Controller, Watch
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.outcomes import Again, Done, Retry, Stop
 from kubecontroller.runtime.triggers import generation_changed, itself
 from kubecontroller.runtime.workqueue import LOW_PRIORITY
-
-
-def key(name: str) -> tuple[str, str]:
-    return ("default", name)
-
-
-@pytest.fixture
-def quiet(kind, client):
-    """An informer nobody runs, that counts as synced."""
-    informer = Informer(client, kind)
-    informer._synced.set()
-    return informer
-
-
-def controller(informer, reconcile, **options) -> Controller:
-    options.setdefault("limiter", ItemExponential(base=1))
-    return Controller("test", reconcile, [Watch(informer)], **options)
 
 
 async def test_a_change_becomes_a_reconcile_of_its_key(client, kind, manifest, running):

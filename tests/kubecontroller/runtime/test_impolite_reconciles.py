@@ -5,32 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.kubecontroller.runtime.controllers import controller, key
 
 from kubecontroller.client.api import Client
-from kubecontroller.runtime.backoff import ItemExponential
 from kubecontroller.runtime.changes import Deleted, Updated
 from kubecontroller.runtime.controller import Controller, Watch
 from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.outcomes import Done
-
-
-def key(name: str) -> tuple[str, str]:
-    return ("default", name)
-
-
-@pytest.fixture
-def quiet(kind, client):
-    """An informer nobody runs, that counts as synced."""
-    informer = Informer(client, kind)
-    informer._synced.set()
-    return informer
-
-
-def controller(informer, reconcile, **options) -> Controller:
-    options.setdefault("limiter", ItemExponential(base=1))
-    return Controller("test", reconcile, [Watch(informer)], **options)
 
 
 async def cancelled(_key):
