@@ -276,6 +276,26 @@ class Database:
             return
 
 
+async def is_back(cache: Any, kind: Any, name: str, old: str) -> bool:
+    """Whether an object exists again, with another uid than the one that was deleted."""
+    try:
+        found = await cache.client.get(kind, (cache.namespace, name))
+    except NotFound:
+        return False
+    return bool(found.metadata.uid != old)
+
+
+async def delete_and_wait(cache: Any, kind: Any, name: str) -> None:
+    """Delete an object of a database as a person does, and wait until it was made again."""
+    old = await cache.client.get(kind, (cache.namespace, name))
+    await cache.client.delete(kind, (cache.namespace, name))
+    await until(
+        lambda: is_back(cache, kind, name, old.metadata.uid),
+        seconds=20,
+        what=f"{name} to come back",
+    )
+
+
 async def _enough(application: Application, writes: int) -> bool:
     return len(application.acknowledged) >= writes
 
@@ -289,5 +309,7 @@ __all__ = [
     "LocalCluster",
     "RealCluster",
     "cpu_seconds",
+    "delete_and_wait",
+    "is_back",
     "until",
 ]

@@ -6,14 +6,12 @@ Its data are what a database that starts as its replica must have.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import Any
 
-import hiredis
 import msgspec
 
 from e2e.clusters import Cluster, until
-from e2e.standalone.conftest import Peer
+from e2e.writing import Peer, Writing
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import PODS, SECRETS
@@ -29,15 +27,16 @@ _START = (
 )
 
 
-class Outside:
+class Outside(Writing):
     """A server elsewhere, and everything that it acknowledged."""
+
+    prefix = "old"
 
     def __init__(self, cluster: Cluster, client: Client, namespace: str, name: str = "old") -> None:
         self.cluster, self.client, self.namespace = cluster, client, namespace
+        super().__init__()
         self.name = name
         self.address = ""
-        self.acknowledged: dict[str, str] = {}
-        self._count = 0
 
     async def start(self, *options: str, image: str = "", password: str = PASSWORD) -> Outside:
         """Start the pod and wait until its server responds."""
@@ -93,48 +92,6 @@ class Outside:
             "port": 6379,
             "passwordSecret": {"name": name, "key": "word"},
         }
-
-    async def run(self, *words: str) -> Any:
-        peer = await self.connect()
-        try:
-            return await peer.ask(*words)
-        finally:
-            peer.close()
-
-    async def write(self, count: int) -> None:
-        """Write so many keys; what is acknowledged is remembered."""
-        peer = await self.connect()
-        try:
-            for _ in range(count):
-                self._count += 1
-                key, value = f"old-{self._count}", f"value-{self._count}"
-                assert await peer.ask("SET", key, value) == "OK"
-                self.acknowledged[key] = value
-        finally:
-            peer.close()
-
-    @asynccontextmanager
-    async def under_load(self) -> Any:
-        """Write all the while."""
-        task = asyncio.create_task(self._write_on())
-        before = len(self.acknowledged)
-
-        async def begun() -> bool:
-            return len(self.acknowledged) > before + 50
-
-        try:
-            await until(begun, seconds=30, what="50 writes", every=0.02)
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _write_on(self) -> None:
-        while True:
-            try:
-                await self.write(50)
-            except (OSError, TimeoutError, AssertionError, hiredis.HiredisError):
-                await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
         """Delete the pod, and wait until it is gone."""

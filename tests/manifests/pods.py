@@ -219,6 +219,16 @@ async def form_shard(primary: Pod, replica: Pod, slots: SlotSet = ALL_SLOTS) -> 
     await until(replica, commands.info_replication(), lambda found: found.link_up)
 
 
+async def serving_shard(primary: Pod, replica: Pod) -> None:
+    """Form a shard of all slots, and wait until it serves and a crash would not forget the replica.
+
+    nodes.conf is written on change: the replica must be in it.
+    """
+    await form_shard(primary, replica)
+    await until(primary, commands.cluster_info(), lambda info: info.is_ok)
+    await printed(primary.data / "nodes.conf", " slave ")
+
+
 async def write(pod: Pod, count: int, slots: SlotSet = ALL_SLOTS) -> int:
     """Write keys of these slots as an application would; return how many."""
     keys = [f"key:{n}" for n in range(count) if key_slot(f"key:{n}") in slots]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from manifests.pods import Pod, ask, form_shard, pods, printed, until, write
+from manifests.pods import Pod, ask, form_shard, pods, printed, serving_shard, until, write
 from manifests.test_scripts import saved
 from redis_operator.api.redis import Persistence
 from redis_operator.redis import commands
@@ -74,9 +74,7 @@ async def test_a_replica_that_does_not_listen_yet_is_asked_again(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
     async with pods(tmp_path, binary, 2, Persistence.AOF) as [primary, replica]:
-        await form_shard(primary, replica)
-        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
-        await printed(primary.data / "nodes.conf", " slave ")
+        await serving_shard(primary, replica)
         written = await write(primary, 100)
         primary.failover_seconds = replica.failover_seconds = 600
         primary.end(kill=True)

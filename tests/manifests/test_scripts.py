@@ -16,6 +16,7 @@ from manifests.pods import (
     form_shard,
     pods,
     printed,
+    serving_shard,
     until,
     write,
 )
@@ -154,10 +155,7 @@ async def test_a_killed_primary_lets_its_replica_go_first(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
     async with pods(tmp_path, binary, 2, Persistence.AOF) as [primary, replica]:
-        await form_shard(primary, replica)
-        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
-        # nodes.conf is written on change; the replica must be in it before the crash
-        await printed(primary.data / "nodes.conf", " slave ")
+        await serving_shard(primary, replica)
         primary.end(kill=True)
         primary.failover_seconds = 1
         primary.start()
@@ -176,9 +174,7 @@ async def test_a_killed_primary_waits_no_longer_than_until_its_replica_leads(
     tmp_path: Path, binary: EngineBinary
 ) -> None:
     async with pods(tmp_path, binary, 2, Persistence.NONE) as [primary, replica]:
-        await form_shard(primary, replica)
-        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
-        await printed(primary.data / "nodes.conf", " slave ")
+        await serving_shard(primary, replica)
         primary.end(kill=True)
         primary.failover_seconds = 600
         primary.start()
@@ -193,9 +189,7 @@ async def test_primaries_do_not_wait_for_replicas_that_were_killed_with_them(
 ) -> None:
     """A replica that restarted and had no link since is never elected: waiting for it is vain."""
     async with pods(tmp_path, binary, 2, kind) as [primary, replica]:
-        await form_shard(primary, replica)
-        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
-        await printed(primary.data / "nodes.conf", " slave ")
+        await serving_shard(primary, replica)
         written = await write(primary, 100)
         primary.failover_seconds = replica.failover_seconds = 600
         primary.end(kill=True)
@@ -222,9 +216,7 @@ async def test_a_primary_whose_snapshot_is_the_newest_starts_at_once(
 ) -> None:
     """Both servers of a shard are killed: the replica has nothing that the primary lacks."""
     async with pods(tmp_path, binary, 2, Persistence.RDB) as [primary, replica]:
-        await form_shard(primary, replica)
-        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
-        await printed(primary.data / "nodes.conf", " slave ")
+        await serving_shard(primary, replica)
         await write(primary, 100)
         await saved(replica)
         written = await write(primary, 2000)
@@ -273,9 +265,7 @@ async def test_a_primary_with_a_snapshot_of_another_history_leaves_the_replica_i
 ) -> None:
     """Which of the two is newer is not known: the replica may be promoted by hand."""
     async with pods(tmp_path, binary, 2, Persistence.RDB) as [primary, replica]:
-        await form_shard(primary, replica)
-        await until(primary, commands.cluster_info(), lambda info: info.is_ok)
-        await printed(primary.data / "nodes.conf", " slave ")
+        await serving_shard(primary, replica)
         await saved(primary)
         snapshot = (primary.data / "dump.rdb").read_bytes()
         start = snapshot.index(b"repl-id") + len(b"repl-id") + 1

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import until
-from kubecontroller.client.errors import NotFound
+from e2e.harness import delete_and_wait, is_back, until
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     POD_DISRUPTION_BUDGETS,
@@ -31,29 +30,15 @@ async def test_children_deleted_by_hand_come_back_and_no_pod_is_restarted(databa
         (SERVICES, "cache-nodes"),
         (CONFIG_MAPS, "cache-config"),
     ):
-        old = await cache.client.get(kind, (cache.namespace, name))
-        await cache.client.delete(kind, (cache.namespace, name))
-        await until(
-            lambda k=kind, n=name, o=old: _is_back(cache, k, n, o.metadata.uid),
-            seconds=20,
-            what=f"{name} to come back",
-        )
+        await delete_and_wait(cache, kind, name)
     cache.cluster.kubectl(
         "-n", cache.namespace, "delete", "statefulset", "cache-0", "--cascade=orphan"
     )
-    await until(lambda: _is_back(cache, STATEFUL_SETS, "cache-0", ""), seconds=20, what="cache-0")
+    await until(lambda: is_back(cache, STATEFUL_SETS, "cache-0", ""), seconds=20, what="cache-0")
     await cache.wait_ready()
     assert await cache.uids() == uids
     assert await cache.restarts() == 0
     assert await cache.check(application) == []
-
-
-async def _is_back(cache: Any, kind: Any, name: str, old_uid: str) -> bool:
-    try:
-        found = await cache.client.get(kind, (cache.namespace, name))
-    except NotFound:
-        return False
-    return bool(found.metadata.uid != old_uid)
 
 
 async def test_a_child_edited_by_hand_is_put_right(database: Any) -> None:
@@ -137,7 +122,7 @@ async def test_a_deleted_secret_comes_back_and_nobody_is_locked_out(
     async with cache.under_load() as application:
         old = await cache.client.get(SECRETS, (cache.namespace, name))
         await cache.client.delete(SECRETS, (cache.namespace, name))
-        await until(lambda: _is_back(cache, SECRETS, name, old.metadata.uid), seconds=30, what=name)
+        await until(lambda: is_back(cache, SECRETS, name, old.metadata.uid), seconds=30, what=name)
         await cache.wait_ready(seconds=90)
     report = await application.verify()
     assert report.lost == (), report

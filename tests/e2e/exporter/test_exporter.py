@@ -17,7 +17,7 @@ import pytest
 
 from e2e.failover.conftest import Watched
 from e2e.harness import PATIENCE, Database, until
-from e2e.standalone.conftest import Peer
+from e2e.writing import Peer
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.objects import SERVICES
 

@@ -11,7 +11,7 @@ import hiredis
 import pytest
 
 from e2e.harness import Database, until
-from e2e.standalone.conftest import Peer
+from e2e.writing import Peer
 from kubecontroller.client.objects import SERVICES
 from redis_operator.redis import sentinel
 from redis_operator.redis.connection import Address, Connection, Credentials, connect

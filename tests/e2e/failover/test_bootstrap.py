@@ -9,7 +9,7 @@ import pytest
 
 from e2e.harness import until
 from e2e.outside import Outside
-from e2e.standalone.conftest import Peer
+from e2e.writing import Peer
 from kubecontroller.client.errors import Invalid
 from redis_operator.redis import commands
 

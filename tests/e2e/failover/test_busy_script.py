@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import PATIENCE, until
-from e2e.standalone.conftest import Peer
+from e2e.writing import Peer
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import PATIENCE, until
-from kubecontroller.client.errors import NotFound
+from e2e.harness import PATIENCE, delete_and_wait, is_back, until
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
     POD_DISRUPTION_BUDGETS,
@@ -18,14 +17,6 @@ from kubecontroller.client.objects import (
 from kubecontroller.client.patches import MergePatch
 
 pytestmark = pytest.mark.e2e
-
-
-async def _is_back(cache: Any, kind: Any, name: str, old_uid: str) -> bool:
-    try:
-        found = await cache.client.get(kind, (cache.namespace, name))
-    except NotFound:
-        return False
-    return bool(found.metadata.uid != old_uid)
 
 
 async def _spec(cache: Any, kind: Any, name: str) -> Any:
@@ -47,20 +38,14 @@ async def test_objects_deleted_by_hand_come_back_and_no_pod_is_restarted(watched
             (SECRETS, "cache-conn"),
             (SECRETS, "cache-users"),
         ):
-            old = await cache.client.get(kind, (cache.namespace, name))
-            await cache.client.delete(kind, (cache.namespace, name))
-            await until(
-                lambda k=kind, n=name, o=old: _is_back(cache, k, n, o.metadata.uid),
-                seconds=20,
-                what=f"{name} to come back",
-            )
+            await delete_and_wait(cache, kind, name)
         for name in ("cache", "cache-sentinel"):
             old = await cache.client.get(STATEFUL_SETS, (cache.namespace, name))
             cache.cluster.kubectl(
                 *("-n", cache.namespace, "delete", "statefulset", name, "--cascade=orphan")
             )
             await until(
-                lambda n=name, o=old: _is_back(cache, STATEFUL_SETS, n, o.metadata.uid),
+                lambda n=name, o=old: is_back(cache, STATEFUL_SETS, n, o.metadata.uid),
                 seconds=20,
                 what=f"the StatefulSet {name} to come back",
             )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from e2e.harness import PATIENCE, until
-from e2e.standalone.conftest import STORED, Peer
+from e2e.standalone.conftest import STORED
+from e2e.writing import Peer
 from redis_operator.redis import commands
 
 pytestmark = pytest.mark.e2e
