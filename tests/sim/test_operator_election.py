@@ -1,7 +1,7 @@
 """Several operators, one of which leads: it dies, is cut off from the API, is asked to stop.
 
 The next one goes on where it was; only one acts at a time; the end is the same, and nothing that
-was acknowledged is lost. K-07, K-08
+was acknowledged is lost. K-30
 """
 
 from __future__ import annotations
