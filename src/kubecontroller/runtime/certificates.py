@@ -23,6 +23,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -231,7 +232,17 @@ def _parse(material: Material) -> _Parsed:
     own = serialization.load_pem_private_key(material.key, password=None)
     if own.public_key() != leaf.public_key():
         raise ValueError("the key is not the key of the certificate")
+    if not any(_has_issued(one, leaf) for one in authorities):
+        raise ValueError("the certificate is of no authority in the bundle")
     return _Parsed(authorities, key, leaf)
+
+
+def _has_issued(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
+    try:
+        leaf.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _due(certificate: x509.Certificate) -> datetime:

@@ -75,6 +75,22 @@ def test_material_that_cannot_be_read_or_does_not_fit_is_recreated(broken):
         assert is_trusted(changed)
 
 
+@pytest.mark.parametrize("minutes", [0, 30, 90])
+def test_a_certificate_of_an_authority_that_nobody_trusts_is_not_served(minutes):
+    material, _ = renewed(None, names=NAMES, now=START)
+    other, _ = renewed(None, names=NAMES, now=START)
+    foreign = msgspec.structs.replace(material, certificate=other.certificate, key=other.key)
+    now = START + timedelta(minutes=minutes)
+    changed, reason = renewed(foreign, names=NAMES, now=now, served=material)
+    assert "no authority" in reason
+    assert changed.certificate == material.certificate, "what is served and trusted goes on"
+    assert is_trusted(changed)
+    for lost in (None, foreign):
+        changed, _ = renewed(lost, names=NAMES, now=now, served=foreign)
+        assert is_trusted(changed)
+        assert changed.certificate != foreign.certificate
+
+
 def test_an_authority_is_rotated_so_that_every_step_is_trusted_by_the_step_before():
     """Clients hold the bundle of one step while the server serves the certificate of the next."""
     material, _ = renewed(None, names=NAMES, now=START)
