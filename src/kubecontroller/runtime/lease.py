@@ -277,10 +277,12 @@ class Elector:
         try:
             await self._look()
         except NotFound:
+            if self._is_anothers(now):
+                return False  # deleted under its holder, who leads until its fence falls
             await self._create()
             return True
         assert self._observed is not None
-        if self.holder not in {"", self._settings.identity} and self._is_valid(now):
+        if self._is_anothers(now):
             return False
         await self._write(self._observed, holder=self._settings.identity)
         return True
@@ -294,6 +296,9 @@ class Elector:
         if self._observed is None or before != lease.get("spec"):
             self._observed_at = self._fence.now()
         self._observed = lease
+
+    def _is_anothers(self, now: float) -> bool:
+        return self.holder not in {"", self._settings.identity} and self._is_valid(now)
 
     def _is_valid(self, now: float) -> bool:
         spec = (self._observed or {}).get("spec") or {}

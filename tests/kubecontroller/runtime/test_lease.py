@@ -246,14 +246,33 @@ async def test_of_several_standbys_one_takes_a_released_lease_and_the_others_go_
             assert waits.led_at - released <= 0.1
 
 
-async def test_a_lease_that_was_deleted_is_taken_at_once(server, running):
+@pytest.mark.parametrize("alive", [True, False])
+async def test_a_lease_that_is_deleted_under_its_holder_makes_no_second_leader(
+    server, running, alive
+):
     a, b = Candidate(server, "a"), Candidate(server, "b")
-    await a.elector.acquire()
-    async with running(b.run()):
-        await asyncio.sleep(5)
-        await Client(server.transport()).delete(LEASES, KEY)
-        await asyncio.sleep(0.1)
-        assert b.fence.is_leader()
+    loop, both = asyncio.get_running_loop(), []
+
+    async def observe() -> None:
+        while True:
+            if a.fence.is_leader() and b.fence.is_leader():
+                both.append(loop.time())
+            await asyncio.sleep(0.05)
+
+    async with running(a.run(), observe()):
+        await asyncio.sleep(1)
+        async with running(b.run()):
+            await asyncio.sleep(5)
+            a.switch.cut = not alive
+            await Client(server.transport()).delete(LEASES, KEY)
+            deleted = loop.time()
+            await asyncio.sleep(30)
+    assert both == []
+    if alive:
+        assert a.lost_at is None, "it makes the lease again"
+    else:
+        assert b.led_at is not None
+        assert b.led_at - deleted <= 15 + 2.5
 
 
 FORBIDDEN = error_from_response(
