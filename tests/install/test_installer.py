@@ -72,6 +72,9 @@ async def test_kinds_that_a_helm_release_left_behind_are_taken_over() -> None:
         key = ("", "redis.redisoperator.dev")
         await cluster.client.patch(CUSTOM_RESOURCE_DEFINITIONS, key, change)
         await cluster.installer().install(Options())
+        found = await cluster.installer().find("redis-operator")
+        assert found is not None
+        assert "redis.redisoperator.dev" in {item.name for item in found.items}
 
 
 async def test_a_helm_release_is_not_taken_over() -> None:

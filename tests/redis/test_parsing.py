@@ -70,7 +70,7 @@ lines = st.lists(
 
 @pytest.mark.parametrize("parse", PARSERS, ids=lambda p: p.__name__)
 @given(reply=st.one_of(replies, lines))
-def test_any_answer_gives_a_value_or_the_one_typed_error(
+def test_any_answer_gives_a_value_or_the_typed_error_and_raises_nothing_else(
     parse: Callable[[Reply], object], reply: Reply
 ) -> None:
     with contextlib.suppress(MalformedReplyError):
@@ -80,7 +80,7 @@ def test_any_answer_gives_a_value_or_the_one_typed_error(
 @given(
     cut=st.integers(0, len(NODES)), flip=st.integers(0, len(NODES) - 1), byte=st.integers(0, 255)
 )
-def test_damaged_cluster_nodes_give_a_value_or_the_one_typed_error(
+def test_damaged_cluster_nodes_give_a_value_or_the_typed_error_and_raise_nothing_else(
     cut: int, flip: int, byte: int
 ) -> None:
     damaged = bytearray(NODES)

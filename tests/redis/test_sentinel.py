@@ -67,7 +67,7 @@ replies = st.recursive(words, lambda inner: st.lists(inner, max_size=6), max_lea
 
 @pytest.mark.parametrize("parse", PARSERS, ids=lambda p: p.__name__)
 @given(reply=replies)
-def test_any_answer_gives_a_value_or_the_one_typed_error(
+def test_any_answer_gives_a_value_or_the_typed_error_and_raises_nothing_else(
     parse: Callable[[Reply], object], reply: Reply
 ) -> None:
     with contextlib.suppress(MalformedReplyError):
@@ -75,7 +75,9 @@ def test_any_answer_gives_a_value_or_the_one_typed_error(
 
 
 @given(at=st.integers(0, len(PRIMARY) - 1), word=words)
-def test_a_damaged_description_gives_a_value_or_the_one_typed_error(at: int, word: Reply) -> None:
+def test_a_damaged_description_gives_a_value_or_the_typed_error_and_raises_nothing_else(
+    at: int, word: Reply
+) -> None:
     damaged = [*PRIMARY[:at], word, *PRIMARY[at + 1 :]]
     for parse in PARSERS:
         with contextlib.suppress(MalformedReplyError):

@@ -38,6 +38,7 @@ def drawn() -> list[Scenario]:
 
 @pytest.mark.parametrize("scenario", drawn(), ids=str)
 def test_two_operators_come_to_the_same_end(scenario: Scenario) -> None:
+    """Another end, or a lost write, raises `Broken`."""
     play_together(scenario, int(os.environ["SEED"]) % 1000)
 
 

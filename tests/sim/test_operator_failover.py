@@ -89,6 +89,7 @@ def test_a_primary_that_was_named_late_is_not_replaced_by_sentinels_that_took_it
 
 @pytest.mark.parametrize("number", range(BROKEN))
 def test_broken_states_are_repaired(number: int) -> None:
+    """What is not whole in time raises `Broken`."""
     seed = int(os.environ["SEED"]) % 100_000 + number
     simulate(heal_broken, seed=seed, snapshot=formed(failover()))
 
@@ -230,5 +231,8 @@ def test_volumes_grow_one_after_the_other_and_no_pod_restarts() -> None:
 
 
 def test_a_sentinel_that_monitors_another_primary_beside_one_whose_clock_was_set_back() -> None:
-    """The one cannot hear of the other, which is recreated when those that speak are whole."""
+    """The one cannot hear of the other, which is recreated when those that speak are whole.
+
+    What is not whole in time raises `Broken`.
+    """
     simulate(heal_broken, seed=4758, snapshot=formed(failover()))

@@ -59,6 +59,7 @@ def some() -> list[Scenario]:
 
 @pytest.mark.parametrize("scenario", some(), ids=str)
 def test_one_crash_while_the_api_fails_changes_no_end(scenario: Scenario) -> None:
+    """Another end, or a lost write, raises `Broken`."""
     seed = derive(f"crash {scenario}")
     print(f"{again()}; seed {seed}")
     print(play_struck(scenario, seed))

@@ -67,3 +67,4 @@ def test_a_pod_that_ended_takes_no_room(cluster):
     cluster.post(PODS, pod("a"))
     cluster.merge(f"{PODS}/a/status", {"status": {"phase": "Failed"}})
     cluster.post(PODS, pod("b"))
+    assert {found["metadata"]["name"] for found in cluster.get(PODS)["items"]} == {"a", "b"}

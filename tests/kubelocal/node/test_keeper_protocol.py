@@ -168,8 +168,9 @@ def test_a_peer_that_never_reads_is_cut_off(
     while own in keeper._peers:
         keeper._answer(own, {"ended": "x" * 1000})
     peer.settimeout(30)
-    while peer.recv(65536):
+    while (received := peer.recv(65536)) != b"":
         pass
+    assert received == b"", "the connection was closed"
 
 
 def test_a_fork_that_fails_leaves_no_descriptor_behind(
