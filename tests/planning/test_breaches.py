@@ -138,7 +138,7 @@ ASSIGN = {
         {},
         ("holds keys",),
     ),
-    "more than is free": (FREE, {"slots": SlotSet([5, 6])}, ("somebody's already",)),
+    "more than is free": (FREE, {"slots": SlotSet([5, 6])}, ("have an owner already",)),
 }
 
 

@@ -293,7 +293,7 @@ UNPROVEN: dict[str, tuple[Observed, str]] = {
     ),
     "silent": (
         replace(SYNCED, source=SourceSilent("SourceUnreachable", "refused")),
-        "does not tell how far it is: refused",
+        "does not report its offset: refused",
     ),
     "replica": (
         replace(SYNCED, source=replace(SOURCE, is_primary=False, follows="a:1")),

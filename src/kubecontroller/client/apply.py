@@ -114,9 +114,9 @@ def apply_reason(
     if last is None or last.uid != observed.uid or last.stamp != wanted:
         return "this process has not applied it yet"
     if observed.generation != last.generation:
-        return "somebody else changed it"
+        return "another client changed it"
     if not observed.generation and observed.resource_version != last.resource_version:
-        return "somebody else changed it"
+        return "another client changed it"
     return _metadata_reason(intent["metadata"], observed)
 
 
@@ -125,9 +125,9 @@ def _metadata_reason(wanted: Mapping[str, Any], observed: ObjectMeta) -> str | N
     for name in ("labels", "annotations"):
         found = getattr(observed, name) or {}
         if any(found.get(key) != value for key, value in (wanted.get(name) or {}).items()):
-            return f"somebody else changed its {name}"
+            return f"another client changed its {name}"
     owners = {(owner.uid, bool(owner.controller)) for owner in observed.owner_references or ()}
     for owner in wanted.get("ownerReferences") or ():
         if (owner["uid"], bool(owner.get("controller"))) not in owners:
-            return "somebody else changed its owners"
+            return "another client changed its owners"
     return None

@@ -2,7 +2,7 @@
 
 The only module of this package that starts a process. The program gets no terminal, its standard
 output is never shown (it is the credential), and it is killed with all its children when it takes
-too long or nobody waits for it any more.
+too long or its request was given up.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class Interner:
     def shrink(self, obj: T) -> T:
         """Return the same object with its repeated parts shared.
 
-        Only for objects nobody else has seen yet, as a decoder returns them: parts are exchanged
-        in place. Plain values are returned as they are.
+        Only for objects that have no other reader yet, as a decoder returns them: parts are
+        exchanged in place. Plain values are returned as they are.
         """
         if len(self) >= self._largest:
             self._strings.clear()

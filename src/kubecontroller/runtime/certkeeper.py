@@ -127,7 +127,7 @@ class CertificateKeeper:
         return None
 
     async def begin(self) -> None:
-        """Refresh once if that is possible; if not, `run` tries again, and nobody waits for it."""
+        """Refresh once if that is possible; if not, `run` tries again and the start goes on."""
         try:
             await self.refresh()
         except (KubeError, OSError) as error:

@@ -5,7 +5,7 @@ next reconcile of that owner every cache concerned must have reached it. Version
 numbers, within one cache only: caches of two namespaces are two, since a quiet one moves its
 version only by bookmarks, once a minute. One that cannot be compared is let through, since
 waiting for it could never end; and nothing is waited for longer than `patience` seconds: an old
-cache is better than a database nobody looks after.
+cache is better than an object that is not reconciled.
 
 For deletions use `expectations`: the answer to a delete has no version that a cache reaches.
 """

@@ -173,7 +173,7 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Take no more keys, let running reconciles end within `grace` seconds, then cancel them.
 
-        Keys that nobody has begun are dropped: whoever takes over lists them anew.
+        Keys that were not begun are dropped: the process that takes over lists them again.
         """
         self._unlisten()
         self.queue.shut_down_now()

@@ -81,7 +81,7 @@ class Election(Leadership, Protocol):
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty if nobody."""
+        """Who was last seen to hold the lease; empty if none."""
         ...
 
     def start(self) -> None:
@@ -169,7 +169,7 @@ class ElectionThread:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty if nobody."""
+        """Who was last seen to hold the lease; empty if none."""
         return self._holder
 
     def start(self) -> None:

@@ -8,8 +8,8 @@ Guarantees:
   when only the last state was seen: the uid tells them apart.
 - A handler has synced when it was told everything the first list held; one that subscribes late
   is told what is there at once.
-- An object that cannot be read stops nobody: it is set aside, logged once, and the rest goes on.
-  What was known of it before stays in the cache, since it is there still.
+- An object that cannot be read does not stop the others: it is set aside and logged once. What was
+  known of it before stays in the cache, since it is there still.
 - A burst of events does not starve the loop: it yields every half millisecond or 256 events.
 
 - A handler that raises is logged and called again with the object as it is then, after growing
@@ -310,7 +310,7 @@ class Informer(Generic[T]):
                 self._note(error, wait)
 
     async def _replace(self, event: Replaced[T]) -> None:
-        """Swap the whole cache, then tell; nobody ever sees half a list."""
+        """Swap the whole cache, then tell the handlers; no reader ever sees half a list."""
         initial = not self.has_synced
         changes: list[Change[T]] = []
         present = {what.key for what in event.unreadable}

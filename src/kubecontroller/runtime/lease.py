@@ -152,7 +152,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """Who was last seen to hold the lease; empty if nobody."""
+        """Who was last seen to hold the lease; empty if none."""
         spec = (self._observed or {}).get("spec") or {}
         return spec.get("holderIdentity") or ""
 

@@ -82,7 +82,7 @@ class Manager:
     leader or not: certificates of webhooks, events. `connect` opens the election's own connection;
     `election` is another way to run for leader than a thread of its own.
     `linger` is for how many seconds webhooks are served after readiness has turned: so long does it
-    take until nobody sends any more.
+    take until no API server sends any more.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Manager:
     def add_webhooks(self, server: Server) -> None:
         """Serve webhooks from the start on, before caches and election: on every replica.
 
-        What they write goes through `unfenced_client`: nobody leads yet when they begin.
+        What they write goes through `unfenced_client`: no process leads yet when they begin.
         """
         if self._caches_started:
             raise RuntimeError("webhooks must be added before the manager runs")

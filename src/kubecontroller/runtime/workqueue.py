@@ -35,7 +35,7 @@ __all__ = ["LOWEST_PRIORITY", "LOW_PRIORITY", "Delays", "QueueStopped", "WorkQue
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY: Final = -100
-"""For keys nobody waits for: the first list, and resyncs."""
+"""For keys that can wait: the first list, and resyncs."""
 
 LOWEST_PRIORITY: Final = -(2**31)
 _HEARTBEAT = 10.0  # a timer that was lost, or a clock that jumped, costs this much at most

@@ -92,13 +92,13 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Number of servers, the primary among them, from 2 to 11.", minimum=0, maximum=11
     ),
     "RedisSettings.image": described(
-        "Image of servers and sentinels; its tag tells the version. Absent: the default of Redis.",
+        "Image of servers and sentinels; its tag says the version. Absent: the default of Redis.",
         pattern=IMAGE,
         maxLength=500,
     ),
-    "RedisSettings.engine": described("Which server the image runs, where its name does not tell."),
+    "RedisSettings.engine": described("Which server the image runs, where its name does not say."),
     "RedisSettings.version": described(
-        "Version of the engine, where the tag of the image does not tell.",
+        "Version of the engine, where the tag of the image does not say.",
         pattern=VERSION,
         maxLength=11,
     ),

@@ -29,10 +29,10 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         listKey="name",
     ),
     "RedisOperatorSpec.replicas": described(
-        "Pods, of which one leads and the others are ready to take over.", minimum=1, maximum=10
+        "Pods: one leads, the others are on standby.", minimum=1, maximum=10
     ),
     "RedisOperatorSpec.namespaces": described(
-        "Whose databases are looked after. Absent: those of all namespaces.",
+        "Whose databases are reconciled. Absent: those of all namespaces.",
         rules=[
             (
                 "!has(self.names) || !has(self.matchLabels)",

@@ -129,7 +129,7 @@ class AntiAffinity(Enum):
 
 
 class AccessMode(Enum):
-    """How a volume may be mounted. A server shares its volume with nobody."""
+    """How a volume may be mounted. A server never shares its volume."""
 
     READ_WRITE_ONCE = "ReadWriteOnce"
     READ_WRITE_ONCE_POD = "ReadWriteOncePod"

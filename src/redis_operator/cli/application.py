@@ -378,7 +378,7 @@ class Application:
         return self._addresses[self._turn % len(self._addresses)]
 
     def avoid(self, address: tuple[str, int]) -> None:
-        """Ask others first: an address that did not respond may belong to nobody any more.
+        """Ask others first: an address that did not respond may belong to no server any more.
 
         When none of those it knew is left, it begins where it began, like a client that is made
         again.

@@ -66,9 +66,9 @@ def _choices(function: F) -> F:
         click.option(
             "--watch-namespaces",
             default=None,
-            help="Namespaces whose databases are looked after, separated by commas, or `all`.",
+            help="Namespaces whose databases are reconciled, separated by commas, or `all`.",
         ),
-        click.option("--replicas", type=int, default=None, help="Pods, of which one leads."),
+        click.option("--replicas", type=int, default=None, help="Pods: one leads."),
         click.option("--argument", multiple=True, help="One more for `redis-operator run`."),
         click.option(
             "--webhooks/--without-webhooks",

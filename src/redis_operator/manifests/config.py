@@ -159,7 +159,7 @@ def _chosen_for_boot(spec: RedisSpec, version: Version) -> dict[str, str]:
 def boot_digest(spec: RedisSpec, version: Version, once_set: AbstractSet[str] = frozenset()) -> str:
     """A hash of what only a restart can change; it is part of the pod template.
 
-    Also of a live directive that was removed and whose default nobody knows.
+    Also of a live directive that was removed and whose default is not known.
     """
     wanted = directives(spec, version)
     live = live_directives(spec, version, once_set)

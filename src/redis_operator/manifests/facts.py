@@ -101,7 +101,7 @@ class Facts(Struct, frozen=True):
     database is recreated on volumes that were retained. `once_set` names the directives that the
     spec has or had: one that it has no more goes back to its default. `accepted` are the values of
     live directives that servers are known to take, None where none was asked yet: what is not among
-    them stays out of the files, so that no pod starts with a value that nobody has tried.
+    them stays out of the files, so that no pod starts with a value that no server has taken.
     `persistence` is what pods start with while the spec asks for another kind and servers have not
     written the files of that kind yet; None: what the spec says. `becomes` is the spec of a
     database that leaves its mode: its pods are made for the next mode, and all else is as it was.
@@ -126,7 +126,7 @@ class Facts(Struct, frozen=True):
     accepted: Mapping[str, str] | None = None
     persistence: Persistence | None = None
     becomes: RedisSpec | None = None
-    holds_losses: bool = False  # it was in use, and nobody has given its data up
+    holds_losses: bool = False  # it was in use, and its data were not given up
     source: SourceLogin | None = None  # of the server elsewhere that is followed
     source_problem: str = ""  # why that login is not known
     sidecar_broken: bool = False  # a pod is not ready though its server is

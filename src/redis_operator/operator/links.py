@@ -5,8 +5,8 @@ before any timeout. So the operator keeps one idle connection to every server of
 when one is lost it looks at once.
 
 What counts as death: the connection to a server that had told its id was lost, and the same address
-now refuses. Silence is never death; a refusal by an address nobody was verified at is only a server
-that has not started.
+now refuses. Silence is never death; a refusal by an address where no server was verified is only a
+server that has not started.
 """
 
 from __future__ import annotations

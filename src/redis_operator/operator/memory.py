@@ -160,7 +160,7 @@ class Memories:
         return max(0.0, self._clock() - max(self._down.get(key, {}).values(), default=0.0))
 
     def _by_the_engine(self, key: Key, observed: Observed, now: float) -> list[Election]:
-        """Return promotions that nobody here asked for: who followed at the last look leads now."""
+        """Return promotions not asked for here: who followed in the last pass leads now."""
         followed = self._followed.get(key, {})
         self._followed[key] = {
             node.id: node.replica_of for node in observed.seen if node.replica_of is not None

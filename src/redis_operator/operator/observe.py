@@ -1,6 +1,6 @@
 """One look at one database: objects from the caches, servers asked all at once.
 
-No decision is taken here. A server that does not respond costs its own time-out and nobody else's:
+No decision is taken here. A server that does not respond costs its own time-out and no other's:
 a whole look is bounded by one time-out whatever the number of black holes.
 """
 
@@ -223,8 +223,8 @@ def _apart(
 def elections(memory: Memory, nodes: Iterable[Node], now: float) -> tuple[Election, ...]:
     """Return what is known of promotions, also of those before this process began.
 
-    Who leads now and did not when the status was written was promoted while nobody looked; as
-    nobody knows when, that counts as just now.
+    Who leads now and did not when the status was written was promoted between two passes; as
+    it is unknown when, that counts as just now.
     """
     before = {told.shard: told for told in memory.told}
     recalled = [

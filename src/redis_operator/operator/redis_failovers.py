@@ -91,7 +91,7 @@ class RedisFailovers(Struct, frozen=True):
             await self._report(raw, found, refusal)
             return Done()
         if found is not None and meta_of(found).is_deleting:
-            refusal = Refusal("ChildRefused", (f"Redis {key[1]} is being deleted by somebody",))
+            refusal = Refusal("ChildRefused", (f"Redis {key[1]} is being deleted",))
             await self._report(raw, found, refusal)
             return Done()
         assert isinstance(wanted, dict)

@@ -64,10 +64,10 @@ class Reporter:
                 REDISES, key, _plain(after), observed=_plain(before)
             )
         except NotFound:
-            return before  # the database was deleted meanwhile; there is nobody to tell
+            return before  # the database was deleted meanwhile
         except Forbidden as error:
             self.complain(raw, error)
-            return before  # nobody hears of it, and what must be done is done all the same
+            return before  # it is not reported, and what must be done is done all the same
         if written is None:
             return before
         about = Regarding.of(REDISES, raw)

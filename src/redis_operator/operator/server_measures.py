@@ -1,4 +1,4 @@
-"""Metrics of every server, from what the operator saw when it last looked: nobody is asked again.
+"""Metrics of every server, from what the operator last observed: no server is asked again.
 
 Labels are the namespace and name of the database and the pod, so there are as many series as pods
 of databases that exist. A server that did not respond has only `up` and when that was seen; the

@@ -152,7 +152,7 @@ class World:
         return {node.metadata.name: node for node in self.nodes.cache}
 
     def class_map(self) -> Mapping[str, StorageClass] | None:
-        """Return the storage classes by name, or None where nobody lets us see them."""
+        """Return the storage classes by name, or None where listing them is forbidden."""
         if not self.classes.has_synced:
             return None
         return {found.metadata.name: found for found in self.classes.cache}

@@ -131,7 +131,7 @@ class Plan(Struct, frozen=True):
     def is_announced(self) -> bool:
         """Whether people are told before its first step: of all but bookkeeping and urgent help.
 
-        While a database is created nobody uses it yet, and nothing waits for a status.
+        While a database is created no client uses it yet, and nothing waits for a status.
         """
         if self.urgent or self.phase is Phase.CREATING:
             return False

@@ -14,7 +14,7 @@ _WISHED = frozenset({"Hibernated", "Waking", "Paused", "UpdatePaused", "Applying
 _NEUTRAL = frozenset({"Paused", "Hibernated", "Following"})
 """Conditions that are worth an event when they become true, and when they are so no more."""
 _QUIET_AT_FIRST = frozenset({"AuthApplied", "StorageResized", "VersionSupported"})
-"""Conditions that nobody needs to hear of as long as they are good."""
+"""Conditions that have no event as long as they are good."""
 
 
 class Announcement(Struct, frozen=True):
@@ -46,7 +46,7 @@ def announcements(before: RedisStatus, after: RedisStatus) -> tuple[Announcement
     before_primaries = {s.name: s.primary for s in before.shards}
     for shard in after.shards:
         old = before_primaries.get(shard.name, "")
-        formed = before.binding is not None  # until then nobody was served by the one before
+        formed = before.binding is not None  # until then no client was served by the one before
         if formed and old and shard.primary and old != shard.primary:
             text = f"{shard.primary} is the primary of {shard.name} now, before it was {old}"
             found.append(Announcement(warning=False, reason="PrimaryChanged", message=text))

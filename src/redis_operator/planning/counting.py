@@ -21,7 +21,7 @@ def after_look(before: Census, observed: Observed, now: float) -> Census:
     """Return what is known of the last count after one more look.
 
     A count without a silent server is worth something, so that it is not made over and over while
-    that one is away; when all answer again, it is recreated at once. Where nobody is there to be
+    that one is away; when all answer again, it is recreated at once. Where no server is there to be
     asked, nothing was counted. I14
     """
     if not observed.seen:

@@ -77,14 +77,14 @@ def source(situation: Topology) -> SourceStatus | None:
 
 
 def _led_last(old: ShardStatus | None) -> str:
-    """Return who led a group that nobody leads now."""
+    """Return who led a group that has no primary now."""
     return (old.primary or old.last_primary) if old is not None else ""
 
 
 def _is_going(situation: Topology, node: Node) -> bool:
     """Whether a pod ends that has no place any more and owns nothing: it is not told of.
 
-    It ends as soon as no workload wants it, though nobody may have told it yet.
+    It ends as soon as no workload wants it, though it may not know yet.
     """
     pod = node.pod
     owns = isinstance(node, Seen) and situation.claims_data(node)
@@ -225,7 +225,7 @@ def _two_digits(count: int) -> int:
 
 
 def running(seen: Iterable[Seen]) -> tuple[str, str]:
-    """Return the engine and the oldest version that runs; nothing where nobody answers."""
+    """Return the engine and the oldest version that runs; nothing where no server responds."""
     found = [(numbers(node.version), node.engine) for node in seen if node.version]
     if not found:
         return "", ""

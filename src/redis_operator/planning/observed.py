@@ -106,7 +106,7 @@ class Replication(Struct, frozen=True):
     priority: int = 100  # in the eyes of sentinels; 0: never to be promoted by them
 
 
-_NO_VIEW = ClusterView()  # of a server that is in no cluster: it owns nothing and knows nobody
+_NO_VIEW = ClusterView()  # of a server in no cluster: it owns no slot and knows no other
 
 
 class Seen(Struct, frozen=True):
@@ -254,7 +254,7 @@ class Volume(Struct, frozen=True):
     uid: str
     requested: int  # bytes
     capacity: int
-    expandable: bool | None  # None: nobody knows, and the API server will say
+    expandable: bool | None  # None: it is unknown, and the API server will say
     deleting: bool = False
     needs_restart: bool = False  # its file system grows when the pod is started again
 

@@ -170,7 +170,7 @@ class Topology(ABC):
 
     @property
     def leaders_answer(self) -> bool:
-        """Whether nobody that clients are served by is silent, apart from a planned restart."""
+        """Whether every server that serves clients responds, apart from a planned restart."""
         return True
 
     @abstractmethod

@@ -74,7 +74,7 @@ async def _watch(
         jobs = await link.run(question, timeout=_TIMEOUT)
         ours = next((job for job in jobs if is_ours(job)), None)
         if ours is None:
-            raise MoveError("the server no longer tells of the slot migration that was started")
+            raise MoveError("the server no longer reports the slot migration that was started")
         if ours.is_successful:
             return
         if ours.is_finished:

@@ -354,7 +354,7 @@ def delete_slots(slots: SlotSet) -> Command[None]:
 
 
 def set_config_epoch(epoch: int) -> Command[None]:
-    """CLUSTER SET-CONFIG-EPOCH: only on a fresh node that knows nobody."""
+    """CLUSTER SET-CONFIG-EPOCH: only on a fresh node that knows no other."""
     return Command(("CLUSTER", "SET-CONFIG-EPOCH", epoch), as_ok)
 
 

@@ -1,4 +1,4 @@
-"""What a server has for a directive that nobody set: where a removed setting goes back to.
+"""What a server has for a directive that is not set: where a removed setting goes back to.
 
 Measured like `directives`, by CONFIG GET on servers without a configuration. The versions agree
 with each other; where the engines differ, the table of the engine says so. A directive that is not
@@ -174,5 +174,5 @@ def all_defaults(version: Version) -> dict[str, str]:
 
 
 def default_of(name: str, version: Version) -> str | None:
-    """The value of a directive that nobody set, or None when it is not known."""
+    """The value of a directive that is not set, or None when it is not known."""
     return _DEFAULTS.get(version.engine, {}).get(name.lower())

@@ -126,7 +126,7 @@ async def _owned(source: Link, target: Link, move: Move) -> tuple[SlotSet, SlotS
     mine = [next((node for node in view if node.is_myself), None) for view in views]
     for node, side in zip(mine, (move.source, move.target), strict=True):
         if node is None or node.id != side.id or not node.is_primary:
-            found = "nobody" if node is None else f"node {node.id[:8]}"
+            found = "no server" if node is None else f"node {node.id[:8]}"
             raise MoveError(f"{side.host} is {found} now, not the primary {side.id[:8]}")
     at_source, at_target = (node.slots & move.slots for node in mine if node is not None)
     unknown = move.slots - at_source - at_target

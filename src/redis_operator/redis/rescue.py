@@ -25,7 +25,7 @@ async def rescue_keys(
     """Bring keys of slots that `holder` (the source) does not own to their owner (the target).
 
     Returns how many keys were brought and how many stay because the owner has another value of
-    them: nobody can tell which is newer. A mere copy of what the owner has is removed, and counts
+    them: it is unknown which is newer. A mere copy of what the owner has is removed, and counts
     as brought. The slots are closed again, whatever happens.
     """
     speed = pace or Pace()

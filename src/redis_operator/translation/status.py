@@ -60,7 +60,7 @@ def failover_status(
         message = refusal.text
         phase = seen.phase or Phase.FAILED
     elif not conditions:
-        message = "the Redis was applied and has not been looked after yet"
+        message = "the Redis was applied and has not been reconciled yet"
         ready = _ready("NotFormed", message)
     else:
         ready = None

@@ -108,4 +108,4 @@ def test_writes_of_others_are_noticed(
 def test_an_annotation_of_ours_that_is_missing_is_noticed() -> None:
     last = seen(INTENT, generation=1)
     kept = {STAMP: last.annotation(STAMP), "y": "3"}
-    assert reason(replace(last, annotations=kept), last) == "somebody else changed its annotations"
+    assert reason(replace(last, annotations=kept), last) == "another client changed its annotations"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -84,11 +85,9 @@ def test_what_is_no_request_is_refused(text, status):
 def test_any_bytes_are_a_request_refused_or_unfinished(data):
     reader = RequestReader(100)
     reader.feed(data)
-    try:
+    with suppress(BadRequest):
         while (found := reader.next()) is not None:
             assert found.method
-    except BadRequest as error:
-        assert 400 <= error.status < 600
 
 
 def test_client_that_waits_for_a_go_ahead_is_told_once():

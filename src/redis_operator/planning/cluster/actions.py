@@ -51,7 +51,7 @@ class TuneForBootstrap(Struct, frozen=True):
 
 
 class SetConfigEpoch(Struct, frozen=True):
-    """`CLUSTER SET-CONFIG-EPOCH`: only while the server's epoch is 0 and it knows nobody."""
+    """`CLUSTER SET-CONFIG-EPOCH`: only while the server's epoch is 0 and it knows no other."""
 
     node: At
     epoch: int
@@ -70,7 +70,7 @@ class RaiseEpoch(Struct, frozen=True):
 
 
 class AssignSlots(Struct, frozen=True):
-    """`CLUSTER ADDSLOTS`: slots that nobody owns and nobody has keys for. I3
+    """`CLUSTER ADDSLOTS`: slots without an owner, of which no server has keys. I3
 
     `expect_keys` is what the server itself may hold by then: 0 in a new database.
     """

@@ -26,7 +26,7 @@ def assist(situation: Situation) -> Plan | None:
     """Ask the best replica of each fenced dead primary to take over, one shard at a time.
 
     With a majority of slot owners alive FORCE asks them for votes, so two operators, or an
-    operator with old news, cannot make two primaries. Without it TAKEOVER asks nobody: only when
+    operator with old news, cannot make two primaries. Without it TAKEOVER needs no vote: only when
     every slot owner that does not respond is dead and its data are gone with it, or a person gave
     up what it may still hold; or when the owners
     would refuse every vote, because the replica never heard of its primary's last epoch. Silence is
@@ -90,7 +90,7 @@ def assist(situation: Situation) -> Plan | None:
 
 
 def fence_of(situation: Situation, node: NodeId) -> Fence | None:
-    """Why a slot owner that does not respond can serve nobody, or None when it might.
+    """Why a slot owner that does not respond serves no client, or None when it might.
 
     A pod that was not observed may run all the same: its label may be missing, or the cache late.
     It is taken to be gone only when no voter is linked with the server, and the executor finds no
@@ -140,7 +140,7 @@ def _slots_of(situation: Situation, owners: list[NodeId]) -> SlotSet:
 
 
 def _unheard_epoch(situation: Situation, candidate: Seen) -> str | None:
-    """Why nobody would believe a server that takes over now: its epoch would not be the highest.
+    """Why no server would believe one that takes over now: its epoch would not be the highest.
 
     Who takes over alone takes the next epoch it knows of. Servers tell each other theirs every
     second. I14

@@ -23,7 +23,7 @@ BOOTSTRAP = (("cluster-node-timeout", "500"), ("repl-diskless-sync-delay", "0"))
 def bootstrap(situation: Situation) -> Plan | None:
     """Give every shard its share, its own epoch, and its replicas; introduce all to all.
 
-    Widen before narrow: epochs and slots first, while nobody knows anybody and no claim can
+    Widen before narrow: epochs and slots first, while no server knows another and no claim can
     collide; then the mesh; then replicas, which drop what they have and have nothing. Nothing is
     assigned while a pod is missing or silent: what it holds is not known. I3, I9, CL-05
     """
@@ -109,7 +109,7 @@ def _tune(members: tuple[Seen, ...]) -> tuple[Action, ...]:
 
 
 def _assign(situation: Situation, leaders: dict[int, Seen]) -> tuple[Action, ...]:
-    """Each leader's part of its share that nobody claims, and an epoch while it knows nobody."""
+    """Each leader's part of its share that is not claimed, and an epoch while it is alone."""
     steps: list[Action] = []
     shares = even_shares(situation.wanted.shards)
     for shard, share in enumerate(shares):

@@ -43,7 +43,7 @@ def cover(situation: Situation) -> Plan | None:
     if steps:
         return Plan(
             rule="cover",
-            why="slots without an owner go back to whoever holds their keys",
+            why="slots without an owner go back to the server that has their keys",
             stages=(steps,),
             phase=Phase.HEALING,
         )
@@ -57,7 +57,7 @@ def cover(situation: Situation) -> Plan | None:
 
 
 def _on_their_way(situation: Situation) -> SlotSet:
-    """Slots this process is moving: servers are asked one by one, and for a moment nobody says so.
+    """Slots this process is moving: servers are asked one by one, and for a moment none says so.
 
     Giving them out then would take them from the one who has just got them. I3, I5
     """

@@ -49,7 +49,7 @@ def ranked(situation: Situation, primary: NodeId) -> tuple[Seen, ...]:
 def best(situation: Situation, primary: NodeId) -> tuple[Seen | None, str]:
     """The replica to promote after its primary died, or None and the reason.
 
-    A replica that does not respond may be ahead of all that do: then nobody is promoted by us, and
+    A replica that does not respond may be ahead of all that do: then none is promoted by us, and
     the engine's own election, in which it takes part, decides. I2, CL-13
     """
     candidates, reason = _of_its_history(situation, primary)

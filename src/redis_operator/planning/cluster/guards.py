@@ -105,7 +105,7 @@ def _raise_epoch(situation: Situation, step: RaiseEpoch) -> list[str]:
 def _assign(situation: Situation, step: AssignSlots) -> list[str]:
     found = []
     if step.slots - situation.unclaimed:
-        found.append(f"I3: slots {step.slots - situation.unclaimed} are somebody's already")
+        found.append(f"I3: slots {step.slots - situation.unclaimed} have an owner already")
     if situation.possible_holders:
         found.append(f"I3: slots are assigned though {situation.possible_holders[0]}")
     for node in situation.seen:

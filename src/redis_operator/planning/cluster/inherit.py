@@ -17,7 +17,7 @@ def inherit(situation: Situation) -> Plan | None:
 
     A server that dies right after it got slots may have told everybody but its replica. The
     replica has their keys, because it is waited for before slots change hands, and does not claim
-    them when it takes over. Only when all pods answer and nobody claims the slots. I3, CL-06
+    them when it takes over. Only when all pods respond and no server claims the slots. I3, CL-06
     """
     if situation.unreachable:
         return None

@@ -61,7 +61,7 @@ def limitation(situation: Situation, owner: Seen) -> str | None:
     """Why the claim of an owner may not get stronger now, or None. I3, I5, I14
 
     Everybody answers, and says who it is; each slot has one owner; no slot moves; all have heard
-    of each other's epochs; and nobody else holds keys of its slots.
+    of each other's epochs; and no other server holds keys of its slots.
     """
     return _partial(situation) or _contested(situation, owner) or _held(situation, owner)
 

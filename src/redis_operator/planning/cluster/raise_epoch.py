@@ -15,7 +15,7 @@ __all__ = ["convince", "raise_epoch"]
 
 
 def raise_epoch(situation: Situation) -> Plan | None:
-    """Give the living owner another epoch, so that who comes back meets nobody with its own.
+    """Give the living owner another epoch, so that who comes back meets no server with its own.
 
     Of two primaries with one epoch the engine gives one the next: a claim stronger than all
     others. When it is one that was dead, and a replica was promoted meanwhile, it takes its slots

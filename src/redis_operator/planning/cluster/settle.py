@@ -94,7 +94,7 @@ def imported_elsewhere(situation: Situation, ends: tuple[NodeId, NodeId]) -> Slo
 
 
 def _left_at_replica(situation: Situation, replica: Seen, leader: Seen) -> SlotSet:
-    """Slots that a replica imports and its primary does not, and which nobody moves."""
+    """Slots that a replica imports and its primary does not, and which are not being moved."""
     if not leader.is_primary:
         return NO_SLOTS
     told = SlotSet(o.slot for o in replica.open_slots if o.state is SlotState.IMPORTING)

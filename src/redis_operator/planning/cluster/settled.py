@@ -41,7 +41,7 @@ def shard_unrest(situation: Situation, shard: int) -> str | None:
         return missing
     for node in situation.pods_of(shard):
         if situation.leaving(node.pod) and not (isinstance(node, Seen) and node.slots):
-            continue  # nobody counts on it any more: it may go whatever state it is in
+            continue  # it does not count any more: it may go whatever state it is in
         reason = _pod_unrest(node) or _out_of_place(situation, node, leader)
         if reason:
             return reason

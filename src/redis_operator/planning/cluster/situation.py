@@ -144,7 +144,7 @@ class Situation(Topology):
 
     @cached_property
     def unclaimed(self) -> SlotSet:
-        """Slots that nobody claims, not even by a single view of a node that does not respond."""
+        """Slots that no server claims, not even in a single view of one that does not respond."""
         claimed = NO_SLOTS
         for node in self.seen:
             if node.is_primary:
@@ -333,7 +333,7 @@ class Situation(Topology):
 
     @cached_property
     def uncounted(self) -> tuple[Seen, ...]:
-        """Primaries whose stray keys nobody has counted though they hold keys."""
+        """Primaries whose stray keys were not counted yet though they hold keys."""
         return tuple(
             node
             for node in self.seen

@@ -167,7 +167,7 @@ def _unproven(topology: OneGroup, head: Seen | None) -> str | None:
         return f"{begun} {_why(found) or 'no server is in sync with it'}"
     if source is None or isinstance(source, SourceSilent):
         error = source.error if source is not None else "it was not asked"
-        return f"{begun} it does not tell how far it is: {error}"
+        return f"{begun} it does not report its offset: {error}"
     if not source.is_primary:
         return f"{begun} {_why(hindrance(topology.observed, place))}"
     lag = behind(head, source)

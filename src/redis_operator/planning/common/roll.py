@@ -75,7 +75,7 @@ def _refused_writes(situation: Topology) -> str:
 
 
 def _is_stuck(situation: Topology, node: Node) -> bool:
-    """It serves nobody, and nothing of it is needed: the new revision may well cure it."""
+    """It serves no client, and nothing of it is needed: the new revision may well cure it."""
     if isinstance(node, Unreachable):
         return node.dead
     if node.role is Role.REPLICA and node.keys > 0 and situation.leader(node.pod.shard) is None:
@@ -176,7 +176,7 @@ def _freshly_up(situation: Topology, shard: int) -> str | None:
 
 
 def _primary(situation: Topology, old: list[Node], count: str) -> Plan:
-    """Only primaries are left: hand over, or restart one that has nobody to hand over to."""
+    """Only primaries are left: hand over, or restart one that has no replica to hand over to."""
     reason = situation.unsettled() or unsaved(situation)
     if reason:
         return Plan(

@@ -13,7 +13,7 @@ __all__ = ["StandaloneTopology"]
 
 
 class StandaloneTopology(OneGroup):
-    """One server, which leads nobody and is its own group."""
+    """One server, which has no replica and is its own group."""
 
     def leader(self, group: int) -> Seen | None:
         """The one server, if it answers; none while it follows a server elsewhere."""
