@@ -30,7 +30,8 @@ from redis_testing.simulation.crashes import (
     strike_at_each,
     tear_points,
 )
-from redis_testing.simulation.failover import failover, heal_broken, soak_failover
+from redis_testing.simulation.failover import failover
+from redis_testing.simulation.failover_trouble import heal_broken, soak_failover
 from redis_testing.simulation.histories import play_struck, play_together, play_trial, play_trouble
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import simulate

@@ -21,13 +21,12 @@ from redis_testing.simulation.failover import (
     FAILOVER_SCENARIOS,
     failover,
     followers,
-    heal_broken,
     is_whole,
     leader,
     sentinels,
     servers,
-    soak_failover,
 )
+from redis_testing.simulation.failover_trouble import heal_broken, soak_failover
 from redis_testing.simulation.process import Effect, Strike
 from redis_testing.simulation.scenarios import Scenario, formed, pods
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, simulate
