@@ -233,7 +233,8 @@ def switch(server: Server, primary: Monitored, address: Address, now: float) -> 
     sentinel.note(f"+switch-master {primary.name} {primary.ip} {address[0]}")
     known = {*primary.replicas, primary.address} - {address}
     primary.replicas = {
-        one: Watched(Kind.REPLICA, *one, last_ok=now, role_since=now) for one in sorted(known)
+        one: Watched(Kind.REPLICA, *one, last_ok=now, role_since=now, published_at=now)
+        for one in sorted(known)
     }
     primary.ip, primary.port = address
     forget_course(primary, now)

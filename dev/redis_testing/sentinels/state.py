@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Address", "Ask", "Kind", "Monitored", "Sentinel", "State", "Told", "Watched"]
+__all__ = ["Address", "Ask", "Hello", "Kind", "Monitored", "Sentinel", "State", "Told", "Watched"]
 
 Address = tuple[str, int]
 NEVER = -1e9
@@ -116,6 +116,19 @@ class Monitored(Watched):
 
 
 @dataclass(frozen=True)
+class Hello:
+    """What a sentinel says of itself and of a primary, to all who listen."""
+
+    ip: str
+    port: int
+    id: str
+    current_epoch: int
+    primary: str
+    address: Address
+    config_epoch: int
+
+
+@dataclass(frozen=True)
 class Ask:
     """IS-MASTER-DOWN-BY-ADDR: whether a primary is down, and for whom to vote."""
 
@@ -161,19 +174,22 @@ class Sentinel:
         self.turned_at = self.tilt_since = None
         self.inbox, self.events = [], []
         for name, old in list(self.primaries.items()):
-            fresh = Monitored(Kind.PRIMARY, old.ip, old.port, last_ok=now, role_since=now)
+            fresh = Monitored(
+                Kind.PRIMARY, old.ip, old.port, last_ok=now, role_since=now, published_at=now
+            )
             fresh.name, fresh.quorum, fresh.parallel_syncs = name, old.quorum, old.parallel_syncs
             fresh.down_after, fresh.failover_timeout = old.down_after, old.failover_timeout
             fresh.auth, fresh.config_epoch = old.auth, old.config_epoch
             fresh.leader_epoch = old.leader_epoch
             for address in old.replicas:
                 fresh.replicas[address] = Watched(
-                    Kind.REPLICA, *address, last_ok=now, role_since=now
+                    Kind.REPLICA, *address, last_ok=now, role_since=now, published_at=now
                 )
             for id_, other in old.sentinels.items():
                 fresh.sentinels[id_] = Watched(
                     *(Kind.SENTINEL, other.ip, other.port, id_),
                     last_ok=now,
+                    published_at=now,
                     heard_at=now,
                 )
             self.primaries[name] = fresh

@@ -11,13 +11,13 @@ from redis_operator.redis.versions import Ability
 
 from ..cluster import replication
 from . import failing_over
-from .state import Address, Ask, Kind, Monitored, Sentinel, State, Told, Watched
+from .state import Address, Ask, Hello, Kind, Monitored, Sentinel, State, Told, Watched
 
 if TYPE_CHECKING:
     from ..cluster.state import Server
     from ..cluster.world import SimulatedCluster
 
-__all__ = ["monitor", "turn"]
+__all__ = ["hear", "monitor", "turn"]
 
 _PING_SECONDS = 1.0
 _INFO_SECONDS = 10.0
@@ -44,8 +44,8 @@ def turn(world: SimulatedCluster, server: Server) -> None:
 
 
 def monitor(sentinel: Sentinel, name: str, address: Address, quorum: int, now: float) -> Monitored:
-    """Start to monitor a primary."""
-    fresh = Monitored(Kind.PRIMARY, *address, last_ok=now, role_since=now)
+    """Start to monitor a primary. INFO is asked at once, and the first hello is two seconds off."""
+    fresh = Monitored(Kind.PRIMARY, *address, last_ok=now, role_since=now, published_at=now)
     fresh.name, fresh.quorum = name, quorum
     sentinel.primaries[name] = fresh
     sentinel.note(f"+monitor {name} {address[0]}")
@@ -161,7 +161,9 @@ def _read_info(
 
 def _learn_replica(sentinel: Sentinel, primary: Monitored, address: Address, now: float) -> None:
     if address not in primary.replicas and address != primary.address:
-        primary.replicas[address] = Watched(Kind.REPLICA, *address, last_ok=now, role_since=now)
+        primary.replicas[address] = Watched(
+            Kind.REPLICA, *address, last_ok=now, role_since=now, published_at=now
+        )
         sentinel.note(f"+slave {primary.name} {address[0]}")
 
 
@@ -249,30 +251,49 @@ def _say_hello(
 
 
 def _hear(world: SimulatedCluster, server: Server, sender: Server, said: Monitored) -> None:
-    sentinel, other = server.sentinel, sender.sentinel
-    if sentinel is None or other is None or other.id == sentinel.id:
+    other = sender.sentinel
+    if other is None:
         return
-    primary = sentinel.primaries.get(said.name)
+    hello = Hello(
+        ip=other.announce_ip or sender.ip,
+        port=26379,
+        id=other.id,
+        current_epoch=other.current_epoch,
+        primary=said.name,
+        address=said.told_address,
+        config_epoch=said.config_epoch,
+    )
+    hear(world, server, hello)
+
+
+def hear(world: SimulatedCluster, server: Server, hello: Hello) -> None:
+    """Take in what a sentinel says, through a server or directly."""
+    sentinel = server.sentinel
+    if sentinel is None or hello.id == sentinel.id:
+        return
+    primary = sentinel.primaries.get(hello.primary)
     if primary is None:
         return
     now = sentinel.clock(world.now)
-    ip = other.announce_ip or sender.ip
-    known = primary.sentinels.get(other.id)
-    if known is None or known.ip != ip:
-        for same in [o for o in primary.sentinels.values() if o.ip == ip and o.run_id != other.id]:
+    known = primary.sentinels.get(hello.id)
+    if known is None or known.address != (hello.ip, hello.port):
+        there = [o for o in primary.sentinels.values() if o.address == (hello.ip, hello.port)]
+        for same in [o for o in there if o.run_id != hello.id]:
             if server.can(Ability.FUNCTIONS):  # Redis 7 and Valkey
                 del primary.sentinels[same.run_id]
             else:
                 same.port = 0  # its address is another's now
-        known = Watched(Kind.SENTINEL, ip, 26379, other.id, last_ok=now)
-        primary.sentinels[other.id] = known
-        sentinel.note(f"+sentinel {other.id[:8]} {ip}")
+        known = Watched(
+            Kind.SENTINEL, hello.ip, hello.port, hello.id, last_ok=now, published_at=now
+        )
+        primary.sentinels[hello.id] = known
+        sentinel.note(f"+sentinel {hello.id[:8]} {hello.ip}")
     known.heard_at = now
-    sentinel.current_epoch = max(sentinel.current_epoch, other.current_epoch)
-    if said.config_epoch > primary.config_epoch:
-        primary.config_epoch = said.config_epoch
-        if said.told_address != primary.address:
-            failing_over.switch(server, primary, said.told_address, now)
+    sentinel.current_epoch = max(sentinel.current_epoch, hello.current_epoch)
+    if hello.config_epoch > primary.config_epoch:
+        primary.config_epoch = hello.config_epoch
+        if hello.address != primary.address:
+            failing_over.switch(server, primary, hello.address, now)
 
 
 # Losing faith

@@ -11,7 +11,7 @@ from redis_operator.redis.errors import reply_error
 from redis_operator.redis.resp import Reply
 
 from . import failing_over, watching
-from .state import Monitored, Sentinel, State, Watched
+from .state import Hello, Monitored, Sentinel, State, Watched
 
 if TYPE_CHECKING:
     from ..cluster.state import Server
@@ -51,6 +51,8 @@ def answer_sentinel(world: SimulatedCluster, server: Server, words: list[str]) -
                 return [b"sentinel", [name.encode() for name in sentinel.primaries]]
             case "INFO":
                 return _info(world, server, sentinel)
+            case "PUBLISH":
+                return _publish(world, server, words[1:])
             case "SENTINEL":
                 handler = _SENTINEL.get(words[1].upper())
                 if handler is not None:
@@ -102,6 +104,20 @@ def _info(world: SimulatedCluster, server: Server, sentinel: Sentinel) -> Reply:
     return "\r\n".join(f"{name}:{value}" for name, value in fields.items()).encode()
 
 
+def _publish(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
+    """Sentinels take hellos of others, and nothing else."""
+    channel, text = words
+    if channel != "__sentinel__:hello":
+        raise _RefusedError("ERR Only HELLO messages are accepted by Sentinel instances.")
+    parts = text.split(",")
+    if len(parts) == 8:
+        ip, port, id_, epoch, name, host, primary_port, config_epoch = parts
+        place = (host, int(primary_port))
+        hello = Hello(ip, int(port), id_, int(epoch), name, place, int(config_epoch))
+        watching.hear(world, server, hello)
+    return 1
+
+
 def _of(sentinel: Sentinel, words: list[str]) -> Monitored:
     primary = sentinel.primaries.get(words[0] if words else "")
     if primary is None:
@@ -138,6 +154,11 @@ def _described(
         "flags": ",".join(flags),
         "last-ok-ping-reply": int((now - watched.last_ok) * 1000),
         "down-after-milliseconds": round(primary.down_after * 1000),
+        **(
+            {"s-down-time": int((now - watched.down_since) * 1000)}
+            if watched.down_since is not None
+            else {}
+        ),
     }
 
 
@@ -305,6 +326,22 @@ _NUMBERS: dict[str, Callable[[Monitored, int], None]] = {
 }
 
 
+def _is_down(
+    world: SimulatedCluster, server: Server, sentinel: Sentinel, words: list[str]
+) -> Reply:
+    """IS-MASTER-DOWN-BY-ADDR: what others ask, and a vote where somebody asks for one."""
+    del server
+    host, port, epoch, candidate = words
+    found = [p for p in sentinel.primaries.values() if p.address == (host, int(port))]
+    if not found:
+        return [0, b"*", 0]
+    down = found[0].down_since is not None and sentinel.tilt_since is None
+    if candidate == "*":
+        return [int(down), b"*", 0]
+    leader, voted = failing_over.vote(world, sentinel, found[0], int(epoch), candidate)
+    return [int(down), (leader or "*").encode(), voted]
+
+
 def _reset(world: SimulatedCluster, server: Server, sentinel: Sentinel, words: list[str]) -> Reply:
     del server
     found = [p for name, p in sentinel.primaries.items() if fnmatchcase(name, words[0])]
@@ -363,6 +400,7 @@ _SENTINEL: dict[str, Handler] = {
     "MONITOR": _monitor,
     "REMOVE": _remove,
     "SET": _set,
+    "IS-MASTER-DOWN-BY-ADDR": _is_down,
     "RESET": _reset,
     "FAILOVER": _failover,
     "FLUSHCONFIG": _flush,

@@ -99,7 +99,9 @@ _DEFAULT_ON_SENTINEL = (
     "+sentinel|get-master-addr-by-name +sentinel|master +sentinel|masters +sentinel|replicas "
     "+sentinel|slaves +sentinel|sentinels +sentinel|ckquorum +sentinel|myid"
 )
-_OPERATOR_ON_SENTINEL = "&* -@all +ping +info +role +sentinel +acl +client +command +subscribe"
+_OPERATOR_ON_SENTINEL = (
+    "&* -@all +ping +info +role +sentinel +acl +client +command +subscribe +publish"
+)
 _PEER_ON_SENTINEL = (
     "&* -@all +ping +info +publish +subscribe +client|setname +sentinel|is-master-down-by-addr"
 )

@@ -46,7 +46,7 @@ SERVER_PASSWORD = "password for servers"  # noqa: S105 - the name of a note
 _TIMEOUT = 5.0
 _TOLD = "users"  # a note of a connection
 _REPLICA_LOGIN = "masterauth"
-_REPLICATION_RIGHT = "+replicaof"
+_LATER_RIGHTS = frozenset({"+replicaof", "+publish"})  # of another mode, or of a later version
 _OURS = frozenset({*USERS, *FAILOVER_USERS}) - {DEFAULT}
 Users: TypeAlias = Mapping[str, Callable[[Version], str]]
 
@@ -216,8 +216,8 @@ def changes_of(
 
 
 def _lacks_rights(known: list[str], rules: list[str]) -> bool:
-    """Tell whether a user may not change replication and shall: its server had another mode."""
-    return "-@all" in known and _REPLICATION_RIGHT in rules and _REPLICATION_RIGHT not in known
+    """Tell whether a user may not change replication, or talk to sentinels, and shall."""
+    return "-@all" in known and bool(_LATER_RIGHTS & {*rules} - {*known})
 
 
 def _digest(passwords: Passwords, users: Users) -> str:

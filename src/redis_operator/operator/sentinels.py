@@ -67,6 +67,7 @@ def _monitored(
         flags=_flags(primary.flags),
         role_reported=primary.role_reported,
         known_ms=primary.role_reported_ms,
+        down_ms=primary.down_ms,
         config_epoch=primary.config_epoch,
         quorum=primary.quorum,
         down_after_ms=primary.down_after_ms,

@@ -113,6 +113,8 @@ def _sentinel_essence(node: SentinelNode) -> SentinelNode:
     monitored = tuple(
         replace(
             found,
+            known_ms=0,
+            down_ms=0,
             replicas=tuple(replace(replica, offset=0) for replica in found.replicas),
             sentinels=tuple(replace(other, voted_leader_epoch=0) for other in found.sentinels),
         )

@@ -75,6 +75,7 @@ class Monitored(Struct, frozen=True):
     flags: frozenset[SentinelFlag] = frozenset()
     role_reported: str = "master"
     known_ms: int = 3_600_000  # for how long: since it was told of the primary, or was reset
+    down_ms: int = 0  # for how long it has held the primary for dead
     config_epoch: int = 0  # of the failover that this address comes from; 0: none, it was told
     quorum: int = 0
     down_after_ms: int = 0
@@ -94,6 +95,11 @@ class Monitored(Struct, frozen=True):
     def failing_over(self) -> bool:
         """Whether this sentinel leads a failover now."""
         return SentinelFlag.FAILOVER in self.flags
+
+    @property
+    def subjectively_down(self) -> bool:
+        """Whether this sentinel considers the primary down."""
+        return SentinelFlag.S_DOWN in self.flags
 
     @property
     def objectively_down(self) -> bool:

@@ -19,8 +19,16 @@ from .sentinel_parsing import (
     parse_monitored,
     parse_monitored_primaries,
     parse_quorum,
+    parse_vote,
 )
-from .sentinel_replies import InfoSentinel, KnownReplica, KnownSentinel, MonitoredPrimary, Quorum
+from .sentinel_replies import (
+    InfoSentinel,
+    KnownReplica,
+    KnownSentinel,
+    MonitoredPrimary,
+    Quorum,
+    Vote,
+)
 
 __all__ = [
     "address_of",
@@ -29,6 +37,7 @@ __all__ = [
     "config_set",
     "failover",
     "flush_config",
+    "hello",
     "info",
     "monitor",
     "my_id",
@@ -40,6 +49,7 @@ __all__ = [
     "sentinels",
     "set_option",
     "set_options",
+    "vote",
 ]
 
 
@@ -132,6 +142,28 @@ def failover(name: str) -> Command[None]:
     The old primary takes writes until it is told to follow, and those are lost: pause it before.
     """
     return Command(("SENTINEL", "FAILOVER", name), as_ok)
+
+
+def hello(
+    sender: tuple[str, int, str], name: str, primary: tuple[str, int], *, epoch: int = 0
+) -> Command[int]:
+    """PUBLISH to a sentinel what another one says of itself: address, port, id, and the primary.
+
+    Sentinels tell each other so every two seconds. With epoch 0 nothing is changed but that it is
+    known from then on; with a higher epoch than that of the receiver, the primary is another one.
+    """
+    (ip, port, id_), (host, primary_port) = sender, primary
+    said = f"{ip},{port},{id_},{epoch},{name},{host},{primary_port},{epoch}"
+    return Command(("PUBLISH", "__sentinel__:hello", said), as_integer)
+
+
+def vote(host: str, port: int, epoch: int, candidate: str) -> Command[Vote]:
+    """SENTINEL IS-MASTER-DOWN-BY-ADDR: whether the primary there is down, and a vote.
+
+    A sentinel votes once in an epoch that is not over, for who asks first, and does not begin a
+    failover itself for twice its failover-timeout; in epoch 0 it only tells its last vote.
+    """
+    return Command(("SENTINEL", "IS-MASTER-DOWN-BY-ADDR", host, port, epoch, candidate), parse_vote)
 
 
 def flush_config() -> Command[None]:

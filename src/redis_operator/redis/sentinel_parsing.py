@@ -19,6 +19,7 @@ from .sentinel_replies import (
     MonitoredPrimary,
     PrimaryLine,
     Quorum,
+    Vote,
 )
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "parse_monitored",
     "parse_monitored_primaries",
     "parse_quorum",
+    "parse_vote",
 ]
 
 
@@ -40,6 +42,7 @@ def parse_monitored(reply: Reply) -> MonitoredPrimary:
         role_reported=fields.get("role-reported", "master"),
         role_reported_ms=number(fields, "role-reported-time"),
         info_refresh_ms=number(fields, "info-refresh"),
+        down_ms=number(fields, "s-down-time"),
         config_epoch=number(fields, "config-epoch"),
         replicas=_number(fields, "num-slaves", "num-replicas"),
         other_sentinels=number(fields, "num-other-sentinels"),
@@ -110,6 +113,19 @@ def parse_address(reply: Reply) -> tuple[str, int] | None:
     if len(words) != 2:
         raise MalformedReplyError("an address has two parts", reply=reply)
     return as_text(words[0]), as_integer(words[1])
+
+
+def parse_vote(reply: Reply) -> Vote:
+    """SENTINEL IS-MASTER-DOWN-BY-ADDR: down or not, the last vote, and its epoch."""
+    words = as_list(reply)
+    if len(words) != 3:
+        raise MalformedReplyError("a vote has three parts", reply=reply)
+    leader = as_text(words[1])
+    return Vote(
+        down=as_integer(words[0]) == 1,
+        leader="" if leader == "*" else leader,
+        epoch=as_integer(words[2]),
+    )
 
 
 def parse_info_sentinel(reply: Reply) -> InfoSentinel:

@@ -18,6 +18,7 @@ __all__ = [
     "MonitoredPrimary",
     "PrimaryLine",
     "Quorum",
+    "Vote",
 ]
 
 
@@ -56,6 +57,7 @@ class MonitoredPrimary(Instance, frozen=True, kw_only=True):
     role_reported: str = "master"
     role_reported_ms: int = 0
     info_refresh_ms: int = 0
+    down_ms: int = 0  # for how long it has considered it down
     config_epoch: int = 0
     replicas: int = 0
     other_sentinels: int = 0
@@ -101,6 +103,14 @@ class Quorum(Struct, frozen=True):
     """SENTINEL CKQUORUM that can be reached; one that cannot is a `NoQuorumError`."""
 
     usable: int
+
+
+class Vote(Struct, frozen=True):
+    """SENTINEL IS-MASTER-DOWN-BY-ADDR: whether it is, and for whom the sentinel voted last."""
+
+    down: bool
+    leader: str = ""
+    epoch: int = 0
 
 
 class PrimaryLine(Struct, frozen=True):
