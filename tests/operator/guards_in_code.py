@@ -66,6 +66,7 @@ INDIRECT = {"effects.require#1", "preconditions._unanswered#1", "preconditions._
 ELSEWHERE = {
     "wiring.before#1": "test_leadership.py",
     "replication._pause#1": "test_replication.py",
+    "replication._win#1": "test_replication.py",
     "replication._demotable#1": "test_replication.py",
     "replication._arrived#1": "test_sources.py",
     "replication._arrived#2": "test_sources.py",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from redis_operator.manifests.facts import Passwords
 from redis_operator.operator.effects import carry_out
@@ -19,6 +21,7 @@ from redis_operator.operator.replication import replication_effects
 from redis_operator.operator.servers import Servers as Reached
 from redis_operator.planning.at import At
 from redis_operator.planning.failover.actions import (
+    Elect,
     Follow,
     Promote,
     ResetSentinel,
@@ -28,6 +31,7 @@ from redis_operator.planning.failover.actions import (
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId
 from redis_operator.redis import commands, sentinel
+from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address
 from redis_operator.redis.errors import BusyError, ReplyError
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -333,3 +337,115 @@ async def test_a_sentinel_that_is_reset_goes_on_watching_the_primary(database: D
                 break
             await asyncio.sleep(0.05)  # it has yet to connect to the primary
     assert await database.named() == [(database.servers[0].address.host, 6379)] * 3
+
+
+# A silent primary that the sentinels cannot replace
+
+
+async def _forget(database: Database) -> None:
+    """Have the sentinels monitor a primary that hangs, so that they hear of no replica."""
+    async with asyncio.timeout(60):
+        for replica in database.servers[1:]:
+            while not (await replica.ask(commands.info_replication()))[0].link_up:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.02)  # it has its history once it has loaded what it copied
+    database.servers[0].send_signal(signal.SIGSTOP)
+    host = database.servers[0].address.host
+    options = {"down-after-milliseconds": "300", "failover-timeout": "2000"}
+    for watcher in database.sentinels:
+        await watcher.ask(
+            sentinel.remove(NAME),
+            sentinel.monitor(NAME, host, 6379, 2),
+            sentinel.set_options(NAME, options),
+        )
+
+
+async def _elect(database: Database, **fields: Any) -> Elect:
+    (found,) = await database.servers[1].ask(commands.info_replication())
+    watchers = tuple([await database.watcher(n) for n in range(3)])
+    given = {"needed": 2, "replication_id": found.replication_id, **fields}  # type: ignore[attr-defined]
+    return Elect(await database.at(1), database.of(0), NAME, watchers, **given)
+
+
+async def _tried(database: Database, action: Any, early: str) -> str:
+    """Carry an action out that is refused at first, with this word; return why it is not then."""
+    async with asyncio.timeout(60):
+        while True:
+            why = await database.do(action)
+            if early not in why:
+                return why
+            await asyncio.sleep(0.05)
+
+
+async def test_sentinels_that_know_no_replica_vote_and_name_the_one_that_is_to_lead(
+    database: Database,
+) -> None:
+    await _forget(database)
+    action = await _elect(database)
+    promote = Promote(
+        *(action.node, action.follows, Fence.DEPOSED),
+        sentinels=action.sentinels,
+        name=NAME,
+        needed=2,
+    )
+    assert "0 sentinels hold" in await database.do(action)
+    assert "0 sentinels name db-1, and 2 have to" in await database.do(promote)
+    assert not await _tried(database, action, "hold")
+    assert await database.named() == [(action.node.ip, 6379)] * 3
+    views = [(await s.ask(sentinel.primary(NAME)))[0] for s in database.sentinels]
+    (epoch,) = {view.config_epoch for view in views}  # type: ignore[attr-defined]
+    assert epoch > 0
+    assert not await database.is_primary(1), "that is the next step"
+    assert not await database.do(action)
+    again = [(await s.ask(sentinel.primary(NAME)))[0] for s in database.sentinels]
+    assert {view.config_epoch for view in again} == {epoch}  # type: ignore[attr-defined]
+    assert not await database.do(promote)
+    assert await database.is_primary(1)
+    database.servers[0].send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"follows": "10.0.0.9:6379"}, "by now"),
+        ({"min_offset": 10**9}, "has other data by now"),
+        ({"replication_id": "another"}, "has other data by now"),
+        ({"needed": 4}, "sentinels hold"),
+    ],
+    ids=["follows", "offset", "history", "too few"],
+)
+async def test_nobody_is_voted_for_who_is_not_what_it_was(
+    database: Database, fields: dict[str, Any], words: str
+) -> None:
+    await _forget(database)
+    action = await _elect(database)
+    assert words in await database.do(structs.replace(action, **fields))
+    assert await database.named() == [(database.servers[0].address.host, 6379)] * 3
+
+
+async def test_sentinels_that_do_not_vote_are_told_nothing(database: Database) -> None:
+    """They have seen a far higher epoch than the one that is asked for."""
+    await _forget(database)
+    host = database.servers[0].address.host
+    told = f"127.0.0.1,1,{'a' * 40},1000000000,{NAME},{host},6379,0"
+    for watcher in database.sentinels:
+        await watcher.ask(Command(("PUBLISH", "__sentinel__:hello", told), lambda _: None))
+    why = await _tried(database, await _elect(database), "hold")
+    assert "did not vote for a failover to db-1" in why
+    assert await database.named() == [(host, 6379)] * 3
+
+
+async def test_a_sentinel_that_begins_anew_knows_the_others_and_asks_for_replicas_at_once(
+    database: Database,
+) -> None:
+    watchers = [await database.watcher(n) for n in range(3)]
+    first, *others = watchers
+    anew = Watch(first, NAME, await database.at(0), 2, others=tuple(others), afresh=True)
+    assert not await _tried(database, anew, "no connection")
+    (known,) = await database.sentinels[0].ask(sentinel.sentinels(NAME))
+    assert {other.run_id for other in known} == {str(other.id) for other in others}  # type: ignore[attr-defined]
+    async with asyncio.timeout(3):
+        while True:
+            (found,) = await database.sentinels[0].ask(sentinel.primary(NAME))
+            if found.replicas:  # type: ignore[attr-defined]
+                return
+            await asyncio.sleep(0.02)

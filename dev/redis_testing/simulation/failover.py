@@ -15,6 +15,7 @@ from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 
 from ..cluster.state import Server
 from ..sentinels.state import Sentinel
+from .nodes import node_of, power_off, power_on
 from .scenarios import Act, Scenario, is_asleep, pods
 from .system import DATABASE, Simulation, database
 
@@ -23,6 +24,7 @@ __all__ = [
     "FAILOVER_SCENARIOS",
     "failover",
     "followers",
+    "forget_replicas",
     "is_whole",
     "leader",
     "sentinels",
@@ -202,6 +204,31 @@ async def _operator_away(simulation: Simulation) -> None:
     simulation.start_operator()
 
 
+def forget_replicas(simulation: Simulation) -> None:
+    """Let all sentinels be as they are when they were told of a primary before its replicas."""
+    for _, sentinel in sentinels(simulation):
+        now = sentinel.clock(simulation.world.now)
+        for primary in sentinel.primaries.values():
+            primary.replicas, primary.asked_at, primary.info_at = {}, now, now
+
+
+async def _lose_power_unheard(simulation: Simulation) -> None:
+    """SE-02: a primary dies silently, and no sentinel has heard of its replicas."""
+    first = leader(simulation)
+    node = node_of(simulation, first.name)
+    forget_replicas(simulation)
+    gone = await power_off(simulation, node)
+
+    async def taken_over() -> bool:
+        led = simulation.kubelet.labelled(DATABASE, "primary")
+        here = [s for s in servers(simulation) if s.name not in gone]
+        return any(s.is_primary and s.name in led for s in here)
+
+    await simulation.until_all(taken_over, within=120.0, what="taken over")
+    await asyncio.sleep(5.0)
+    await power_on(simulation, node)
+
+
 async def _switch(simulation: Simulation) -> None:
     name = followers(simulation)[0].name
     await simulation.annotate(**{"redisoperator.dev/switch-primary-to": name})
@@ -342,6 +369,7 @@ FAILOVER_SCENARIOS = (
     _scenario("server pods deleted at once, in memory", _delete_servers, base=_IN_MEMORY),
     _scenario("pods deleted in turn when in sync", _replace_pods_in_turn, base=_IN_MEMORY),
     _scenario("primary cut off, writes need a replica", _cut_off_from_all, base=DURABLE),
+    _scenario("primary's node lost, replicas unheard of", _lose_power_unheard, within=400.0),
     _scenario("switchover", _switch),
     _scenario("switchover after a failover", _switch_after_failover),
     _scenario("restart", _restart, over=lambda s: _restarted(s) and is_whole(s), within=600.0),

@@ -66,7 +66,7 @@ def boot_sentinel(
     ordinal = int(name.rsplit("-", 1)[1])
     if new_pod:
         sentinel.lose_file(f"{environment['SENTINEL_ID']}{ordinal:08x}")
-        sentinel.announce_ip = ip
+    sentinel.announce_ip = ip  # its pod may have its file and another address
     world.start(name, address=ip)
     configure(world, server, file)
     return server

@@ -7,9 +7,11 @@ the effect is unknown and the next observation will show it.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Any
 
 from redis_operator.manifests.facts import Passwords
+from redis_operator.manifests.names import SENTINEL_PORT
 from redis_operator.manifests.users import SENTINEL, password_hash
 from redis_operator.operator.dialect import must
 from redis_operator.operator.effects import Effect, Effects, require
@@ -20,6 +22,7 @@ from redis_operator.operator.servers import PORT, Servers
 from redis_operator.operator.sources import LiveSource
 from redis_operator.planning.at import At
 from redis_operator.planning.failover.actions import (
+    Elect,
     Follow,
     FollowSource,
     Promote,
@@ -28,7 +31,7 @@ from redis_operator.planning.failover.actions import (
     Unwatch,
     Watch,
 )
-from redis_operator.planning.failover.preconditions import not_a_primary
+from redis_operator.planning.failover.preconditions import naming, not_a_primary
 from redis_operator.planning.preconditions import Facts, ServerFacts, identity_limitation
 from redis_operator.planning.sentinels import SentinelView
 from redis_operator.redis import commands, sentinel
@@ -36,6 +39,7 @@ from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import NoPermError, RedisError, ReplyError, UnknownPrimaryError
 from redis_operator.redis.replies import InfoReplication, PrimaryRole
+from redis_operator.redis.sentinel_replies import Vote
 
 __all__ = ["replication_effects"]
 
@@ -43,6 +47,7 @@ _TIMEOUT = 2.0
 _PAUSE_MILLISECONDS = 3000
 _CATCH_UP_SECONDS = 1.5
 _PROMOTION_SECONDS = 2.0
+_EPOCH_STEPS = (1, *(2**n for n in range(20)))
 
 
 def replication_effects(
@@ -64,6 +69,7 @@ class _Replication:
 
     def effects(self) -> Effects:
         return {
+            Elect: Effect(self._elect, read=self._read_promotion),
             Promote: Effect(self._promote, read=self._read_promotion, verify=self._promoted),
             Follow: Effect(self._follow, read=self._read),
             FollowSource: Effect(self._follow_source, read=self._read),
@@ -81,7 +87,7 @@ class _Replication:
     async def _read(self, action: Follow | FollowSource) -> Facts:
         return Facts(server=await self._facts(action.node))
 
-    async def _read_promotion(self, action: Promote | SwitchOver) -> Facts:
+    async def _read_promotion(self, action: Promote | Elect | SwitchOver) -> Facts:
         """Ask the replica, and all sentinels that are known to answer."""
         server, views = await asyncio.gather(
             self._facts(action.node), asyncio.gather(*map(self._view, action.sentinels))
@@ -113,6 +119,21 @@ class _Replication:
         if action.source:
             await self._arrived(action, connection)
         await connection.run(commands.replica_of_no_one(), timeout=_TIMEOUT)
+
+    async def _elect(self, action: Elect, facts: Facts) -> None:
+        """Win the votes of the sentinels, and have them name the replica. I7
+
+        The rules are theirs: a sentinel votes once in an epoch, and takes from any other whatever
+        has a higher epoch than what it knows. Those that voted begin no failover for a while.
+        """
+        if naming(action.name, action.node, facts.sentinels) >= action.needed:
+            return  # they do since the vote before, of an operator that got no further
+        links = await asyncio.gather(*map(self._sentinel, action.sentinels))
+        epoch = await _win(links, action)
+        for receiver, link in zip(action.sentinels, links, strict=True):
+            sender = next(other for other in action.sentinels if other != receiver)
+            hello = _hello(sender, action.name, action.node.ip, epoch=epoch)
+            await link.run(hello, timeout=_TIMEOUT)
 
     async def _arrived(self, action: Promote, connection: Connection) -> None:
         """Wait until a server has all that the source had when it was asked. I1
@@ -176,9 +197,10 @@ class _Replication:
         name, primary = action.name, action.primary
         told = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
         words: list[Command[Any]] = []
-        if told is not None and told != (primary.ip, PORT):
+        anew = action.afresh or told != (primary.ip, PORT)
+        if told is not None and anew:
             words.append(sentinel.remove(name))
-        if told != (primary.ip, PORT):
+        if anew:
             words.append(sentinel.monitor(name, primary.ip, PORT, action.quorum))
         settings = {
             "quorum": str(action.quorum),
@@ -187,9 +209,8 @@ class _Replication:
             **dict(action.settings),
         }
         words.append(sentinel.set_options(name, settings))
-        for answer in await connection.run_all(words, timeout=_TIMEOUT):
-            if isinstance(answer, RedisError) and not isinstance(answer, UnknownPrimaryError):
-                raise answer
+        others = action.others if anew else ()
+        await _tell(connection, words, _introductions(others, name, primary.ip))
         connection.notes[SERVER_PASSWORD] = password_hash(self._passwords.sentinel)
 
     async def _unwatch(self, action: Unwatch, facts: Facts) -> None:
@@ -201,9 +222,10 @@ class _Replication:
         await connection.run(sentinel.remove(action.name), timeout=_TIMEOUT)
 
     async def _reset(self, action: ResetSentinel, _: Facts) -> None:
-        """Have a sentinel forget whom it knows; it finds those that live again in two seconds."""
+        """Have a sentinel forget whom it knows, and know those again that live."""
         connection = await self._sentinel(action.node)
-        await connection.run(sentinel.reset(action.name), timeout=_TIMEOUT)
+        others = _introductions(action.others, action.name, action.primary.ip)
+        await _tell(connection, [sentinel.reset(action.name)], others)
 
     # Planned switchover
 
@@ -247,6 +269,55 @@ class _Replication:
             await new.run(commands.replica_of(action.primary.ip, PORT), timeout=_TIMEOUT)
         except (RedisError, ActionError):
             return  # several primaries are a repair of their own
+
+
+async def _win(links: list[Connection], action: Elect) -> int:
+    """Return the epoch in which enough sentinels voted for this candidate, and for no other.
+
+    The last votes tell where to begin. A sentinel that has seen a higher epoch votes in none below
+    it and does not tell which one it is: it is looked for in growing steps.
+    """
+    host, _, port = action.follows.rpartition(":")
+    candidate = secrets.token_hex(20)
+
+    async def ask(epoch: int) -> list[Vote]:
+        asked = sentinel.vote(host, int(port), epoch, candidate)
+        return await asyncio.gather(*(link.run(asked, timeout=_TIMEOUT) for link in links))
+
+    epoch = max(vote.epoch for vote in await ask(0))
+    for step in _EPOCH_STEPS:
+        epoch += step
+        votes = await ask(epoch)
+        won = [v for v in votes if v.down and (v.leader, v.epoch) == (candidate, epoch)]
+        if len(won) >= action.needed:
+            return epoch
+    raise Refused(f"the sentinels did not vote for a failover to {action.node.pod}")
+
+
+async def _tell(
+    connection: Connection, words: list[Command[Any]], others: list[Command[Any]]
+) -> None:
+    """Tell a sentinel what to do and of whom to know in one write: its timer runs after all of it.
+
+    One that lets nobody introduce others, since its users are of an older version, finds them.
+    """
+    answers = await connection.run_all([*words, *others], timeout=_TIMEOUT)
+    for answer in answers[: len(words)]:
+        if isinstance(answer, RedisError) and not isinstance(answer, UnknownPrimaryError):
+            raise answer
+    for answer in answers[len(words) :]:
+        if isinstance(answer, RedisError) and not isinstance(answer, NoPermError):
+            raise answer
+
+
+def _introductions(others: tuple[At, ...], name: str, ip: str) -> list[Command[Any]]:
+    """What other sentinels would say to one within two seconds: who and where they are."""
+    return [_hello(other, name, ip) for other in others]
+
+
+def _hello(sender: At, name: str, ip: str, *, epoch: int = 0) -> Command[int]:
+    who = (sender.ip, SENTINEL_PORT, str(sender.id))
+    return sentinel.hello(who, name, (ip, PORT), epoch=epoch)
 
 
 async def _demotable(old: Connection, pod: str) -> None:

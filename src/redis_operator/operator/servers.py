@@ -288,7 +288,7 @@ class Servers:
     async def check_fence(self, action: Failover | Promote) -> None:
         """Find out again that the old primary acknowledges nothing any more."""
         match action.fence:
-            case Fence.HANDSHAKE | Fence.NEVER_LED:
+            case Fence.HANDSHAKE | Fence.NEVER_LED | Fence.DEPOSED:
                 facts = FenceFacts()
             case Fence.IS_REPLICA:
                 facts = await self._restarted(action)

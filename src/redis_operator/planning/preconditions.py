@@ -266,8 +266,8 @@ def fence_limitation(action: Failover | Promote, facts: FenceFacts) -> str | Non
     """Why the old primary may still acknowledge writes. I7, I10"""
     pod = action.primary_pod
     match action.fence:
-        case Fence.HANDSHAKE | Fence.NEVER_LED:
-            return None
+        case Fence.HANDSHAKE | Fence.NEVER_LED | Fence.DEPOSED:
+            return None  # DEPOSED: what the sentinels say is part of the precondition
         case Fence.PROCESS_GONE:
             return _listening(pod, facts)
         case Fence.CONTAINER_ENDED:

@@ -11,6 +11,7 @@ from ..fence import Fence
 from ..identity import ServerId
 
 __all__ = [
+    "Elect",
     "FailoverAction",
     "Follow",
     "FollowSource",
@@ -41,6 +42,7 @@ class Promote(Struct, frozen=True):
     unseen: tuple[str, ...] = ()
     sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
     name: str = ""  # what they call the primary
+    needed: int = 0  # of the sentinels: how many must name it, with the fence DEPOSED
     source: str = ""  # a server elsewhere, all of whose data must have arrived right before
 
 
@@ -71,10 +73,29 @@ class FollowSource(Struct, frozen=True):
     follows: str
 
 
+class Elect(Struct, frozen=True):
+    """Have a majority of the sentinels vote for the operator, and name `node` in their epoch.
+
+    They all hold the primary at `follows` for dead and know no replica that they could promote, so
+    that no failover of their own can be under way. Refused unless `needed` of them say so right
+    before and give their votes, and unless the replica is still what the plan took it for. I7
+    """
+
+    node: At  # the replica that is to lead
+    follows: str  # host:port of the primary, which is silent
+    name: str
+    sentinels: tuple[At, ...]
+    needed: int
+    replication_id: str = ""
+    min_offset: int = 0
+
+
 class Watch(Struct, frozen=True):
     """Have a sentinel monitor `primary` under `name`, with these settings and no other address.
 
-    Refused while the sentinel fails over, and unless the primary is one right before.
+    Refused while the sentinel fails over, and unless the primary is one right before. It is told of
+    the other sentinels at once. `afresh`: what it knows is forgotten, so that it asks the primary
+    for its replicas now; only while it has nothing against the primary.
     """
 
     node: At  # the sentinel
@@ -82,6 +103,8 @@ class Watch(Struct, frozen=True):
     primary: At
     quorum: int
     settings: tuple[tuple[str, str], ...] = ()
+    others: tuple[At, ...] = ()
+    afresh: bool = False
 
 
 class Unwatch(Struct, frozen=True):
@@ -104,6 +127,7 @@ class ResetSentinel(Struct, frozen=True):
     node: At
     name: str
     primary: At
+    others: tuple[At, ...] = ()  # sentinels that it is told of again
 
 
 class SwitchOver(Struct, frozen=True):
@@ -121,5 +145,5 @@ class SwitchOver(Struct, frozen=True):
 
 
 FailoverAction: TypeAlias = (
-    Promote | Follow | FollowSource | Watch | Unwatch | ResetSentinel | SwitchOver
+    Promote | Elect | Follow | FollowSource | Watch | Unwatch | ResetSentinel | SwitchOver
 )

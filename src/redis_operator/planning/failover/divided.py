@@ -36,7 +36,11 @@ def finds_again(topology: FailoverTopology) -> bool:
 
     They connect again and hear of the others within seconds; those that are left are a majority.
     """
-    late = [node for node in topology.watchers if topology.watcher_unsettled(node)]
+    late = [
+        node
+        for node in topology.watchers
+        if topology.watcher_unsettled(node) or topology.unheard_by(node)
+    ]
     if not late or 2 * len(late) >= topology.wanted.sentinels:
         return False
     if topology.group_unsettled(0) or topology.others_unsettled(late) or divided(topology):

@@ -10,8 +10,6 @@ from .topology import PORT, FailoverTopology
 
 __all__ = ["forget_replicas", "forget_sentinels"]
 
-_SOON_SECONDS = 2.0
-
 
 def forget_sentinels(topology: FailoverTopology) -> Plan | None:
     """Have sentinels forget those that are gone, one after the other, while all is whole. I8
@@ -23,15 +21,8 @@ def forget_sentinels(topology: FailoverTopology) -> Plan | None:
         return None
     for node in topology.watchers:
         gone = _gone_sentinels(topology, node)
-        if not gone:
-            continue
-        waits = topology.unready_watcher()
-        if waits:
-            reason = f"{node.pod.name} counts {', '.join(gone)}, which are gone; {waits}"
-            return Plan(
-                rule="forget_sentinels", blocked=(reason,), phase=Phase.UPDATING, again_after=1.0
-            )
-        return _reset(topology, node, "forget_sentinels", gone)
+        if gone:
+            return _reset(topology, node, "forget_sentinels", gone)
     return None
 
 
@@ -45,8 +36,6 @@ def forget_replicas(topology: FailoverTopology) -> Plan | None:
         return None
     for node in topology.watchers:
         gone = _gone_replicas(topology, node)
-        if gone and topology.unready_watcher():
-            return Plan(rule="forget_replicas", again_after=_SOON_SECONDS)
         if gone:
             return _reset(topology, node, "forget_replicas", gone)
     return None
@@ -55,7 +44,12 @@ def forget_replicas(topology: FailoverTopology) -> Plan | None:
 def _reset(topology: FailoverTopology, node: SentinelSeen, rule: str, gone: list[str]) -> Plan:
     assert topology.primary is not None
     name = topology.wanted.primary_name
-    step = ResetSentinel(node=at(node), name=name, primary=at(topology.primary))
+    step = ResetSentinel(
+        node=at(node),
+        name=name,
+        primary=at(topology.primary),
+        others=topology.others_than(node),
+    )
     return Plan(
         rule=rule,
         why=f"{node.pod.name} counts {', '.join(gone)}, which have no pod any more",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..actions import Action, DeletePod, DeleteWorkload, ScaleWorkload
+from ..at import At
 from ..common.follow_source import breaches
 from ..copies import address, is_linked
 from ..guards import Guards
 from ..observed import Seen
-from .actions import Follow, FollowSource, Promote, SwitchOver
+from .actions import Elect, Follow, FollowSource, Promote, SwitchOver
 from .election import holds, same_history
 from .leave import stays_outdated
 from .topology import FailoverTopology
@@ -19,7 +20,9 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
     """Return every way in which one step would break an invariant."""
     match step:
         case Promote():
-            return _promotion(topology, step)
+            return _promotion(topology, step.node, step.source)
+        case Elect():
+            return _promotion(topology, step.node)
         case Follow():
             return _following(topology, step)
         case FollowSource():
@@ -39,11 +42,11 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
             return []
 
 
-def _promotion(topology: FailoverTopology, step: Promote) -> list[str]:
+def _promotion(topology: FailoverTopology, at: At, source: str = "") -> list[str]:
     """Nobody is promoted beside a primary, nor with less than another has. I1, I7"""
-    node = topology.by_id.get(step.node.id)
+    node = topology.by_id.get(at.id)
     if node is None:
-        return [f"I2: {step.node.pod} was not seen"]
+        return [f"I2: {at.pod} was not seen"]
     if topology.primaries and topology.usurped is not node:
         return [f"I7: {topology.primaries[0].pod.name} is a primary"]
     ahead = [
@@ -53,7 +56,7 @@ def _promotion(topology: FailoverTopology, step: Promote) -> list[str]:
         and other.replication.offset > node.replication.offset
         and not topology.going(other.pod)
         and not other.loading
-        and not (step.source and other.replication.follows == address(node))  # seen a moment later
+        and not (source and other.replication.follows == address(node))  # seen a moment later
     ]
     return [f"I1: {ahead[0].pod.name} has more than {node.pod.name}"] if ahead else []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ...redis.slots import ALL_SLOTS
 from ..advice import Loss, Phase, Plan
 from ..at import at
@@ -10,6 +12,7 @@ from ..identity import ServerId
 from ..observed import Evidence, Seen, Unreachable
 from .actions import Promote, Unwatch
 from .election import FRESH, Undecided, best, holds, same_history
+from .outvote import elect_step, needed, outvoted
 from .topology import FailoverTopology, address
 
 __all__ = ["name_primary"]
@@ -30,15 +33,19 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
     """
     if topology.usurped is None and (topology.primaries or not topology.seen):
         return None
+    before = _before(topology)
+    synced = [n for n in _candidates(topology) if before is not None and _followed(n, before)]
+    if isinstance(before, Unreachable) and not before.dead and not topology.usurped:
+        successor = outvoted(topology, synced, before)
+        if successor is not None:
+            return _elected(topology, successor, before)
     hazard = _race(topology)
     if hazard:
         return _wait(topology, hazard)
     if topology.usurped is not None:
         return _named(topology, topology.usurped, Fence.NEVER_LED, None)
-    candidates = [n for n in topology.seen if not n.loading and not topology.going(n.pod)]
+    candidates = _candidates(topology)
     loading = next((n for n in topology.seen if n.loading), None)
-    before = _before(topology)
-    synced = [n for n in candidates if before is not None and _followed(n, before)]
     if synced:
         return _assist(topology, before, synced)
     absent = _absent(topology)
@@ -55,6 +62,25 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
             rule="name_primary", blocked=blocked, phase=Phase.HEALING, final=True, asks=True
         )
     return _named(topology, chosen, Fence.NEVER_LED, None)
+
+
+def _candidates(topology: FailoverTopology) -> list[Seen]:
+    return [n for n in topology.seen if not n.loading and not topology.going(n.pod)]
+
+
+def _elected(topology: FailoverTopology, chosen: Seen, before: Unreachable) -> Plan:
+    """The sentinels name a replica in the place of one that they hold for dead; then it leads. I7
+
+    Those that do not respond hear of it from the others, whose epoch is the higher one.
+    """
+    plan = _named(topology, chosen, Fence.DEPOSED, before)
+    if not plan.stages:
+        return plan
+    why = (
+        f"the sentinels hold {before.pod.name} for dead and cannot replace it; "
+        f"{chosen.pod.name} has its data and becomes the primary"
+    )
+    return replace(plan, why=why, stages=((elect_step(topology, chosen),), *plan.stages))
 
 
 def _race(topology: FailoverTopology) -> str | None:
@@ -146,6 +172,7 @@ def _named(
     if lost and not all(loss.accepted for loss in lost):
         return Plan(rule="name_primary", losses=lost, phase=Phase.HEALING, final=True)
     link = chosen.replication
+    asks = fence is Fence.DEPOSED or _contested(topology)
     last = before.id if isinstance(before, Seen) else before.last_id if before else None
     step = Promote(
         node=at(chosen),
@@ -156,7 +183,8 @@ def _named(
         primary=last or ServerId(""),
         primary_pod=before.pod.name if before is not None else "",
         primary_uid=before.pod.uid if before is not None else "",
-        sentinels=tuple(at(node) for node in topology.watchers) if _contested(topology) else (),
+        sentinels=tuple(at(node) for node in topology.watchers) if asks else (),
+        needed=needed(topology) if fence is Fence.DEPOSED else 0,
         name=topology.wanted.primary_name,
     )
     others = [n for n in topology.seen if n.id != chosen.id and not n.loading]

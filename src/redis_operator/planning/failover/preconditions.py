@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from ..at import At
+from ..fence import Fence
 from ..preconditions import Facts, ServerFacts, precondition_of
 from ..sentinels import SentinelView, WatchedReplica
-from .actions import Follow, FollowSource, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
+from .actions import (
+    Elect,
+    Follow,
+    FollowSource,
+    Promote,
+    ResetSentinel,
+    SwitchOver,
+    Unwatch,
+    Watch,
+)
 
-__all__ = ["begun_election", "not_a_primary"]
+__all__ = ["begun_election", "gave_up", "naming", "not_a_primary"]
 
 _PORT = 6379
 
@@ -34,6 +44,27 @@ def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
     return None
 
 
+def gave_up(name: str, place: str, views: tuple[SentinelView, ...]) -> int:
+    """How many sentinels have held the primary at an address for dead for longer than they need.
+
+    None of them trusts it again, and each had the time to elect and promote. I7
+    """
+    found = (view.named(name) for view in views if not view.tilt)
+    return sum(
+        f"{one.ip}:{one.port}" == place
+        and one.subjectively_down
+        and one.down_ms >= one.down_after_ms
+        for one in found
+        if one is not None
+    )
+
+
+def naming(name: str, node: At, views: tuple[SentinelView, ...]) -> int:
+    """How many sentinels say that a server is the primary."""
+    found = (view.named(name) for view in views)
+    return sum((one.ip, one.port) == (node.ip, _PORT) for one in found if one is not None)
+
+
 def _is_promotable(replica: WatchedReplica) -> bool:
     return replica.up and replica.priority > 0
 
@@ -52,6 +83,28 @@ def _promote(action: Promote, facts: Facts) -> str | None:
         return f"{pod} is at offset {server.offset}, before {action.min_offset}"
     if action.replication_id and server.replication_id != action.replication_id:
         return f"{pod} has another history by now"
+    if action.fence is Fence.DEPOSED:
+        named = naming(action.name, action.node, facts.sentinels)
+        if named < action.needed:
+            return f"{named} sentinels name {pod}, and {action.needed} have to"
+    return begun_election(action.name, facts.sentinels)
+
+
+@precondition_of(Elect)
+def _elect(action: Elect, facts: Facts) -> str | None:
+    """The sentinels still hold the primary for dead and cannot replace it. I7"""
+    server, pod = facts.server, action.node.pod
+    if server is None:
+        return f"{pod} does not respond: what it holds is not known"
+    if server.is_primary or server.follows != action.follows:
+        return f"{pod} follows {server.follows or 'no primary'} by now"
+    if server.offset < action.min_offset or server.replication_id != action.replication_id:
+        return f"{pod} has other data by now"
+    if naming(action.name, action.node, facts.sentinels) >= action.needed:
+        return None
+    agreed = gave_up(action.name, action.follows, facts.sentinels)
+    if agreed < action.needed:
+        return f"{agreed} sentinels hold {action.follows} for dead, and {action.needed} have to"
     return begun_election(action.name, facts.sentinels)
 
 
@@ -89,6 +142,8 @@ def _watch(action: Watch, facts: Facts) -> str | None:
     found = facts.sentinel.named(action.name)
     if found is not None and found.failing_over:
         return f"{action.node.pod} is failing over"
+    if action.afresh and found is not None and not found.up:
+        return f"{action.node.pod} has no connection to the primary: it forgets nothing now"
     return None
 
 

@@ -23,7 +23,8 @@ from ..common.rows import (
 )
 from ..common.switch import drain
 from ..row import Companion, Kind, Row
-from .actions import Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
+from .acquaint import acquaint
+from .actions import Elect, Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 from .follow import follow
 from .ghosts import forget_replicas, forget_sentinels
 from .leave import dismiss_sentinels, shrink
@@ -55,7 +56,7 @@ RULES: tuple[Row, ...] = (
         Kind.SAFETY,
         "NamingPrimary",
         "without a primary nothing is served, and what else to repair depends on it",
-        actions=(Promote, LabelRole, Watch, Unwatch, Follow),
+        actions=(Elect, Promote, LabelRole, Watch, Unwatch, Follow),
         keeps=("I1", "I7", "I9"),
         cases=("SE-02", "SE-05", "SE-13", "SE-18"),
     ),
@@ -96,6 +97,16 @@ RULES: tuple[Row, ...] = (
         "a replica that is in sync is of use to the sentinels from then on",
         actions=(ConfigSet,),
         keeps=("I9",),
+    ),
+    Row(
+        "acquaint",
+        acquaint,
+        Kind.UPKEEP,
+        "ConfiguringSentinels",
+        "replicas that may be promoted by then: the first that sentinels hear of them is that",
+        actions=(Watch,),
+        keeps=("I8",),
+        cases=("SE-02", "SE-06"),
     ),
     Row(
         "replace_sentinel",

@@ -60,7 +60,7 @@ def roll_sentinels(topology: FailoverTopology) -> Plan | None:
         held = f"{count}; spec.update.paused is set"
         return Plan(rule="roll_sentinels", blocked=(held,), phase=Phase.UPDATING)
     stuck = [node for node in old if isinstance(node, Unreachable) and node.dead]
-    reason = topology.unready_watcher()
+    reason = topology.unfinished
     if reason and not stuck:
         return Plan(
             rule="roll_sentinels",

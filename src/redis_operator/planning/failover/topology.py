@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ..actions import Action, LabelRole
 from ..advice import Phase, Plan
-from ..at import at
+from ..at import At, at
 from ..copies import PORT, address, is_linked
 from ..identity import Role
 from ..observed import Led, Node, Pod, Seen, SentinelNode, SentinelSeen, Unreachable, Workload
@@ -224,7 +224,14 @@ class FailoverTopology(OneGroup):
     @property
     def unfinished(self) -> str | None:
         """Sentinels that are not whole yet: servers and sentinels are restarted in turn. I8"""
-        return self.sentinels_unsettled() or divided(self)
+        return self.sentinels_unsettled() or divided(self) or self._unheard
+
+    @property
+    def _unheard(self) -> str | None:
+        for watcher in self.watchers:
+            for node in self.unheard_by(watcher):
+                return f"{watcher.pod.name} has not heard of {node.pod.name} yet"
+        return None
 
     @property
     def is_whole_in_a_moment(self) -> bool:
@@ -300,22 +307,15 @@ class FailoverTopology(OneGroup):
         views = (self.monitored(node) for node in self.watchers if node is not listener)
         return sum(1 for found in views if found is not None and found.in_the_past)
 
-    def unready_watcher(self) -> str | None:
-        """Why not every sentinel could promote each replica that is in sync, or None.
+    def unheard_by(self, watcher: SentinelSeen) -> list[Seen]:
+        """Replicas in sync that a sentinel could not promote, since it has not heard of them.
 
-        They hear of replicas every ten seconds: no further sentinel is disturbed before that.
+        It asks the primary for them every ten seconds.
         """
-        reason = self.unfinished
-        if reason:
-            return reason
-        synced = {address(node): node for node in self.seen if self.out_of_sync(node) is None}
-        for watcher in self.watchers:
-            found = self.monitored(watcher)
-            known = {f"{r.ip}:{r.port}" for r in found.replicas} if found is not None else set()
-            for place, node in synced.items():
-                if place not in known:
-                    return f"{watcher.pod.name} has not heard of {node.pod.name} yet"
-        return None
+        found = self.monitored(watcher)
+        known = {f"{r.ip}:{r.port}" for r in found.replicas} if found is not None else set()
+        synced = (node for node in self.seen if self.out_of_sync(node) is None)
+        return [node for node in synced if address(node) not in known]
 
     @property
     def unserved(self) -> str:
@@ -372,7 +372,7 @@ class FailoverTopology(OneGroup):
             *(follow_step(node, chosen) for node in others),
         )
 
-    def watch_step(self, node: SentinelSeen, primary: Seen) -> Watch:
+    def watch_step(self, node: SentinelSeen, primary: Seen, *, afresh: bool = False) -> Watch:
         """One sentinel, told what to monitor."""
         wanted = self.wanted
         return Watch(
@@ -381,7 +381,13 @@ class FailoverTopology(OneGroup):
             primary=at(primary),
             quorum=wanted.quorum,
             settings=wanted.sentinel_settings,
+            others=self.others_than(node),
+            afresh=afresh,
         )
+
+    def others_than(self, node: SentinelSeen) -> tuple[At, ...]:
+        """The other sentinels that answered, as one is told of them."""
+        return tuple(at(other) for other in self.watchers if other is not node)
 
 
 def _blocked(rule: str, why: str, reason: str, phase: Phase) -> Plan:

@@ -1,0 +1,56 @@
+"""A silent primary that the sentinels hold for dead and cannot replace: they know no replica.
+
+They find replicas through the primary alone, so they never will while it is silent. The operator
+knows the replicas. It asks the sentinels for their votes, as one of them would, and has them name a
+replica in the epoch that it won; then it promotes that one. Each of both can be the last thing that
+it does: what the sentinels name is the record of the decision. Decision 022
+"""
+
+from __future__ import annotations
+
+from ..at import at
+from ..observed import Seen, Unreachable
+from .actions import Elect
+from .election import Undecided, best
+from .preconditions import gave_up
+from .topology import FailoverTopology, address
+
+__all__ = ["elect_step", "needed", "outvoted"]
+
+
+def needed(topology: FailoverTopology) -> int:
+    """How many sentinels have to agree: the quorum, and a majority of all that any one counts."""
+    known = (topology.monitored(node) for node in topology.watchers)
+    counted = [1 + len(found.sentinels) for found in known if found is not None]
+    voters = max(topology.wanted.sentinels, len(topology.observed.sentinels), *counted, 0)
+    return max(topology.wanted.quorum, voters // 2 + 1)
+
+
+def outvoted(topology: FailoverTopology, synced: list[Seen], before: Unreachable) -> Seen | None:
+    """The replica that takes the place of a silent primary, or None while the sentinels may do it.
+
+    They hold it for dead for longer than they need to, a majority of all of them, and nobody could
+    be promoted by any; or they name the replica already.
+    """
+    if topology.election or not synced:
+        return None
+    chosen = best(synced, topology.led)
+    if isinstance(chosen, Undecided):
+        return None
+    if topology.named == address(chosen):
+        return chosen
+    agreed = gave_up(topology.wanted.primary_name, address(before), topology.views)
+    return chosen if agreed >= needed(topology) else None
+
+
+def elect_step(topology: FailoverTopology, chosen: Seen) -> Elect:
+    """The votes of all sentinels that answer, for this replica."""
+    return Elect(
+        node=at(chosen),
+        follows=chosen.replication.follows,
+        name=topology.wanted.primary_name,
+        sentinels=tuple(at(node) for node in topology.watchers),
+        needed=needed(topology),
+        replication_id=chosen.replication.id,
+        min_offset=chosen.replication.offset,
+    )
