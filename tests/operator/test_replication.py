@@ -342,12 +342,20 @@ async def test_a_sentinel_that_is_reset_goes_on_watching_the_primary(database: D
 # A silent primary that the sentinels cannot replace
 
 
+async def _has_copied(replica: Server) -> None:
+    """Wait until a replica has the history of its primary, once it has loaded what it copied."""
+    while True:
+        (found,) = await replica.ask(commands.info_replication())
+        if found.link_up:  # type: ignore[attr-defined]
+            return
+        await asyncio.sleep(0.02)
+
+
 async def _forget(database: Database) -> None:
     """Have the sentinels monitor a primary that hangs, so that they hear of no replica."""
     async with asyncio.timeout(60):
         for replica in database.servers[1:]:
-            while not (await replica.ask(commands.info_replication()))[0].link_up:  # type: ignore[attr-defined]
-                await asyncio.sleep(0.02)  # it has its history once it has loaded what it copied
+            await _has_copied(replica)
     database.servers[0].send_signal(signal.SIGSTOP)
     host = database.servers[0].address.host
     options = {"down-after-milliseconds": "300", "failover-timeout": "2000"}

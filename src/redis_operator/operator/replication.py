@@ -47,7 +47,7 @@ _TIMEOUT = 2.0
 _PAUSE_MILLISECONDS = 3000
 _CATCH_UP_SECONDS = 1.5
 _PROMOTION_SECONDS = 2.0
-_EPOCH_STEPS = (1, *(2**n for n in range(20)))
+_EPOCH_STEPS: tuple[int, ...] = (1, *(2**n for n in range(20)))
 
 
 def replication_effects(
