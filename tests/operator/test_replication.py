@@ -442,13 +442,13 @@ async def test_sentinels_that_do_not_vote_are_told_nothing(database: Database) -
     assert await database.named() == [(host, 6379)] * 3
 
 
-async def test_a_sentinel_that_begins_anew_knows_the_others_and_asks_for_replicas_at_once(
+async def test_a_sentinel_that_begins_again_knows_the_others_and_asks_for_replicas_at_once(
     database: Database,
 ) -> None:
     watchers = [await database.watcher(n) for n in range(3)]
     first, *others = watchers
-    anew = Watch(first, NAME, await database.at(0), 2, others=tuple(others), afresh=True)
-    assert not await _tried(database, anew, "no connection")
+    again = Watch(first, NAME, await database.at(0), 2, others=tuple(others), afresh=True)
+    assert not await _tried(database, again, "no connection")
     (known,) = await database.sentinels[0].ask(sentinel.sentinels(NAME))
     assert {other.run_id for other in known} == {str(other.id) for other in others}  # type: ignore[attr-defined]
     async with asyncio.timeout(3):

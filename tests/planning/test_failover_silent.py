@@ -251,7 +251,7 @@ def test_a_database_is_not_ready_before_every_sentinel_has_heard_of_every_replic
     assert [other.pod for other in step.others] == ["db-sentinel-0", "db-sentinel-2"]
 
 
-def test_sentinels_begin_anew_one_after_the_other_and_all_at_once_before_the_first_ready() -> None:
+def test_sentinels_begin_again_one_after_the_other_and_all_at_once_before_the_first_ready() -> None:
     blind = tuple(sentinel(n, replicas=HALF) for n in range(3))
     observed = replace(WHOLE, sentinels=blind)
     assert [step.node.pod for step in steps(observed)] == ["db-sentinel-0"]
@@ -271,7 +271,7 @@ def test_sentinels_begin_anew_one_after_the_other_and_all_at_once_before_the_fir
     ],
     ids=["silent", "not connected", "down to one", "alone", "one fails over"],
 )
-def test_none_begins_anew_while_another_one_is_not_whole(others: Any) -> None:
+def test_none_begins_again_while_another_one_is_not_whole(others: Any) -> None:
     observed = replace(WHOLE, sentinels=(others[0], sentinel(1, replicas=HALF), others[1]))
     assert not [step for step in steps(observed) if isinstance(step, Watch) and step.afresh]
 

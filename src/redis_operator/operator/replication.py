@@ -197,10 +197,10 @@ class _Replication:
         name, primary = action.name, action.primary
         told = await connection.run(sentinel.address_of(name), timeout=_TIMEOUT)
         words: list[Command[Any]] = []
-        anew = action.afresh or told != (primary.ip, PORT)
-        if told is not None and anew:
+        again = action.afresh or told != (primary.ip, PORT)
+        if told is not None and again:
             words.append(sentinel.remove(name))
-        if anew:
+        if again:
             words.append(sentinel.monitor(name, primary.ip, PORT, action.quorum))
         settings = {
             "quorum": str(action.quorum),
@@ -209,7 +209,7 @@ class _Replication:
             **dict(action.settings),
         }
         words.append(sentinel.set_options(name, settings))
-        others = action.others if anew else ()
+        others = action.others if again else ()
         await _tell(connection, words, _introductions(others, name, primary.ip))
         connection.notes[SERVER_PASSWORD] = password_hash(self._passwords.sentinel)
 

@@ -55,7 +55,7 @@ async def _lose_power(cache: Any, cluster: Cluster, old: str, *, forget: bool = 
 
 
 async def _forget_replicas(cache: Any, names: list[str], ip: str) -> None:
-    """Have sentinels begin anew with a primary that cannot be asked for its replicas any more."""
+    """Have sentinels begin again with a primary that cannot be asked for its replicas any more."""
     pods = await cache.pods()
     settings = {"down-after-milliseconds": "5000", "failover-timeout": "30000"}
     ids = {}

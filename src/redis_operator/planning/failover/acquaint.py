@@ -17,7 +17,7 @@ def acquaint(topology: FailoverTopology) -> Plan | None:
 
     By themselves they do every ten seconds. A primary that dies silently before that is replaced
     by none of them: who is dead cannot be asked any more. No command has a sentinel ask at once but
-    to begin anew; one after the other does, while all are whole, so that the others know all that
+    to begin again; one after the other does, while all are whole, so that the others know all that
     they knew. Before a database was whole once there is nothing to keep.
     """
     primary = topology.primary
