@@ -21,6 +21,10 @@ def main() -> None:
 
         program = run_installer if sys.argv[1] == "installer" else write_strategy
         sys.exit(program(sys.argv[2:]))
+    if sys.argv[1:2] == ["backup-worker"]:
+        from redis_operator.backup.main import main as run_worker  # noqa: PLC0415
+
+        sys.exit(run_worker())
     if sys.argv[1:3] == ["control-plane", "--name"]:
         from kubelocal.control_plane import main as run_control_plane  # noqa: PLC0415
         from redis_operator.cli.local_cluster import INSTANCES  # noqa: PLC0415

@@ -1,0 +1,33 @@
+"""What can go wrong in a worker. Each has a word for machines, `reason`."""
+
+from __future__ import annotations
+
+__all__ = ["Damaged", "SourceError", "StoreError", "WorkerError"]
+
+
+class WorkerError(Exception):
+    """Why a worker could not do what it was asked."""
+
+    reason = "WorkerFailed"
+
+
+class SourceError(WorkerError):
+    """A server does not give its snapshot. `passing`: the same server may a little later."""
+
+    reason = "SourceFailed"
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+
+class StoreError(WorkerError):
+    """The store refuses, or cannot be reached."""
+
+    reason = "StoreFailed"
+
+
+class Damaged(WorkerError):  # noqa: N818 - what it is
+    """What the store holds is not what was written."""
+
+    reason = "BackupDamaged"

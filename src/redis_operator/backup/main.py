@@ -1,0 +1,86 @@
+"""`redis-operator backup-worker`: one task, from the environment to the last words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from .errors import WorkerError
+from .primary import Primary, find_part, verify
+from .replica import Login
+from .store import open_shelf
+from .take import report_of, take
+from .task import LOGIN, TASK, Report, ServeTask, TakeTask, read_task
+
+__all__ = ["main"]
+
+_LOG = logging.getLogger(__name__)
+_LAST_WORDS = "/dev/termination-log"
+_USAGE = f"redis-operator backup-worker: {TASK} holds no task. The operator starts this program"
+
+
+def main(environment: Mapping[str, str] = os.environ) -> int:
+    """Do the task; the exit code tells whether it was done."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    try:
+        task = read_task(environment.get(TASK, ""))
+    except msgspec.DecodeError as error:
+        sys.stderr.write(f"{_USAGE}: {error}\n")
+        return 2
+    try:
+        report = asyncio.run(_run(task, environment))
+    except* WorkerError as group:
+        first = _first(group)
+        report = Report(error=str(first), reason=first.reason)
+    text = report.text()
+    _LOG.info("%s", text.decode())
+    try:
+        Path(environment.get("LAST_WORDS", _LAST_WORDS)).write_bytes(text)
+    except OSError as error:
+        _LOG.warning("nobody is told: %s", error)
+    return 1 if report.error else 0
+
+
+def _first(group: BaseException) -> WorkerError:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    assert isinstance(group, WorkerError)
+    return group
+
+
+async def _run(task: TakeTask | ServeTask, environment: Mapping[str, str]) -> Report:
+    shelf = open_shelf(task.store)
+    login = _login(task.user)
+    if isinstance(task, TakeTask):
+        return report_of(await take(task, shelf, login))
+    manifest, part = await find_part(shelf)
+    await verify(shelf, part)
+    _LOG.info("%s is whole: %s bytes of %s", part.object, part.size, manifest.redis)
+    server = await Primary(shelf, manifest, part, login).serve(
+        environment.get("POD_IP", ""), task.port
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    server.close()
+    return Report(size=part.size, stored=part.stored, rdb=part.rdb)
+
+
+def _login(user: str) -> Callable[[], Login]:
+    """Return how the worker logs in, or is logged in to: the file is read anew each time."""
+
+    def read() -> Login:
+        try:
+            return Login(user, Path(LOGIN).read_text().strip())
+        except OSError as error:
+            raise WorkerError(f"the password of user {user} cannot be read: {error}") from error
+
+    return read

@@ -1,0 +1,198 @@
+"""Gives a snapshot back: plays the primary of servers that are to hold it.
+
+A server that replicates loads the snapshot itself, in memory or on a volume, with whatever files it
+keeps; so nothing here knows how an engine stores data. The snapshot is checked from its first to
+its last byte before anybody is let in: what is damaged is never given.
+
+Guarantees:
+    - Only who knows the password is given anything.
+    - The history is one of its own: no server of the database that was backed up has the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+import hiredis
+
+from redis_operator.redis.resp import encode
+
+from .errors import Damaged
+from .manifest import MANIFEST, Manifest, ManifestError, StoredPart, read_manifest
+from .replica import Login
+from .squeeze import Decompressor
+from .store import Shelf
+
+__all__ = ["Primary", "find_part", "verify"]
+
+_LOG = logging.getLogger(__name__)
+_PING = encode(("PING",))
+_PING_SECONDS = 1.0
+_IDLE_SECONDS = 3600.0
+_OUT = 1 << 20
+
+
+async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:
+    """Return the manifest of a backup of one part, and that part. Raises `Damaged`."""
+    raw = await shelf.get(MANIFEST)
+    if raw is None:
+        raise Damaged(f"there is no {MANIFEST}, so there is no backup")
+    try:
+        found = read_manifest(raw)
+    except ManifestError as error:
+        raise Damaged(str(error)) from error
+    if len(found.parts) != 1:
+        raise Damaged(f"the backup has {len(found.parts)} shards, and one server holds one")
+    return found, found.parts[0]
+
+
+async def rdb_of(shelf: Shelf, part: StoredPart) -> AsyncIterator[bytes]:
+    """Return the bytes of a snapshot as a server sent them. Raises `Damaged`."""
+    decompressor, stored = Decompressor(), 0
+    async for piece in shelf.read(part.object):
+        stored += len(piece)
+        more = piece
+        while True:
+            try:
+                made = await asyncio.to_thread(decompressor.decompress, more, _OUT)
+            except ValueError as error:
+                raise Damaged(f"{part.object} is damaged: {error}") from error
+            if made:
+                yield made
+            if decompressor.needs_input or decompressor.eof:
+                break
+            more = b""
+    if not decompressor.eof or stored != part.stored:
+        raise Damaged(f"{part.object} is damaged: it has {stored} of {part.stored} bytes")
+
+
+async def verify(shelf: Shelf, part: StoredPart) -> None:
+    """Read a part from end to end. Raises `Damaged` unless it is what was written."""
+    digest, size = hashlib.sha256(), 0
+    async for piece in rdb_of(shelf, part):
+        await asyncio.to_thread(digest.update, piece)
+        size += len(piece)
+    if (size, digest.hexdigest()) != (part.size, part.sha256):
+        raise Damaged(
+            f"{part.object} is damaged: {size} bytes with another checksum than the "
+            f"{part.size} that were written"
+        )
+
+
+class Primary:
+    """A primary with one snapshot and no more writes."""
+
+    def __init__(
+        self, shelf: Shelf, manifest: Manifest, part: StoredPart, login: Callable[[], Login]
+    ) -> None:
+        self._shelf = shelf
+        self._manifest = manifest
+        self._part = part
+        self._login = login
+        self._id = secrets.token_hex(20)
+        self._run_id = secrets.token_hex(20)
+        self._offset = 0
+
+    async def serve(self, host: str, port: int) -> asyncio.Server:
+        """Listen until the server that is returned is closed."""
+        return await asyncio.start_server(self._client, host, port)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._talk(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, hiredis.HiredisError) as error:
+            _LOG.info("a connection ended: %s", error)
+        finally:
+            writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        parser, known = hiredis.Reader(), False
+        while True:
+            async with asyncio.timeout(_IDLE_SECONDS):
+                data = await reader.read(65536)
+            if not data:
+                return
+            parser.feed(data)
+            while (words := parser.gets()) is not False:
+                said = [bytes(word) for word in words]
+                name = said[0].upper()
+                if name == b"AUTH":
+                    known = self._knows(said[1:])
+                    writer.write(b"+OK\r\n" if known else b"-WRONGPASS wrong user or password\r\n")
+                elif not known:
+                    writer.write(b"-NOAUTH Authentication required.\r\n")
+                elif name in (b"PSYNC", b"SYNC"):
+                    await self._replicate(reader, writer)
+                    return
+                else:
+                    writer.write(self._answer(name))
+            await writer.drain()
+
+    def _knows(self, words: list[bytes]) -> bool:
+        login = self._login()
+        given = words if len(words) == 2 else [b"default", *words]
+        wanted = login.user.encode(), login.password.encode()
+        return len(given) == 2 and all(
+            secrets.compare_digest(a, b) for a, b in zip(given, wanted, strict=True)
+        )
+
+    def _answer(self, name: bytes) -> bytes:
+        if name == b"PING":
+            return b"+PONG\r\n"
+        if name == b"REPLCONF":
+            return b"+OK\r\n"
+        if name == b"INFO":
+            return _bulk(self._info().encode())
+        return b"-ERR this is not a server but a backup that is being restored\r\n"
+
+    def _info(self) -> str:
+        version = self._manifest.version
+        valkey = self._manifest.engine == "valkey"
+        lines = [
+            "# Server",
+            f"redis_version:{'7.2.4' if valkey else version}",
+            *([f"valkey_version:{version}"] if valkey else []),
+            f"run_id:{self._run_id}",
+            "# Replication",
+            "role:master",
+            f"master_replid:{self._id}",
+            f"master_repl_offset:{self._offset}",
+            "# Cluster",
+            "cluster_enabled:0",
+        ]
+        return "\r\n".join(lines) + "\r\n"
+
+    async def _replicate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send the snapshot, and then signs of life."""
+        part = self._part
+        writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
+        async for piece in rdb_of(self._shelf, part):
+            writer.write(piece)
+            await writer.drain()
+        _LOG.info("the snapshot was sent: %s bytes", part.size)
+        listening = asyncio.ensure_future(_listen(reader))
+        try:
+            while not listening.done():
+                self._offset += len(_PING)
+                writer.write(_PING)
+                await writer.drain()
+                await asyncio.wait([listening], timeout=_PING_SECONDS)
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError, OSError):
+                await listening
+
+
+async def _listen(reader: asyncio.StreamReader) -> None:
+    """Take what a replica acknowledges, until it goes."""
+    while await reader.read(65536):
+        pass
+
+
+def _bulk(content: bytes) -> bytes:
+    return b"$%d\r\n%s\r\n" % (len(content), content)

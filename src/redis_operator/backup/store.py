@@ -1,0 +1,165 @@
+"""Where backups are kept: a mounted volume, or a bucket. The one module that knows obstore.
+
+Guarantees:
+    - An object is there as a whole or not at all.
+    - `create` fails where an object is there already.
+    - On a volume an object is on disk when a call returns.
+
+Errors: `StoreError`, which names the place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, S3Store
+
+from .errors import StoreError
+from .task import FOLDER, KEYS, Store
+
+if TYPE_CHECKING:  # types that obstore has for checkers alone
+    from obstore.store import ClientConfig
+
+__all__ = ["Shelf", "open_shelf"]
+
+_PART_BYTES = 8 << 20
+_PARTS_AT_ONCE = 3
+_READ_BYTES = 4 << 20
+
+
+class Shelf:
+    """One folder of a store."""
+
+    def __init__(self, store: Any, place: str, folder: Path | None = None) -> None:
+        self._store = store
+        self._place = place
+        self._folder = folder  # where it is on a volume
+
+    async def write(self, name: str, chunks: AsyncIterator[bytes]) -> int:
+        """Write an object piece by piece; return its size. Without the last piece there is none."""
+        size = 0
+        with self._named(name):
+            writer = obstore.open_writer_async(
+                self._store, name, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+            )
+            async with writer:
+                async for chunk in chunks:
+                    await writer.write(chunk)
+                    size += len(chunk)
+            await self._settle(name)
+        return size
+
+    async def create(self, name: str, content: bytes) -> bool:
+        """Write a small object; False: there is one of that name."""
+        with self._named(name):
+            try:
+                await obstore.put_async(self._store, name, content, mode="create")
+            except AlreadyExistsError:
+                return False
+            await self._settle(name)
+        return True
+
+    async def get(self, name: str) -> bytes | None:
+        """Return a small object; None: there is none of that name."""
+        with self._named(name):
+            try:
+                found = await obstore.get_async(self._store, name)
+                return bytes(await found.bytes_async())
+            except FileNotFoundError:
+                return None
+
+    async def read(self, name: str) -> AsyncIterator[bytes]:
+        """Read an object piece by piece."""
+        with self._named(name):
+            meta = await obstore.head_async(self._store, name)
+            size = int(meta["size"])
+            for start in range(0, size, _READ_BYTES):
+                end = min(start + _READ_BYTES, size)
+                yield bytes(await obstore.get_range_async(self._store, name, start=start, end=end))
+
+    async def names(self) -> list[str]:
+        """Return the names of all objects of the folder."""
+        with self._named(""):
+            found = await obstore.list(self._store).collect_async()
+            return [str(meta["path"]) for meta in found]
+
+    async def delete(self, names: list[str]) -> None:
+        """Delete objects; those that are gone already do not matter."""
+        for name in names:
+            with self._named(name):
+                try:
+                    await obstore.delete_async(self._store, name)
+                except FileNotFoundError:
+                    continue
+
+    @contextmanager
+    def _named(self, name: str) -> Any:
+        """Tell the place with whatever goes wrong there."""
+        try:
+            yield
+        except (
+            BaseError,
+            FileNotFoundError,
+            PermissionError,
+            NotImplementedError,
+            OSError,
+        ) as error:
+            text = " ".join(str(error).split())[:600]
+            raise StoreError(f"{self._place}/{name}: {text}") from error
+
+    async def _settle(self, name: str) -> None:
+        if self._folder is not None:
+            await asyncio.to_thread(_sync, self._folder / name)
+
+
+def _sync(path: Path) -> None:
+    for place in (path, path.parent):
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def open_shelf(store: Store, *, folder: str = FOLDER, keys: str = KEYS) -> Shelf:
+    """Return the folder that a task names."""
+    if store.s3 is None:
+        place = Path(folder) / store.path
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            return Shelf(LocalStore(prefix=place), f"volume:/{store.path}", place)
+        except (OSError, BaseError) as error:
+            raise StoreError(f"volume:/{store.path}: {error}") from error
+    bucket = store.s3
+    options: dict[str, Any] = {}
+    if bucket.endpoint:
+        options |= {"endpoint": bucket.endpoint, "virtual_hosted_style_request": False}
+    if bucket.region or bucket.endpoint:
+        options["region"] = bucket.region or "us-east-1"
+    if bucket.keys:
+        options |= {
+            "access_key_id": _key(keys, "accessKeyId"),
+            "secret_access_key": _key(keys, "secretAccessKey"),
+        }
+    client: ClientConfig = {"allow_http": bucket.endpoint.startswith("http://"), "timeout": "120s"}
+    try:
+        made = S3Store(bucket.bucket, prefix=store.path, client_options=client, **options)
+    except (BaseError, ValueError) as error:
+        raise StoreError(f"s3://{bucket.bucket}/{store.path}: {error}") from error
+    return Shelf(made, f"s3://{bucket.bucket}/{store.path}")
+
+
+def _key(folder: str, name: str) -> str:
+    try:
+        return (Path(folder) / name).read_text().strip()
+    except OSError as error:
+        raise StoreError(
+            f"the Secret with the keys of the store has no key {name}: {error}"
+        ) from error

@@ -1,0 +1,199 @@
+"""Takes a backup: one snapshot of every shard into the store, at the same time, the manifest last.
+
+Guarantees:
+    - Memory is bounded, whatever a shard holds: pieces go through, none is kept.
+    - A manifest names parts that one attempt wrote whole; two attempts at once never mix.
+    - A backup that is there already is told again and not taken twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import msgspec
+
+from .errors import SourceError, WorkerError
+from .manifest import MANIFEST, Manifest, StoredPart, read_manifest
+from .replica import Login, attach
+from .squeeze import Compressor
+from .store import Shelf
+from .task import Report, ShardTask, Source, TakeTask
+
+__all__ = ["report_of", "take"]
+
+_LOG = logging.getLogger(__name__)
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 1.0
+_MAGIC = (b"REDIS", b"VALKEY")
+_MAGIC_BYTES = 9
+_BATCH = 1 << 20
+
+
+async def take(
+    task: TakeTask, shelf: Shelf, login: Callable[[], Login], *, patience: float = _PATIENCE_SECONDS
+) -> Manifest:
+    """Take the backup that a task asks for, or return the one that is there. Raises `WorkerError`.
+
+    What passes (a server that is loading, a user that it does not know yet) is waited for, as long
+    as `patience` says.
+    """
+    known = await shelf.get(MANIFEST)
+    if known is not None:
+        return read_manifest(known)
+    begun = _now()
+    turns = asyncio.Semaphore(task.parallel)
+
+    async def one(shard: ShardTask) -> StoredPart:
+        async with turns:
+            return await _part(task, shard, shelf, login, patience)
+
+    async with asyncio.TaskGroup() as group:
+        work = [group.create_task(one(shard)) for shard in task.shards]
+    manifest = Manifest(
+        namespace=task.namespace,
+        redis=task.redis,
+        uid=task.uid,
+        mode=task.mode,
+        engine=task.engine,
+        version=task.version,
+        begun=begun,
+        ended=_now(),
+        parts=tuple(job.result() for job in work),
+    )
+    text = msgspec.json.format(msgspec.json.encode(manifest))
+    if not await shelf.create(MANIFEST, text):
+        written = await shelf.get(MANIFEST)
+        assert written is not None
+        manifest = read_manifest(written)
+    await _tidy(shelf, manifest)
+    return manifest
+
+
+async def _tidy(shelf: Shelf, manifest: Manifest) -> None:
+    """Remove what attempts before this one left; no backup fails for that."""
+    kept = {MANIFEST, *(part.object for part in manifest.parts)}
+    try:
+        await shelf.delete([name for name in await shelf.names() if name not in kept])
+    except WorkerError as error:
+        _LOG.warning("what earlier attempts left is still there: %s", error)
+
+
+async def _part(
+    task: TakeTask, shard: ShardTask, shelf: Shelf, login: Callable[[], Login], patience: float
+) -> StoredPart:
+    """Read one shard from the first of its sources that gives it."""
+    end = time.monotonic() + patience
+    while True:
+        errors: list[SourceError] = []
+        for source in shard.sources:
+            try:
+                return await _from(task, shard, source, shelf, login())
+            except SourceError as error:
+                _LOG.info("%s: %s", shard.name, error)
+                errors.append(error)
+        if time.monotonic() >= end or not any(error.passing for error in errors):
+            told = "; ".join(dict.fromkeys(map(str, errors))) or "no server to read from"
+            raise SourceError(f"{shard.name}: {told}")
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _from(
+    task: TakeTask, shard: ShardTask, source: Source, shelf: Shelf, login: Login
+) -> StoredPart:
+    name = f"{shard.name}-{task.attempt}.rdb.zst"
+    async with attach(source, login, task.version) as snapshot:
+        squeeze = _Squeeze(task.level)
+        async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
+            stored = await shelf.write(name, pieces)
+        return StoredPart(
+            name=shard.name,
+            object=name,
+            replication_id=snapshot.replication_id,
+            offset=snapshot.offset,
+            rdb=squeeze.magic,
+            size=squeeze.size,
+            stored=stored,
+            sha256=squeeze.digest.hexdigest(),
+            slots=shard.slots,
+            source=source.pod,
+        )
+
+
+class _Squeeze:
+    """Counts, hashes and compresses what goes through, in a thread beside the reading."""
+
+    def __init__(self, level: int) -> None:
+        self.digest = hashlib.sha256()
+        self.size = 0
+        self.magic = ""
+        self._compressor = Compressor(level)
+
+    async def squeezed(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Return what the store is given."""
+        batches = _batches(chunks)
+        ahead = asyncio.ensure_future(anext(batches, b""))
+        try:
+            while batch := await ahead:
+                ahead = asyncio.ensure_future(anext(batches, b""))
+                if not self.magic:
+                    self.magic = _magic(batch)
+                made = await asyncio.to_thread(self._take, batch)
+                if made:
+                    yield made
+        finally:
+            ahead.cancel()
+        if not self.magic:
+            raise SourceError("the server sent an empty snapshot")
+        yield await asyncio.to_thread(self._compressor.flush)
+
+    def _take(self, batch: bytes) -> bytes:
+        self.digest.update(batch)
+        self.size += len(batch)
+        return self._compressor.compress(batch)
+
+
+def _magic(beginning: bytes) -> str:
+    if not beginning.startswith(_MAGIC):
+        raise SourceError("the server sent something else than a snapshot")
+    return beginning[:_MAGIC_BYTES].decode(errors="replace")
+
+
+async def _batches(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Gather small pieces: each batch costs a thread a wake-up."""
+    found: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        found.append(chunk)
+        size += len(chunk)
+        if size >= _BATCH:
+            yield b"".join(found)
+            found, size = [], 0
+    if size:
+        yield b"".join(found)
+
+
+def report_of(manifest: Manifest) -> Report:
+    """Return what the operator is told of a backup."""
+    parts: tuple[dict[str, str | int], ...] = tuple(
+        {
+            "name": part.name,
+            "slots": part.slots,
+            "pod": part.source,
+            "offset": part.offset,
+            "size": part.size,
+            "stored": part.stored,
+        }
+        for part in manifest.parts
+    )
+    rdb = max(part.rdb for part in manifest.parts)
+    return Report(size=manifest.size, stored=manifest.stored, rdb=rdb, parts=parts)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,130 @@
+"""What the operator asks of a worker, and what a worker says at its end. Pure.
+
+A task holds no secret: passwords and keys are files that the pod is given.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "FOLDER",
+    "KEYS",
+    "LOGIN",
+    "TASK",
+    "Report",
+    "S3Place",
+    "ServeTask",
+    "ShardTask",
+    "Source",
+    "Store",
+    "TakeTask",
+    "Task",
+    "read_report",
+    "read_task",
+]
+
+TASK = "BACKUP_TASK"
+"""The variable of the environment that holds the task."""
+FOLDER = "/store"
+"""Where a volume is mounted that backups are kept on."""
+LOGIN = "/login/password"
+"""The file with the password of the user that a worker is, or that it asks for."""
+KEYS = "/keys"
+"""The folder with the credentials of an object store: `accessKeyId` and `secretAccessKey`."""
+_MESSAGE_BYTES = 4000  # a container's last words may have 4096
+
+
+class S3Place(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A bucket of an S3-compatible store; without keys the pod's own identity is used."""
+
+    bucket: str
+    endpoint: str = ""
+    region: str = ""
+    keys: bool = False
+
+
+class Store(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a backup is: a bucket, or else the mounted volume; and the folder in it."""
+
+    path: str
+    s3: S3Place | None = None
+
+
+class Source(Struct, frozen=True, rename="camel"):
+    """A server that a snapshot may be read from."""
+
+    pod: str
+    host: str
+    port: int = 6379
+
+
+class ShardTask(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One shard: any of its sources will do, the first that can is taken."""
+
+    name: str
+    sources: tuple[Source, ...]
+    slots: str = ""
+
+
+class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="take"):
+    """Read a snapshot of every shard into the store."""
+
+    store: Store
+    namespace: str
+    redis: str
+    uid: str
+    mode: str
+    engine: str
+    version: str
+    user: str
+    attempt: str  # names the objects of this attempt, so that two never write the same
+    shards: tuple[ShardTask, ...]
+    level: int = 3
+    parallel: int = 4
+
+
+class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="serve"):
+    """Give the only part of a backup to servers that replicate from this worker."""
+
+    store: Store
+    user: str
+    port: int = 6379
+
+
+Task: TypeAlias = TakeTask | ServeTask
+
+
+class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The last words of a worker: what it did, or why it could not."""
+
+    error: str = ""
+    reason: str = ""
+    rdb: str = ""
+    size: int = 0
+    stored: int = 0
+    parts: tuple[dict[str, str | int], ...] = ()
+
+    def text(self) -> bytes:
+        """Return it as a container can say it: without single parts where these are too many."""
+        found = msgspec.json.encode(self)
+        if len(found) > _MESSAGE_BYTES:
+            found = msgspec.json.encode(msgspec.structs.replace(self, parts=()))
+        return found[:_MESSAGE_BYTES]
+
+
+def read_task(raw: str) -> Task:
+    """Return the task of a worker. Raises `msgspec.DecodeError`."""
+    found: Task = msgspec.json.decode(raw, type=Task)
+    return found
+
+
+def read_report(raw: str) -> Report | None:
+    """Return what a worker said at its end; None: it ended without a word of its own."""
+    try:
+        return msgspec.json.decode(raw, type=Report)
+    except msgspec.DecodeError:
+        return None
