@@ -24,7 +24,7 @@ from redis_operator.install.rendering import to_stream, to_yaml
 from redis_operator.install.rights import cluster_role, election_role, namespaced_role
 from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
-from redis_operator.manifests.users import USERS
+from redis_operator.manifests.users import BACKUP, USERS
 from redis_operator.redis.versions import parse_version
 from redis_operator.translation.translate import translate
 
@@ -85,7 +85,7 @@ def facts_of(redis: Redis) -> Facts:
     version = parse_version(entry.engine.value, entry.version)
     if version is None:
         raise SystemExit(f"{entry.version} is no version")
-    words = {user: f"the-{user}-password" for user in USERS}
+    words = {user: f"the-{user}-password" for user in USERS if user != BACKUP}
     return Facts(
         version=version,
         image=entry.image,
@@ -116,7 +116,9 @@ def generated() -> dict[Path, str]:
     for name, text in chart().items():
         header = HEADER if name.endswith(".yaml") else ""
         found[ROOT / "charts" / "redis-operator" / name] = header + text
-    examples = (p for p in (ROOT / "examples").glob("*.yaml") if p.stem != "version")
+    examples = (
+        p for p in (ROOT / "examples").glob("*.yaml") if p.stem not in ("version", "backup")
+    )
     for path in sorted(examples):
         found[ROOT / "tests" / "golden" / path.name] = golden(path)
     return found

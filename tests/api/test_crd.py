@@ -12,18 +12,26 @@ import msgspec
 import pytest
 
 from kubelocal.apiserver.custom.cel.rules import compile_rules, evaluate
-from redis_operator.api import metadata, redis, redisfailover, redisoperator, status, version
+from redis_operator.api import (
+    metadata,
+    redis,
+    redisbackup,
+    redisfailover,
+    redisoperator,
+    status,
+    version,
+)
 from redis_operator.api.crd import crds, redis_crd
 from redis_operator.api.describe import PLAIN_TEXT
 from redis_operator.api.schema import ALL_FIELDS
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("Redis", "RedisVersion", "RedisFailover", "RedisOperator")
+KINDS = ("Redis", "RedisVersion", "RedisFailover", "RedisBackup", "RedisOperator")
 FREE_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def structs() -> Iterator[type[msgspec.Struct]]:
-    for module in (redis, redisfailover, redisoperator, status, version, metadata):
+    for module in (redis, redisbackup, redisfailover, redisoperator, status, version, metadata):
         for name in module.__all__:
             member = getattr(module, name)
             if isinstance(member, type) and issubclass(member, msgspec.Struct):

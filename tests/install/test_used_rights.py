@@ -53,6 +53,7 @@ PLAYED = (
     "children deleted",
     "scale in",
     "failover: restart",
+    "a backup is taken",
 )
 _CHILDREN = "an object of a database that is no longer wanted, or cannot be changed, is deleted"
 _ADMISSION = "admission asks for it, no call does"
@@ -69,6 +70,9 @@ NOT_PLAYED: dict[Right, str] = {
     ("rbac.authorization.k8s.io", "rolebindings", "delete"): _CHILDREN,
     ("redisoperator.dev", "redis/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisfailovers/finalizers", "update"): _ADMISSION,
+    ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
+    ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
+    ("batch", "jobs", "delete"): "a backup was restored: e2e/backup/test_restore.py",
 }
 
 

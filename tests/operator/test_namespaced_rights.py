@@ -28,9 +28,10 @@ from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
 from redis_operator.api.crd import crds
+from redis_operator.operator.backup_wiring import add_backups, add_restores
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
-from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
 
 CONFIG = Path(__file__).parents[2] / "config" / "rbac"
 RBAC = "rbac.authorization.k8s.io"
@@ -72,8 +73,12 @@ async def operating(server: ApiServer, *namespaces: str) -> AsyncIterator[Manage
     """Run an operator with the rights of the account, and none of an administrator."""
     client = Client(InProcessTransport(server, user=OPERATOR), field_manager="redis-operator")
     manager = Manager(client, name="redis-operator", cache_timeout=5.0, stop_grace=1.0)
-    add_databases(manager, Settings(namespaces=namespaces))
-    add_failovers(manager, Settings(namespaces=namespaces))
+    settings = Settings(namespaces=namespaces)
+    world = World(manager, namespaces)
+    add_databases(manager, settings, world=world)
+    add_failovers(manager, settings)
+    add_backups(manager, settings, world)
+    add_restores(manager, settings, world)
     running = asyncio.create_task(manager.run())
     try:
         async with asyncio.timeout(20):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .backups import BACKUP_SCENARIOS
 from .changes import CHANGES, ENDS, MOVES, OVERLAPS
 from .failover import FAILOVER_SCENARIOS
 from .heals import CREATIONS, HEALS
@@ -22,4 +23,5 @@ SCENARIOS = (
     *MODE_CHANGES,
     *REDISFAILOVER_SCENARIOS,
     *SOURCE_SCENARIOS,
+    *BACKUP_SCENARIOS,
 )

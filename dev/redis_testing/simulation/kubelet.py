@@ -25,6 +25,7 @@ from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting
 from kubelocal.node.pod.status import PodState, pod_status
 from redis_operator.manifests.standalone_scripts import DATA_MISSING
+from redis_operator.manifests.workers import WORKER_LABEL
 from redis_operator.redis.config import parse
 from redis_operator.redis.defaults import all_defaults
 from redis_operator.redis.versions import parse_version
@@ -41,6 +42,7 @@ from .failover_pods import (
 )
 from .kept_pod import KeptPod, Volume
 from .network import Network
+from .workers import work
 
 __all__ = ["KeptPod", "Kubelet", "Volume"]
 
@@ -146,6 +148,9 @@ class Kubelet:
         pod = self._latest.get(uid)
         if pod is None:
             return  # gone before its node knew
+        if WORKER_LABEL in (pod["metadata"].get("labels") or {}):
+            await work(self._client, pod, self._clock)
+            return
         kept = self.kept.get(uid)
         if kept is None:
             kept = self.kept[uid] = self._new(pod)

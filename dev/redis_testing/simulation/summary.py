@@ -17,7 +17,7 @@ from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
 
-__all__ = ["is_gone", "mislabelled", "redisfailover_of", "summary"]
+__all__ = ["backups_of", "is_gone", "mislabelled", "redisfailover_of", "summary"]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
@@ -40,6 +40,7 @@ def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, An
         "labels": mislabelled(simulation),
         "status": _status(simulation, exact=exact_slots),
         "redisfailover": _shown(simulation),
+        "backups": _backups(simulation),
     }
 
 
@@ -131,6 +132,22 @@ def is_gone(simulation: Simulation) -> bool:
     if f"{NAMESPACE}/{DATABASE}" in redises:
         return False
     return not any(_all(simulation, resource) for resource in (*_PLURALS, "pods"))
+
+
+def backups_of(simulation: Simulation) -> list[bytes]:
+    """Return all backups as they are stored."""
+    entries = simulation.server.core.store.collection("redisbackups.redisoperator.dev").entries
+    return [bytes(entry.body) for entry in entries.values()]
+
+
+def _backups(simulation: Simulation) -> list[Any]:
+    """Return what is told of each backup, and by how many workers it was taken."""
+    jobs = simulation.server.core.store.collection("jobs.batch").entries.values()
+    told = ("phase", "message", "attempt", "shards", "size", "stored", "rdb")
+    return [
+        [raw["metadata"]["name"], *(raw.get("status", {}).get(name) for name in told), len(jobs)]
+        for raw in map(msgspec.json.decode, backups_of(simulation))
+    ]
 
 
 def redisfailover_of(simulation: Simulation) -> bytes | None:

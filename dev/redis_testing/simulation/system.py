@@ -32,9 +32,10 @@ from redis_operator.install.installer import kind_of
 from redis_operator.install.inventory import item_of
 from redis_operator.install.rights import OPERATOR, account
 from redis_operator.manifests.names import MANAGER
+from redis_operator.operator.backup_wiring import add_backups, add_restores
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
-from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
 
 from ..cluster.state import Server
 from ..cluster.world import TICK, SimulatedCluster
@@ -236,8 +237,11 @@ class Simulation:
             name_suffix=lambda: next(suffixes),
         )
         settings = Settings(elect=False, health_port=0)
-        add_databases(manager, settings, clock=self.wall)
+        world = World(manager, settings.namespaces)
+        add_databases(manager, settings, world=world, clock=self.wall)
         add_failovers(manager, settings, clock=self.wall)
+        add_backups(manager, settings, world, clock=self.wall)
+        add_restores(manager, settings, world, clock=self.wall)
         await manager.run()
 
     def _loop_number(self) -> int:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from kubecontroller.custom.definition import Column, definition
 
 from .redis import Redis
+from .redisbackup import RedisBackup
 from .redisfailover import RedisFailover
 from .redisoperator import RedisOperator
 from .schema import Schema, schema_of
@@ -21,6 +22,7 @@ __all__ = [
     "crds",
     "redis_crd",
     "redis_version_crd",
+    "redisbackup_crd",
     "redisfailover_crd",
     "redisoperator_crd",
 ]
@@ -135,6 +137,27 @@ def redisfailover_crd() -> Schema:
     )
 
 
+def redisbackup_crd() -> Schema:
+    """The definition of `RedisBackup`."""
+    return _crd(
+        RedisBackup,
+        plural="redisbackups",
+        namespaced=True,
+        short="rdb",
+        columns=[
+            Column("Redis", ".spec.redis"),
+            Column("Phase", ".status.phase"),
+            Column("Shards", ".status.shards", "integer"),
+            Column("Size", ".status.size", "integer"),
+            Column("Stored", ".status.stored", "integer"),
+            Column("Completed", ".status.completionTime", "date"),
+            _AGE,
+            Column("Location", ".status.location", wide="Where it is"),
+            Column("Message", ".status.message", wide="The state in one sentence"),
+        ],
+    )
+
+
 def redisoperator_crd() -> Schema:
     """The definition of `RedisOperator`, which the installer serves and not the operator."""
     return _crd(
@@ -158,4 +181,5 @@ def crds() -> dict[str, Schema]:
         "redis.yaml": redis_crd(),
         "redisversions.yaml": redis_version_crd(),
         "redisfailovers.yaml": redisfailover_crd(),
+        "redisbackups.yaml": redisbackup_crd(),
     }

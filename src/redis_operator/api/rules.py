@@ -19,7 +19,9 @@ from .unbuilt import UNBUILT
 __all__ = [
     "LOOPBACK",
     "MODE_CHANGE",
+    "NO_CLUSTER_RESTORE",
     "NO_CLUSTER_SOURCE",
+    "ONE_ORIGIN",
     "OWN_POD",
     "RULES",
     "SAVE_POINTS",
@@ -46,6 +48,11 @@ NO_CLUSTER_SOURCE: Final = (
     "servers of mode Cluster are replicas of each other only; use mode Failover, or copy the data "
     "key by key"
 )
+NO_CLUSTER_RESTORE: Final = (
+    "not built in this release: restoring a backup into mode Cluster; use mode Standalone or "
+    "Failover"
+)
+ONE_ORIGIN: Final = "use it or spec.bootstrap.fromRedis, not both"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 OWN_POD: Final = "names the pod itself; use an address that pods reach"
 
@@ -188,6 +195,25 @@ RULES: Final[tuple[Rule, ...]] = (
         "self.mode != 'Cluster' || !has(self.bootstrap) || !has(self.bootstrap.fromRedis)",
         NO_CLUSTER_SOURCE,
     ),
+    _spec(
+        "bootstrap.fromBackup",
+        "self.mode != 'Cluster' || !has(self.bootstrap) || !has(self.bootstrap.fromBackup)",
+        NO_CLUSTER_RESTORE,
+    ),
+    _spec(
+        "bootstrap.fromBackup",
+        "!has(self.bootstrap) || !has(self.bootstrap.fromBackup) || !has(self.bootstrap.fromRedis)",
+        ONE_ORIGIN,
+    ),
+    Rule(
+        "Redis",
+        "spec.bootstrap.fromBackup",
+        "!has(self.spec.bootstrap) || !has(self.spec.bootstrap.fromBackup) || "
+        "(has(oldSelf.spec.bootstrap) && has(oldSelf.spec.bootstrap.fromBackup) && "
+        "self.spec.bootstrap.fromBackup.name == oldSelf.spec.bootstrap.fromBackup.name) || "
+        "!has(oldSelf.status) || !has(oldSelf.status.binding)",
+        "the database is in use, and its data would be lost; create another one",
+    ),
     Rule(
         "Redis",
         "spec.bootstrap.fromRedis",
@@ -248,6 +274,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "use one of secretName, issuerRef and selfSigned",
     ),
     *REDISFAILOVER_RULES,
+    Rule(
+        "RedisBackup",
+        "metadata.name",
+        "self.metadata.name.size() <= 50",
+        "the names of its workers are made of it; use at most 50 characters",
+    ),
     Rule(
         "RedisOperator",
         "metadata.name",

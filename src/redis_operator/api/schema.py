@@ -11,6 +11,7 @@ from kubecontroller.custom import schema
 from kubecontroller.custom.schema import Facts, Schema
 
 from .describe import FIELDS
+from .describe_redisbackup import REDISBACKUP_FIELDS
 from .describe_redisfailover import REDISFAILOVER_FIELDS
 from .describe_redisoperator import REDISOPERATOR_FIELDS
 from .metadata import Metadata
@@ -18,7 +19,7 @@ from .rules import rules_of
 
 __all__ = ["ALL_FIELDS", "Schema", "schema_of"]
 
-ALL_FIELDS: Final = FIELDS | REDISFAILOVER_FIELDS | REDISOPERATOR_FIELDS
+ALL_FIELDS: Final = FIELDS | REDISBACKUP_FIELDS | REDISFAILOVER_FIELDS | REDISOPERATOR_FIELDS
 """The words and limits of every kind."""
 _DATABASES: Final = frozenset({"Redis", "RedisFailover"})
 """The kinds from whose names those of other objects are made, which limits them."""

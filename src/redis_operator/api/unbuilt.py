@@ -42,7 +42,6 @@ _LATER = "not built in this release: "
 UNBUILT: Final[tuple[Unbuilt, ...]] = (
     Unbuilt("tls", (), _LATER + "connections are not encrypted; remove it"),
     Unbuilt("auth.users", ([],), _LATER + "more users; use the default user of spec.auth"),
-    Unbuilt("bootstrap.fromBackup", (), _LATER + "starting from a backup; remove it"),
     Unbuilt(
         "deletion.policy",
         ("Delete", "Retain"),

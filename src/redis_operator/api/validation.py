@@ -23,7 +23,15 @@ from .exporter_rules import exporter_field_problems
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
 from .redis import Mode, Persistence, Redis, RedisSpec, Resources
-from .rules import LOOPBACK, MODE_CHANGE, NO_CLUSTER_SOURCE, OWN_POD, SAVE_POINTS
+from .rules import (
+    LOOPBACK,
+    MODE_CHANGE,
+    NO_CLUSTER_RESTORE,
+    NO_CLUSTER_SOURCE,
+    ONE_ORIGIN,
+    OWN_POD,
+    SAVE_POINTS,
+)
 from .schema import Schema, schema_of
 from .shape import Problem, shape_problems
 from .status import RedisStatus
@@ -157,7 +165,11 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
 
 
 def _source(spec: RedisSpec) -> Iterator[Problem]:
-    source = spec.bootstrap.from_redis
+    source, backup = spec.bootstrap.from_redis, spec.bootstrap.from_backup
+    if backup is not None and spec.mode is Mode.CLUSTER:
+        yield Problem("spec.bootstrap.fromBackup", NO_CLUSTER_RESTORE)
+    if backup is not None and source is not None:
+        yield Problem("spec.bootstrap.fromBackup", ONE_ORIGIN)
     if source is None:
         return
     if spec.mode is Mode.CLUSTER:

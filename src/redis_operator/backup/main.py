@@ -44,7 +44,7 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     try:
         Path(environment.get("LAST_WORDS", _LAST_WORDS)).write_bytes(text)
     except OSError as error:
-        _LOG.warning("nobody is told: %s", error)
+        _LOG.warning("the last words could not be written: %s", error)
     return 1 if report.error else 0
 
 
@@ -75,7 +75,7 @@ async def _run(task: TakeTask | ServeTask, environment: Mapping[str, str]) -> Re
 
 
 def _login(user: str) -> Callable[[], Login]:
-    """Return how the worker logs in, or is logged in to: the file is read anew each time."""
+    """Return how the worker logs in, or is logged in to: the file is read again each time."""
 
     def read() -> Login:
         try:

@@ -59,6 +59,11 @@ DATABASE_RIGHTS: Final = (
     rule("redisoperator.dev", "redisfailovers", _FOLLOW),
     rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
     rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
+    rule("redisoperator.dev", "redisbackups", _FOLLOW),
+    rule("redisoperator.dev", "redisbackups/status", ["patch"]),
+    rule("redisoperator.dev", "redisbackups/finalizers", ["update"]),
+    # workers of backups and restores
+    rule("batch", "jobs", [*_READ, "create", "delete"]),
     rule("", "pods", [*_READ, "patch", "delete"]),
     rule("", "pods/resize", ["patch"]),
     rule("", "persistentvolumeclaims", [*_READ, "patch", "delete"]),
@@ -101,8 +106,10 @@ BUNDLE_RIGHTS: Final = (
 )
 """Of the one configuration by which the API server asks us: its CA bundle."""
 
-_VIEW: Final = (rule("redisoperator.dev", "redis redisfailovers redisversions", _READ),)
-_EDIT: Final = (rule("redisoperator.dev", "redis redis/scale redisfailovers", _WRITE),)
+_VIEW: Final = (
+    rule("redisoperator.dev", "redis redisfailovers redisbackups redisversions", _READ),
+)
+_EDIT: Final = (rule("redisoperator.dev", "redis redis/scale redisfailovers redisbackups", _WRITE),)
 USER_RIGHTS: Final = (*_VIEW, *_EDIT)
 """What those may do who view or edit a namespace."""
 

@@ -92,6 +92,7 @@ def _container(options: Options) -> dict[str, Any]:
             from_pod("POD_NAME", "metadata.name"),
             from_pod("POD_NAMESPACE", "metadata.namespace"),
             {"name": "WATCH_NAMESPACES", "value": ",".join(options.watch_namespaces)},
+            {"name": "WORKER_IMAGE", "value": options.image},
         ],
         "ports": [
             {"name": "metrics", "containerPort": PORT, "protocol": "TCP"},

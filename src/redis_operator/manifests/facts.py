@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.versions import Version
 
-__all__ = ["Facts", "Former", "Passwords", "Rotation", "SourceLogin", "Stage"]
+__all__ = ["Facts", "Former", "Passwords", "Restore", "Rotation", "SourceLogin", "Stage"]
 
 
 class Stage(Enum):
@@ -59,12 +59,17 @@ class Passwords(Struct, frozen=True):
     exporter: str
     admin: str
     sentinel: str = ""
+    backup: str = ""
     serial: int = 1
     marked: str = ""
     wished: str = ""
     exporter_before: str = ""
     rotation: Rotation | None = None
     exporter_earlier: tuple[Former, ...] = ()
+
+    def has(self, user: str) -> bool:
+        """Whether there is such a user: one for backups only from the first backup on."""
+        return user != "backup" or bool(self.backup)
 
     def accepted(self, user: str) -> tuple[str, ...]:
         """Every password that servers accept of a user, the one in use first."""
@@ -89,6 +94,15 @@ class SourceLogin(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"SourceLogin({self.username!r}, ***)"
+
+
+class Restore(Struct, frozen=True):
+    """The backup that a new database begins with: where its worker is, or why there is none."""
+
+    backup: str
+    host: str = ""
+    problem: str = ""
+    coming: bool = False  # the worker is on its way: there is no reason to worry
 
 
 class Facts(Struct, frozen=True):
@@ -129,4 +143,5 @@ class Facts(Struct, frozen=True):
     holds_losses: bool = False  # it was in use, and its data were not given up
     source: SourceLogin | None = None  # of the server elsewhere that is followed
     source_problem: str = ""  # why that login is not known
+    restore: Restore | None = None
     sidecar_broken: bool = False  # a pod is not ready though its server is

@@ -19,6 +19,9 @@ from .facts import Passwords
 __all__ = ["RECORD_KEY", "read_record", "record"]
 
 RECORD_KEY = "record.json"
+_UNSEALED = "backup"
+"""A password that operators before it do not know: they read the record without it, so that one can
+be put back, and leave it out of what they write. One that is lost is replaced."""
 _NEWER = ("sentinel", "exporter_earlier")  # fields that the first records did not have
 
 
@@ -30,7 +33,10 @@ class _Sealed(Struct, frozen=True):
 def record(passwords: Passwords) -> str:
     """Return the text that passwords are kept as."""
     kept = replace(passwords, wished="")  # what is wished is read again from where it is written
-    return msgspec.json.encode(_Sealed(kept, _digest(kept))).decode()
+    found = msgspec.to_builtins(_Sealed(kept, _digest(kept)))
+    if not kept.backup:
+        del found["passwords"][_UNSEALED]
+    return msgspec.json.encode(found).decode()
 
 
 def read_record(data: Mapping[str, bytes] | None) -> Passwords | None:
@@ -52,6 +58,6 @@ def _digest(passwords: Passwords) -> str:
     fields = [
         msgspec.json.encode(name) + b":" + msgspec.json.encode(value, order="deterministic")
         for name in passwords.__struct_fields__
-        if (value := getattr(passwords, name)) or name not in _NEWER
+        if name != _UNSEALED and ((value := getattr(passwords, name)) or name not in _NEWER)
     ]
     return hashlib.sha256(b"{" + b",".join(fields) + b"}").hexdigest()

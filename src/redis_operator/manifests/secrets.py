@@ -17,6 +17,7 @@ from .objects import Object, encode_data, make
 from .record import RECORD_KEY, record
 from .users import (
     ADMIN,
+    BACKUP,
     EXPORTER,
     OPERATOR,
     REPLICATION,
@@ -86,6 +87,8 @@ def _users(redis: Redis, facts: Facts) -> Object:
         "replication.conf": replication_file(passwords),
         RECORD_KEY: record(passwords),
     }
+    if passwords.backup:
+        values[BACKUP] = passwords.backup
     layout = layout_of(redis)
     versions = sorted({facts.version, *facts.running})
     for version in versions:

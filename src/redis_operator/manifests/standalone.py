@@ -18,11 +18,12 @@ __all__ = ["STANDALONE"]
 def _files(redis: Redis, facts: Facts) -> dict[str, str]:
     """Forbid a server to start empty where data were and a loss is not given up.
 
-    One that follows a server elsewhere never starts as a primary.
+    One that follows a server elsewhere, or is to hold a backup, never starts as a primary.
     """
     keeps = redis.spec.persistence is not Persistence.NONE
     found = {"hold": ""} if facts.holds_losses and keeps else {}
-    copies = redis.spec.bootstrap.from_redis is not None or redis.status.source is not None
+    begins = redis.spec.bootstrap
+    copies = begins.from_redis or begins.from_backup or redis.status.source
     if copies and redis.status.binding is None:
         found["follow"] = ""
     return found

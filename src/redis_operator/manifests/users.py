@@ -7,6 +7,7 @@
 | replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 | admin | administrators of the data | everything that does not fight the operator |
+| backup | workers that take backups, once there is one | be sent a snapshot |
 | sentinel | sentinels, on servers and among themselves | watch, talk, promote and demote |
 
 Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
@@ -25,6 +26,7 @@ from .facts import Passwords
 
 __all__ = [
     "ADMIN",
+    "BACKUP",
     "DEFAULT",
     "EXPORTER",
     "FAILOVER_USERS",
@@ -48,6 +50,7 @@ ADMIN = "admin"
 OPERATOR = "operator"
 REPLICATION = "replication"
 EXPORTER = "exporter"
+BACKUP = "backup"
 SENTINEL = "sentinel"
 
 _CLUSTER_LOOK = ("info", "nodes", "slots", "shards", "myid", "keyslot", "countkeysinslot")
@@ -81,6 +84,8 @@ _EXPORTER = (
     "-@all +ping +info +config|get +slowlog|get +slowlog|len +latency|latest "
     "+client|list +client|setname +cluster|info +cluster|nodes"
 )
+
+_BACKUP = "-@all +psync +replconf +ping"
 
 # Without slots there is nothing to move, and replication is changed from outside.
 _FAILOVER_OPERATOR = (
@@ -165,8 +170,9 @@ USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     REPLICATION: _replication_rules,
     EXPORTER: _exporter_rules,
     ADMIN: _admin_rules,
+    BACKUP: lambda _: _BACKUP,
 }
-"""Every user that a server has, and what each may do there."""
+"""Every user that a server has, and what each may do there: those that have a password."""
 
 STANDALONE_USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     **USERS,
@@ -212,7 +218,11 @@ def acl_file(
     users: Mapping[str, Callable[[Version], str]] = USERS,
 ) -> str:
     """The users of a server. Passwords are hashed, so the file alone opens nothing."""
-    lines = [f"user {name} {rules_of(name, version, passwords, users)}" for name in users]
+    lines = [
+        f"user {name} {rules_of(name, version, passwords, users)}"
+        for name in users
+        if passwords.has(name)
+    ]
     return "\n".join(lines) + "\n"
 
 

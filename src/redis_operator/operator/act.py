@@ -72,7 +72,9 @@ class Actor(Struct, frozen=True):
             dialect.effects(
                 servers,
                 one.facts.passwords,
-                LiveSource(self.client, request.key, self.links, one.facts.source),
+                LiveSource(
+                    self.client, request.key, self.links, one.facts.source, one.facts.restore
+                ),
             ),
             before=self.before,
         )

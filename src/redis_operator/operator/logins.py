@@ -205,7 +205,7 @@ def changes_of(
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
     others = [user for user in known if user in _OURS and user not in users]
     changes: list[Command[Any]] = [commands.acl_deluser(user) for user in others]
-    for user in users:
+    for user in filter(passwords.has, users):
         wanted = [password_hash(word) for word in passwords.accepted(user)]
         rules = rules_of(user, version, passwords, users).split()
         if user not in known or _lacks_rights(known[user], rules):
@@ -221,5 +221,6 @@ def _lacks_rights(known: list[str], rules: list[str]) -> bool:
 
 
 def _digest(passwords: Passwords, users: Users) -> str:
-    words = [word for user in users for word in (user, *passwords.accepted(user))]
+    given = filter(passwords.has, users)
+    words = [word for user in given for word in (user, *passwords.accepted(user))]
     return sha256("\n".join([*words, passwords.replication]).encode()).hexdigest()

@@ -32,6 +32,7 @@ from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import PasswordError
+from redis_operator.operator.restores import restore_facts
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
@@ -192,6 +193,7 @@ class PassReader(Struct, frozen=True):
             return NotFollowed(error.reason, (str(error),))
         facts = self.children.facts(run, entry, passwords, becomes=becomes)
         facts = await self.sources.facts(run, facts)
+        facts = restore_facts(run, facts, self.world)
         one = _pass(key, raw, run, facts)
         return replace(one, refusal=await self._refusal(one))
 

@@ -98,6 +98,8 @@ class PasswordStore:
                 found = replace(found, sentinel=generated(), serial=found.serial + 1)
         else:
             found = await self._first(redis, users, marked)
+        if not found.backup and self._world.is_backed_up((meta.namespace, meta.name)):
+            found = replace(found, backup=generated(), serial=found.serial + 1)
         self.keep(redis, found)
         return found
 

@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 _BYTES = 24
-_OURS = ("operator", "replication", "exporter", "admin", "sentinel")
+_OURS = ("operator", "replication", "exporter", "admin", "sentinel", "backup")
+_LATER = ("backup",)  # made when it is first needed
 _LATE_SECONDS = 600.0
 _FIRST = ("operator", "replication", "exporter")  # users of a Secret that has no record yet
 
@@ -68,7 +69,7 @@ def read_password(data: Mapping[str, bytes] | None, *, secret: str) -> str:
 
 def created(default: str, own: Mapping[str, bytes] | None = None, marked: str = "") -> Passwords:
     """Return the first passwords of a database: as a Secret without a record says, else new."""
-    found = {user: generated() for user in _OURS}
+    found = {user: generated() for user in _OURS if user not in _LATER}
     for user in _FIRST:
         written = (own or {}).get(user)
         if written:

@@ -32,6 +32,7 @@ class Settings(Struct, frozen=True):
     probe_interval: float = 10.0
     probe_timeout: float = 2.0
     secret_refresh: float = 90.0  # within so many seconds kubelets refresh mounted Secrets
+    worker_image: str = f"redis-operator:{__version__}"  # of backups: the operator's own
     log_format: Format = Format.HUMAN
     verbose: bool = False
     wait_for_server: bool = False
@@ -65,6 +66,7 @@ def read_settings(
         webhook_host=given.webhook_host,
         probe_interval=given.probe_interval,
         secret_refresh=given.secret_refresh,
+        worker_image=given.worker_image,
         log_format=Format(given.log),
         verbose=given.verbose,
         wait_for_server=given.wait_for_server,
@@ -124,6 +126,11 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=90.0,
         help="seconds within which kubelets refresh mounted Secrets; each of the two stages of a "
         "change of passwords lasts at least that long",
+    )
+    parser.add_argument(
+        "--worker-image",
+        default=environment.get("WORKER_IMAGE", f"redis-operator:{__version__}"),
+        help="image of the workers that take and restore backups: the operator's own",
     )
     parser.add_argument("--log", choices=[f.value for f in Format], default=Format.HUMAN.value)
     parser.add_argument(

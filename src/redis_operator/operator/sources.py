@@ -18,7 +18,8 @@ from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key
 from kubecontroller.client.objects import SECRETS
 from redis_operator.api.redis import BootstrapFromRedis, Redis
-from redis_operator.manifests.facts import Facts, SourceLogin
+from redis_operator.manifests.facts import Facts, Restore, SourceLogin
+from redis_operator.manifests.names import CLIENT_PORT
 from redis_operator.manifests.secrets import password_limitation
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.links import Links, Target
@@ -104,9 +105,15 @@ class Sources:
     ) -> SourceNode | None:
         """Ask the server that is followed, or was until the spec named it no more."""
         asked, copied = redis.spec.bootstrap.from_redis, observed.copied
-        if observed.formed or not (asked or copied):
+        if observed.formed or not (asked or facts.restore or copied):
             self.forget(_key(redis))
             return None
+        if facts.restore is not None:
+            if not facts.restore.host or facts.source is None:
+                reason = "Copying" if facts.restore.coming else "RestoreWaits"
+                return SourceSilent(reason, facts.restore.problem, hopeless=True)
+            place = Address(facts.restore.host, CLIENT_PORT)
+            return await self._ask(redis, place, facts.source)
         if asked is not None:
             if facts.source is None:
                 return SourceSilent("SourceSecret", facts.source_problem, hopeless=True)
@@ -149,6 +156,7 @@ class LiveSource(Struct, frozen=True):
     key: Key
     links: Links
     login: SourceLogin | None = None
+    restore: Restore | None = None
 
     async def check(self, action: FollowSource) -> None:
         """Refuse unless the API says that the source is wanted and that there are copies only."""
@@ -157,8 +165,11 @@ class LiveSource(Struct, frozen=True):
         except KubeError as error:
             raise Refused(f"{self.key[1]} cannot be read: {error}") from error
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
-        found = (spec.get("bootstrap") or {}).get("fromRedis") or {}
-        wanted = (found.get("host"), found.get("port", 6379))
+        begins = spec.get("bootstrap") or {}
+        found, backup = begins.get("fromRedis") or {}, (begins.get("fromBackup") or {}).get("name")
+        wanted = (found.get("host"), found.get("port", CLIENT_PORT))
+        if self.restore is not None and backup == self.restore.backup:
+            wanted = (self.restore.host, CLIENT_PORT)
         if wanted != (action.host, action.port) or raw["metadata"].get("deletionTimestamp"):
             raise Refused(f"{action.host}:{action.port} is not wanted any more")
         if status.get("binding") or not status.get("source"):

@@ -44,7 +44,6 @@ class Acceptance(Struct, frozen=True):
 def wanted_of(redis: Redis, facts: Facts) -> Wanted:
     """Return what is wanted of one database."""
     spec, annotations = redis.spec, redis.metadata.annotations
-    source = spec.bootstrap.from_redis
     size = parse_quantity(spec.storage.size) if spec.storage is not None else None
     pod = annotations.get(PRIMARY_ANNOTATION, "")
     everything = layout_of(redis).everything
@@ -81,10 +80,20 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         spread_primaries=spec.update.balance_primaries,
         volume_size=int(size) if size is not None else 0,
         memory_limit=memory_limit(spec) or 0,
-        source=Source(source.host, source.port) if source is not None else None,
+        source=_source(redis, facts),
         source_given_up=accepted.source,
         **_sentinels(redis),
     )
+
+
+def _source(redis: Redis, facts: Facts) -> Source | None:
+    """Return whom a new database copies: a server elsewhere, or the worker that reads a backup."""
+    asked, restore = redis.spec.bootstrap.from_redis, facts.restore
+    if asked is not None:
+        return Source(asked.host, asked.port)
+    if restore is not None:
+        return Source(restore.host, names.CLIENT_PORT, restore.backup)
+    return None
 
 
 def _sentinels(redis: Redis) -> dict[str, Any]:

@@ -19,11 +19,17 @@ from kubecontroller.runtime.lease import LeaseSettings, default_identity
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.metrics import Metrics
 from kubecontroller.runtime.server import HealthServer
-from kubecontroller.runtime.triggers import by_label, itself
+from kubecontroller.runtime.triggers import (
+    by_label,
+    itself,
+    mapped,
+    spec_or_metadata_changed,
+)
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.act import Actor
 from redis_operator.operator.background import Background
+from redis_operator.operator.backup_wiring import add_backups, add_restores
 from redis_operator.operator.children import Children
 from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending
@@ -46,7 +52,7 @@ from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.webhooks import add_admission
-from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
+from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World, backed_up_by
 from redis_operator.planning.actions import Action
 
 __all__ = ["add_databases", "add_failovers", "make_manager"]
@@ -82,6 +88,8 @@ def make_manager(settings: Settings) -> Manager:
     world = World(manager, settings.namespaces)
     add_databases(manager, settings, world=world)
     add_failovers(manager, settings)
+    add_backups(manager, settings, world)
+    add_restores(manager, settings, world)
     if settings.webhook_port:
         add_admission(manager, settings, world)
     return manager
@@ -100,6 +108,8 @@ def add_databases(
     owned: tuple[Caches[Any], ...] = (world.pods, world.claims, *world.children.values())
     for objects in owned:
         builder.watches(objects, by_label(DATABASE_LABEL))
+    # a database that is to be backed up has a user for that
+    builder.watches(world.backups, mapped(backed_up_by), when=spec_or_metadata_changed)
     wakes = _Wakes(world)
     looks = LastLooks()
     reconciler = _reconciler(manager, settings, builder, world, wakes, looks=looks, clock=clock)

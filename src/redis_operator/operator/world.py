@@ -34,14 +34,26 @@ from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.store import by_label
 from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.operator.workers import Workers
 
-__all__ = ["CHILD_KINDS", "REDISES", "REDIS_FAILOVERS", "REDIS_VERSIONS", "World"]
+__all__ = [
+    "CHILD_KINDS",
+    "REDISES",
+    "REDIS_BACKUPS",
+    "REDIS_FAILOVERS",
+    "REDIS_VERSIONS",
+    "World",
+    "backed_up_by",
+]
 
 T = TypeVar("T")
 
 REDISES: Final[Kind[Manifest]] = Kind("redisoperator.dev", "v1", "Redis", "redis", True, dict)
 REDIS_FAILOVERS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisFailover", "redisfailovers", True, dict
+)
+REDIS_BACKUPS: Final[Kind[Manifest]] = Kind(
+    "redisoperator.dev", "v1", "RedisBackup", "redisbackups", True, dict
 )
 REDIS_VERSIONS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisVersion", "redisversions", False, dict
@@ -78,6 +90,12 @@ class World:
     def __init__(self, manager: Manager, namespaces: Iterable[str]) -> None:
         chosen = tuple(namespaces)
         self.redises = manager.caches(REDISES, namespaces=chosen)
+        self.backups = manager.caches(
+            REDIS_BACKUPS,
+            namespaces=chosen,
+            optional=True,
+            indexes={"database": backed_up_by},
+        )
         self.versions = manager.informer(REDIS_VERSIONS, optional=bool(chosen))
         self.pods = _labelled(manager, PODS, chosen)
         self.claims = _labelled(manager, PERSISTENT_VOLUME_CLAIMS, chosen)
@@ -86,6 +104,7 @@ class World:
         self.children: dict[tuple[str, str], Caches[Any]] = {
             kind: _labelled(manager, child, chosen) for kind, child in CHILD_KINDS.items()
         }
+        self.workers = Workers.of(manager, chosen)
         self._written: dict[Key, Pod] = {}  # pods as we wrote them, until the cache has them
 
     def redis(self, key: Key) -> Manifest | None:
@@ -95,6 +114,14 @@ class World:
     def all_redises(self) -> list[Manifest]:
         """Return every database there is."""
         return list(self.redises)
+
+    def backup(self, key: Key) -> Manifest | None:
+        """Return a backup as it was written."""
+        return self.backups.get(key)
+
+    def is_backed_up(self, key: Key) -> bool:
+        """Tell whether there is a backup of a database, taken or to be taken."""
+        return bool(self.backups.find("database", key))
 
     def pods_of(self, key: Key) -> list[Pod]:
         """Return the pods of a database, by name, with what we wrote on them."""
@@ -156,6 +183,12 @@ class World:
         if not self.classes.has_synced:
             return None
         return {found.metadata.name: found for found in self.classes.cache}
+
+
+def backed_up_by(raw: Manifest) -> tuple[Key, ...]:
+    """Return the database that a backup is of."""
+    spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
+    return ((meta.get("namespace", ""), str(spec.get("redis", ""))),)
 
 
 _by_database: Final = by_label(DATABASE_LABEL)

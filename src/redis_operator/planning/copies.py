@@ -152,8 +152,9 @@ def copy_of(
     followers: tuple[Seen, ...],
     missing: tuple[str, ...],
     promoting: bool,
+    backup: str = "",
 ) -> Copy:
-    """What is told of a copy."""
+    """What is told of a copy, also of one that is made from a backup."""
     found = hindrance(observed, place)
     source = observed.source
     lag = behind(head, source) if head is not None and isinstance(source, SourceSeen) else None
@@ -162,7 +163,7 @@ def copy_of(
     if found is not None and found.final:
         reason, message = found.reason, found.message
     elif head is not None and link == "up":
-        reason, message = "InSync", f"read only: follows {place}; {_PROMOTED}"
+        reason, message = _whole(head, place, backup)
         late = next((n for n in followers if not is_linked(n)), None)
         absent = _absent(observed, missing)
         if late is not None:
@@ -172,7 +173,8 @@ def copy_of(
         if found is not None:
             message = f"{message}; {found.message}"
     elif head is not None and link == "syncing":
-        reason, message = "Copying", f"{head.pod.name} is copying {place}"
+        what = f"loading backup {backup} from" if backup else "copying"
+        reason, message = "Copying", f"{head.pod.name} is {what} {place}"
     elif found is not None:
         reason, message = found.reason, found.message
     elif head is not None:
@@ -193,6 +195,14 @@ def copy_of(
         lag=lag or 0,
         recorded=bool(observed.copied) or recordable,
     )
+
+
+def _whole(head: Seen, place: str, backup: str) -> tuple[str, str]:
+    """What is told of a server that has everything."""
+    reason, message = "InSync", f"read only: follows {place}; {_PROMOTED}"
+    if backup:
+        reason, message = "Promoting", f"{head.pod.name} has all of backup {backup}"
+    return reason, message
 
 
 def _link(head: Seen | None) -> str:

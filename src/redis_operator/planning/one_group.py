@@ -95,6 +95,7 @@ class OneGroup(Topology):
             followers=others,
             missing=self.missing_pods,
             promoting=self.wanted.source is None,
+            backup=self.wanted.source.backup if self.wanted.source is not None else "",
         )
 
     @abstractmethod

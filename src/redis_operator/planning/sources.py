@@ -12,15 +12,20 @@ __all__ = ["Source", "SourceNode", "SourceSeen", "SourceSilent"]
 
 
 class Source(Struct, frozen=True):
-    """Where the server is, as pods reach it."""
+    """Where the server is, as pods reach it.
+
+    With a `backup` it is the worker that reads it: one without a place until it runs, and without
+    further writes, so that who has its content is promoted by itself.
+    """
 
     host: str
     port: int
+    backup: str = ""
 
     @property
     def place(self) -> str:
         """The same as a replica names its primary."""
-        return f"{self.host}:{self.port}"
+        return f"{self.host}:{self.port}" if self.host else f"backup {self.backup}"
 
 
 class SourceSeen(Struct, frozen=True):

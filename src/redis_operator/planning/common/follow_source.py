@@ -38,6 +38,8 @@ def follow_source(topology: OneGroup) -> Plan | None:
     steps = _following(topology)
     if steps is not None:
         return steps
+    if topology.wanted.source.backup and any(map(is_linked, topology.heads)):
+        return _promotion(topology)
     return _running(topology) or _wait(topology, "", again=_LOOK_SECONDS)
 
 
@@ -45,6 +47,12 @@ def _too_late(topology: OneGroup) -> Plan | None:
     source = topology.wanted.source
     if source is None:
         return None
+    if source.backup:
+        reason = (
+            f"backup {source.backup} is not restored: the database has data of its own, which "
+            "would be lost; remove spec.bootstrap.fromBackup, or create another database"
+        )
+        return Plan(rule=_RULE, blocked=(reason,), phase=Phase.CREATING)
     reason = (
         f"{source.place} is not followed: the database has data of its own, which would be lost; "
         "remove spec.bootstrap.fromRedis"
@@ -127,8 +135,8 @@ def _promotion(topology: OneGroup) -> Plan | None:
         return None
     if reason is not None or head is None:
         told = (
-            f"{reason}. Set spec.bootstrap.fromRedis again to follow it on; or have the database "
-            "go on with what it holds: kubectl annotate redis "
+            f"{reason}. Set spec.bootstrap again to follow it on; or have the database go on with "
+            "what it holds: kubectl annotate redis "
             f"{topology.wanted.name} --overwrite {ACCEPT_LOSS}=source"
         )
         return Plan(
@@ -149,9 +157,12 @@ def _promotion(topology: OneGroup) -> Plan | None:
     )
     others = [n for n in topology.seen if n.id != head.id and not n.loading]
     after = topology.after_promotion(head, others)
+    source = topology.wanted.source
     return Plan(
         rule=_RULE,
-        why=f"spec.bootstrap.fromRedis is removed; {head.pod.name} has the data of {place} and "
+        why=f"{head.pod.name} has all of backup {source.backup} and becomes the primary"
+        if source is not None
+        else f"spec.bootstrap.fromRedis is removed; {head.pod.name} has the data of {place} and "
         "becomes the primary",
         stages=((step,), after) if after else ((step,),),
         phase=Phase.FOLLOWING,

@@ -1,0 +1,65 @@
+"""Workers of backups in simulation: they take their time, and say what real ones say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import ApiError, NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import PODS
+from kubecontroller.client.patches import MergePatch
+from redis_operator.backup.task import TASK, Report, TakeTask, read_task
+
+__all__ = ["work"]
+
+_START_SECONDS = 1.0
+_READ_SECONDS = 3.0
+_SIZE = 100
+
+
+async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> None:
+    """Be the worker of a pod: read every shard, and end."""
+    [container] = pod["spec"]["containers"]
+    task = read_task(next(e["value"] for e in container["env"] if e["name"] == TASK))
+    await asyncio.sleep(_START_SECONDS)
+    state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
+    await _publish(client, pod, "Running", container, state, ready=True)
+    if not isinstance(task, TakeTask):
+        return
+    await asyncio.sleep(_READ_SECONDS)
+    parts: tuple[dict[str, str | int], ...] = tuple(
+        {"name": shard.name, "slots": shard.slots, "size": _SIZE, "stored": _SIZE // 2}
+        for shard in task.shards
+    )
+    size = _SIZE * len(parts)
+    report = Report(size=size, stored=size // 2, rdb="VALKEY080", parts=parts)
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": _text(clock())}
+    state = {"terminated": {**ended, "message": report.text().decode()}, "running": None}
+    await _publish(client, pod, "Succeeded", container, state, ready=False)
+
+
+async def _publish(
+    client: Client, pod: Manifest, phase: str, container: Manifest, state: Manifest, *, ready: bool
+) -> None:
+    meta = pod["metadata"]
+    told = {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": ready,
+        "restartCount": 0,
+        "state": {name: value for name, value in state.items() if value is not None},
+    }
+    change = {"status": {"phase": phase, "containerStatuses": [told]}}
+    with suppress(NotFound, ApiError):
+        key = (meta["namespace"], meta["name"])
+        await client.patch(PODS, key, MergePatch(change), subresource="status")
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,84 @@
+"""What the fields of `RedisBackup` mean, and which values they take. See `describe`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .limits import described, named
+
+__all__ = ["REDISBACKUP_FIELDS"]
+
+_FOLDER: Final = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
+_BUCKET: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
+_ENDPOINT: Final = r"^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._/-]*)?$"
+_REGION: Final = r"^[a-zA-Z0-9-]+$"
+
+REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "RedisBackup.spec": described(
+        "What is backed up, and where to. It does not change: a backup is taken once.",
+        rules=[("self == oldSelf", "a backup is taken once; create another one")],
+    ),
+    "RedisBackup.status": described("What became of it. Written by the operator alone."),
+    "RedisBackupSpec.redis": named("Name of a Redis in the same namespace."),
+    "RedisBackupSpec.storage": described(
+        "Where the backup is kept.",
+        rules=[("has(self.claim) != has(self.s3)", "use one of claim and s3")],
+    ),
+    "RedisBackupSpec.allow_primary": described(
+        "Whether a primary may be read from, where a shard has no replica at all. It counts the "
+        "worker as a replica meanwhile."
+    ),
+    "RedisBackupSpec.compression": described(
+        "Level of zstd: higher is smaller and slower.", minimum=1, maximum=19
+    ),
+    "RedisBackupSpec.attempts": described(
+        "How many workers may fail before the backup has failed.", minimum=1, maximum=10
+    ),
+    "RedisBackupSpec.resources": described(
+        "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."
+    ),
+    "BackupStorage.claim": described("A folder on the volume of a PersistentVolumeClaim."),
+    "BackupStorage.s3": described("A bucket of an S3-compatible store."),
+    "ClaimStorage.name": named("Name of a PersistentVolumeClaim in the same namespace."),
+    "ClaimStorage.path": described(
+        "Folder on the volume; absent: the volume itself.", pattern=_FOLDER, maxLength=512
+    ),
+    "S3Storage.bucket": described("Name of the bucket.", pattern=_BUCKET, maxLength=63),
+    "S3Storage.prefix": described("Begin of every object's name.", pattern=_FOLDER, maxLength=512),
+    "S3Storage.endpoint": described(
+        "Address of the store, such as https://minio.store:9000. Absent: AWS.",
+        pattern=_ENDPOINT,
+        maxLength=512,
+    ),
+    "S3Storage.region": described("Region of the bucket.", pattern=_REGION, maxLength=63),
+    "S3Storage.secret_name": named(
+        "Name of a Secret in the same namespace with the keys accessKeyId and secretAccessKey. "
+        "Absent: the identity of the worker's pod."
+    ),
+    "BackupPart.name": described("Name of the shard."),
+    "BackupPart.slots": described("Its slots, in mode Cluster."),
+    "BackupPart.pod": described("Pod that it was read from."),
+    "BackupPart.offset": described("Where in the shard's history the snapshot is."),
+    "BackupPart.size": described("Bytes of the snapshot."),
+    "BackupPart.stored": described("Bytes that are stored."),
+    "RedisBackupStatus.observed_generation": described("The generation that was looked at."),
+    "RedisBackupStatus.phase": described("How far it is. Completed and Failed are for good."),
+    "RedisBackupStatus.message": described("The state in one sentence."),
+    "RedisBackupStatus.conditions": described("The state for machines.", listKey="type"),
+    "RedisBackupStatus.attempt": described("Number of the worker that runs or ran last."),
+    "RedisBackupStatus.job": described("Name of that worker's Job."),
+    "RedisBackupStatus.start_time": described("When the first worker was started."),
+    "RedisBackupStatus.completion_time": described("When it ended."),
+    "RedisBackupStatus.mode": described("Mode of the database."),
+    "RedisBackupStatus.engine": described("Engine that wrote the snapshots."),
+    "RedisBackupStatus.version": described("Version that wrote the snapshots."),
+    "RedisBackupStatus.rdb": described("Format of the snapshots, as they begin."),
+    "RedisBackupStatus.location": described("Where it is, for people."),
+    "RedisBackupStatus.path": described("Its folder in the store."),
+    "RedisBackupStatus.shards": described("Number of snapshots."),
+    "RedisBackupStatus.size": described("Bytes of all snapshots."),
+    "RedisBackupStatus.stored": described("Bytes that are stored."),
+    "RedisBackupStatus.parts": described(
+        "The snapshots; absent where they are too many for the worker's last words.", listKey="name"
+    ),
+}

@@ -1,0 +1,109 @@
+"""`RedisBackup`: one backup of one database, taken once and kept."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import field
+
+from .metadata import Condition, Metadata, Part
+from .redis import Resources
+
+__all__ = [
+    "BackupPart",
+    "BackupPhase",
+    "BackupStorage",
+    "ClaimStorage",
+    "RedisBackup",
+    "RedisBackupSpec",
+    "RedisBackupStatus",
+    "S3Storage",
+]
+
+
+class BackupPhase(Enum):
+    """How far a backup is. The last two are for good."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+class ClaimStorage(Part, frozen=True):
+    """A folder on a volume."""
+
+    name: str
+    path: str = ""
+
+
+class S3Storage(Part, frozen=True):
+    """A bucket of an S3-compatible store."""
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = ""
+    secret_name: str = ""
+
+
+class BackupStorage(Part, frozen=True):
+    """Where backups are kept: one of these."""
+
+    claim: ClaimStorage | None = None
+    s3: S3Storage | None = None
+
+
+class RedisBackupSpec(Part, frozen=True):
+    """What is backed up, and where to."""
+
+    redis: str
+    storage: BackupStorage
+    allow_primary: bool = True
+    compression: int = 3
+    attempts: int = 3
+    resources: Resources = field(default_factory=Resources)
+
+
+class BackupPart(Part, frozen=True):
+    """The snapshot of one shard."""
+
+    name: str
+    slots: str = ""
+    pod: str = ""
+    offset: int = 0
+    size: int = 0
+    stored: int = 0
+
+
+class RedisBackupStatus(Part, frozen=True):
+    """What became of it."""
+
+    observed_generation: int = 0
+    phase: BackupPhase | None = None
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    attempt: int = 0
+    job: str = ""
+    start_time: str = ""
+    completion_time: str = ""
+    mode: str = ""
+    engine: str = ""
+    version: str = ""
+    rdb: str = ""
+    location: str = ""
+    path: str = ""
+    shards: int = 0
+    size: int = 0
+    stored: int = 0
+    parts: tuple[BackupPart, ...] = ()
+
+
+class RedisBackup(Part, frozen=True, omit_defaults=False):
+    """One backup of one database."""
+
+    spec: RedisBackupSpec
+    metadata: Metadata = field(default_factory=Metadata)
+    status: RedisBackupStatus = field(default_factory=RedisBackupStatus)
+    api_version: str = "redisoperator.dev/v1"
+    kind: str = "RedisBackup"

@@ -1,0 +1,44 @@
+"""From a raw object to a `RedisBackup`, or to everything that is wrong with it. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from .redisbackup import RedisBackup, RedisBackupStatus
+from .schema import Schema, schema_of
+from .shape import Problem
+from .validation import shape, without_null
+
+__all__ = ["load_redisbackup", "load_redisbackup_status"]
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Schema:
+    return schema_of(RedisBackup)
+
+
+def load_redisbackup(raw: dict[str, Any]) -> RedisBackup | tuple[Problem, ...]:
+    """Return what an object describes, or every problem that it has by itself."""
+    found = sorted(set(shape(raw, _schema())))
+    if found:
+        return tuple(found)
+    kept = {name: without_null(raw.get(name) or {}) for name in ("metadata", "spec")}
+    try:
+        loaded = msgspec.convert(kept, RedisBackup, strict=True)
+    except msgspec.ValidationError as error:
+        return (Problem("spec", f"cannot be read: {error}"),)
+    storage = loaded.spec.storage
+    if (storage.claim is None) == (storage.s3 is None):
+        return (Problem("spec.storage", "use one of claim and s3"),)
+    return msgspec.structs.replace(loaded, status=load_redisbackup_status(raw))
+
+
+def load_redisbackup_status(raw: dict[str, Any]) -> RedisBackupStatus:
+    """Return the status that stands, whatever the spec is like; blank when it cannot be read."""
+    try:
+        return msgspec.convert(without_null(raw.get("status") or {}), RedisBackupStatus)
+    except msgspec.ValidationError:
+        return RedisBackupStatus()

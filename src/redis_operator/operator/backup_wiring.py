@@ -1,0 +1,97 @@
+"""Puts together what takes backups and what gives them to new databases, and what wakes both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller.runtime.builder import ControllerBuilder
+from kubecontroller.runtime.controller import Controller
+from kubecontroller.runtime.manager import Manager
+from kubecontroller.runtime.triggers import by_label, mapped
+from redis_operator.manifests.names import INTENT_ANNOTATION
+from redis_operator.manifests.workers import BACKUP_LABEL, RESTORED_LABEL
+from redis_operator.operator.backups import Backups
+from redis_operator.operator.restores import Restores
+from redis_operator.operator.settings import Settings
+from redis_operator.operator.world import World
+
+__all__ = ["add_backups", "add_restores"]
+
+
+def add_backups(
+    manager: Manager,
+    settings: Settings,
+    world: World,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Controller:
+    """Add the controller of `RedisBackup`s to a manager.
+
+    What wakes a backup: itself, its workers, and whatever is told of its database.
+    """
+
+    def waiting(raw: Manifest) -> Iterable[Key]:
+        """Return the backups of a database that have no end yet."""
+        return [
+            meta_of(backup).key
+            for backup in world.backups.find("database", meta_of(raw).key)
+            if (backup.get("status") or {}).get("phase") not in ("Completed", "Failed")
+        ]
+
+    builder = ControllerBuilder(manager, "redisbackup", world.backups)
+    builder.watches(world.redises, mapped(waiting))
+    builder.watches(world.workers.jobs, by_label(BACKUP_LABEL))
+    builder.watches(world.workers.pods, by_label(BACKUP_LABEL))
+    reconciler = Backups(
+        client=manager.client,
+        world=world,
+        applier=builder.applier(annotation=INTENT_ANNOTATION),
+        recorder=manager.recorder,
+        image=settings.worker_image,
+        clock=clock,
+    )
+    return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
+
+
+def add_restores(
+    manager: Manager,
+    settings: Settings,
+    world: World,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Controller:
+    """Add the controller of workers that new databases copy a backup from."""
+
+    def begins(raw: Manifest) -> Iterable[Key]:
+        """Return a database that begins with a backup."""
+        return (meta_of(raw).key,) if _origin(raw) else ()
+
+    def named(raw: Manifest) -> Iterable[Key]:
+        """Return the databases that begin with this backup."""
+        place = meta_of(raw).key
+        return [
+            key
+            for redis in world.all_redises()
+            if (key := meta_of(redis).key)[0] == place[0] and _origin(redis) == place[1]
+        ]
+
+    builder = ControllerBuilder(manager, "restore", world.redises, when=lambda _: False)
+    builder.watches(world.redises, mapped(begins))
+    builder.watches(world.backups, mapped(named))
+    builder.watches(world.workers.jobs, by_label(RESTORED_LABEL))
+    reconciler = Restores(
+        client=manager.client,
+        world=world,
+        recorder=manager.recorder,
+        image=settings.worker_image,
+        clock=clock,
+    )
+    return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
+
+
+def _origin(raw: Manifest) -> str:
+    """Return the name of the backup that a database begins with."""
+    bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
+    return str((bootstrap.get("fromBackup") or {}).get("name", ""))

@@ -1,0 +1,203 @@
+"""One pass over one `RedisBackup`: look at its workers, start the next one if one is due, tell.
+
+Nothing is remembered. A worker has a name by its number, so that an operator which died after it
+started one finds it, and starts no other of that number.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import (
+    AlreadyExists,
+    BadRequest,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+)
+from kubecontroller.client.meta import Key, Manifest, controller_of, meta_of
+from kubecontroller.client.objects import JOBS
+from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.events import Recorder, Regarding
+from kubecontroller.runtime.logs import fields
+from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
+from redis_operator.api.metadata import Condition
+from redis_operator.api.redis import Redis
+from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus
+from redis_operator.api.redisbackup_validation import load_redisbackup, load_redisbackup_status
+from redis_operator.api.validation import load
+from redis_operator.manifests.names import users_secret
+from redis_operator.manifests.users import BACKUP
+from redis_operator.manifests.workers import take_job, take_job_name
+from redis_operator.operator.world import REDIS_BACKUPS, World
+from redis_operator.planning.backups import BackupPlan, Start, path_of, plan_backup
+from redis_operator.planning.conditions import bounded
+
+__all__ = ["Backups"]
+
+_LOG = logging.getLogger(__name__)
+_REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
+_SOON_SECONDS = 1.0
+
+
+class Backups(Struct, frozen=True):
+    """The controller of all backups of one operator."""
+
+    client: Client
+    world: World
+    applier: Applier
+    recorder: Recorder
+    image: str
+    clock: Callable[[], float] = time.time
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring one backup further."""
+        raw = self.world.backup(key)
+        if raw is None or meta_of(raw).is_deleting:
+            return Done()
+        try:
+            return await self._pass(key, raw)
+        except KubeError as error:
+            return Retry(error)
+
+    async def _pass(self, key: Key, raw: Manifest) -> Outcome:
+        backup = load_redisbackup(raw)
+        if not isinstance(backup, RedisBackup):
+            text = "; ".join(map(str, backup))
+            await self._report(raw, self._refused(raw, "InvalidSpec", text))
+            return Done()
+        redis = self._database((key[0], backup.spec.redis))
+        plan = plan_backup(
+            backup,
+            redis,
+            self.world.workers.of_backup(key, backup.metadata.uid),
+            pods=self._pods((key[0], backup.spec.redis)),
+            login=self._has_login((key[0], backup.spec.redis)),
+            now=self._now(),
+        )
+        if plan.start is not None and redis is not None:
+            return await self._start(raw, backup, redis, plan, plan.start)
+        await self._report(raw, plan.status)
+        return Again(plan.again) if plan.again is not None else Done()
+
+    async def _start(
+        self, raw: Manifest, backup: RedisBackup, redis: Redis, plan: BackupPlan, start: Start
+    ) -> Outcome:
+        """Say which worker begins, and start it: what is said first tells when it all began."""
+        key = (backup.metadata.namespace, backup.metadata.name)
+        name = take_job_name(backup.metadata.name, start.attempt)
+        await self._report(raw, replace(plan.status, job=name))
+        job = take_job(
+            backup,
+            redis,
+            attempt=start.attempt,
+            shards=start.shards,
+            path=path_of(backup),
+            image=self.image,
+        )
+        try:
+            await self.client.create(JOBS, job)
+        except AlreadyExists:
+            return await self._taken(raw, backup, (key[0], name))
+        except (Forbidden, Invalid, BadRequest) as error:
+            text = f"Job {name} may not be created: {error}"
+            fresh = {**raw, "status": msgspec.to_builtins(plan.status)}
+            await self._report(fresh, self._refused(fresh, "ChildRefused", text))
+            return Again(_REFUSED_SECONDS)
+        _LOG.info("a worker was started", extra=fields(backup=key[1], job=name))
+        return Done()
+
+    async def _taken(self, raw: Manifest, backup: RedisBackup, job: Key) -> Outcome:
+        """See whose the Job is: the cache may not show our own yet; another's is never touched."""
+        try:
+            found = await self.client.get(JOBS, job)
+        except NotFound:
+            return Again(_SOON_SECONDS)
+        owner = controller_of(found.metadata)
+        if owner is not None and owner.uid == backup.metadata.uid:
+            return Again(_SOON_SECONDS)
+        text = f"Job {job[1]} already exists and does not belong to this backup; delete it"
+        await self._report(raw, self._refused(raw, "ChildRefused", text))
+        return Again(_REFUSED_SECONDS)
+
+    def _database(self, key: Key) -> Redis | None:
+        raw = self.world.redis(key)
+        if raw is None or meta_of(raw).is_deleting:
+            return None
+        found = load(raw)
+        return found if isinstance(found, Redis) else None
+
+    def _pods(self, key: Key) -> dict[str, str]:
+        return {
+            pod.metadata.name: pod.status.pod_ip
+            for pod in self.world.pods_of(key)
+            if not pod.metadata.is_deleting and pod.status.phase == "Running"
+        }
+
+    def _has_login(self, key: Key) -> bool:
+        secret = self.world.secret((key[0], users_secret(key[1])))
+        return secret is not None and bool((secret.data or {}).get(BACKUP))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock(), UTC)
+
+    def _refused(self, raw: Manifest, reason: str, text: str) -> RedisBackupStatus:
+        known, generation = load_redisbackup_status(raw), raw["metadata"].get("generation", 0)
+        before = next((c for c in known.conditions if c.type == "Complete"), None)
+        since = before.last_transition_time if before is not None else ""
+        told = Condition(
+            type="Complete",
+            status="False",
+            reason=reason,
+            message=bounded(text),
+            last_transition_time=since or self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            observed_generation=generation,
+        )
+        return replace(
+            known,
+            observed_generation=generation,
+            phase=known.phase or BackupPhase.PENDING,
+            message=bounded(text),
+            conditions=(told,),
+        )
+
+    async def _report(self, raw: Manifest, after: RedisBackupStatus) -> None:
+        before = load_redisbackup_status(raw)
+        key = (raw["metadata"]["namespace"], raw["metadata"]["name"])
+        try:
+            written = await self.applier.apply_status(
+                REDIS_BACKUPS, key, _plain(after), observed=_plain(before)
+            )
+        except NotFound:
+            return  # it was deleted meanwhile
+        if written is not None:
+            self._announce(raw, before, after)
+
+    def _announce(self, raw: Manifest, before: RedisBackupStatus, after: RedisBackupStatus) -> None:
+        """Tell of what changes for people: a phase, another attempt, a refusal."""
+        about, message = Regarding.of(REDIS_BACKUPS, raw), after.message
+        reason = after.conditions[0].reason if after.conditions else ""
+        was = before.conditions[0].reason if before.conditions else ""
+        if after.phase is BackupPhase.COMPLETED and before.phase is not after.phase:
+            self.recorder.normal(about, "BackupCompleted", f"{message}: {after.location}")
+        elif after.phase is BackupPhase.FAILED and before.phase is not after.phase:
+            self.recorder.warning(about, "BackupFailed", message)
+        elif after.attempt != before.attempt:
+            self.recorder.normal(about, "BackupStarted", f"attempt {after.attempt}: {after.job}")
+        elif reason not in (was, "Reading"):
+            self.recorder.warning(about, reason, message)
+
+
+def _plain(status: RedisBackupStatus) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(status)
+    return plain

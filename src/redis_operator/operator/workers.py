@@ -1,0 +1,113 @@
+"""The workers of backups as the caches show them: their Jobs, their pods and their last words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from kubecontroller.client.meta import Key, controller_of
+from kubecontroller.client.objects import JOBS, PODS, Job, Pod
+from kubecontroller.runtime.caches import Caches
+from kubecontroller.runtime.manager import Manager
+from redis_operator.backup.task import Report, read_report
+from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL, WORKER_LABEL
+from redis_operator.planning.backups import State, Worker
+
+__all__ = ["Workers"]
+
+
+class Workers(Struct, frozen=True):
+    """Jobs and pods of all workers of one operator."""
+
+    jobs: Caches[Job]
+    pods: Caches[Pod]
+
+    @classmethod
+    def of(cls, manager: Manager, namespaces: Iterable[str]) -> Workers:
+        """Return the caches, bounded by label."""
+        chosen = tuple(namespaces)
+        return cls(
+            manager.caches(JOBS, namespaces=chosen, labels=WORKER_LABEL),
+            manager.caches(PODS, namespaces=chosen, labels=WORKER_LABEL),
+        )
+
+    def job(self, key: Key) -> Job | None:
+        """Return a Job by its name."""
+        return self.jobs.get(key)
+
+    def pods_of(self, job: Job) -> list[Pod]:
+        """Return the pods of a Job."""
+        return [
+            pod
+            for pod in self.pods
+            if pod.metadata.namespace == job.metadata.namespace
+            and (owner := controller_of(pod.metadata)) is not None
+            and owner.uid == job.metadata.uid
+        ]
+
+    def of_backup(self, key: Key, uid: str) -> tuple[Worker, ...]:
+        """Return every attempt of a backup."""
+        return tuple(
+            _worker(job, self.pods_of(job))
+            for job in self.jobs
+            if job.metadata.namespace == key[0]
+            and job.metadata.label(BACKUP_LABEL) == key[1]
+            and (owner := controller_of(job.metadata)) is not None
+            and owner.uid == uid
+        )
+
+
+def _worker(job: Job, pods: list[Pod]) -> Worker:
+    attempt = job.metadata.label(ATTEMPT_LABEL)
+    ended = [c for c in job.status.conditions or () if c.status == "True"]
+    kinds = {condition.type for condition in ended}
+    state = State.ACTIVE
+    if "Complete" in kinds:
+        state = State.SUCCEEDED
+    elif "Failed" in kinds:
+        state = State.FAILED
+    times = [c.last_transition_time for c in ended if c.last_transition_time is not None]
+    report, words = last_words(pods)
+    trouble = ""
+    if state is State.ACTIVE:
+        trouble = waiting(pods)
+    elif report is None:
+        told = next((c.message for c in ended if c.type == "Failed"), "")
+        trouble = words or told
+    return Worker(
+        attempt=int(attempt) if attempt.isdecimal() else 0,
+        job=job.metadata.name,
+        state=state,
+        report=report,
+        trouble=trouble,
+        ended=max(times, default=None) if state is not State.ACTIVE else None,
+    )
+
+
+def last_words(pods: Iterable[Pod]) -> tuple[Report | None, str]:
+    """Return what a worker said at its end: as a report, or else the end of its log."""
+    words = ""
+    for pod in pods:
+        for status in pod.status.container_statuses or ():
+            ended = status.state.terminated
+            if ended is None:
+                continue
+            report = read_report(ended.message)
+            if report is not None:
+                return report, ""
+            words = ended.message[-300:] or f"{ended.reason} (exit code {ended.exit_code})"
+    return None, words
+
+
+def waiting(pods: Iterable[Pod]) -> str:
+    """Return why a worker does not start; empty: it runs, or it is not known."""
+    for pod in pods:
+        for condition in pod.status.conditions or ():
+            if condition.type == "PodScheduled" and condition.status == "False":
+                return f"{pod.metadata.name} has no node: {condition.message}"
+        for status in pod.status.container_statuses or ():
+            held = status.state.waiting
+            if held is not None and held.reason not in ("", "ContainerCreating", "PodInitializing"):
+                return f"{pod.metadata.name} waits: {held.reason} {held.message}".strip()
+    return ""

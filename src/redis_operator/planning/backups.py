@@ -1,0 +1,297 @@
+"""What to do about one backup, and what to say of it: a function of what is there. Pure.
+
+A worker is one attempt; each has a number and reads from servers that are chosen when it starts.
+The only thing that is ever done is to start the next one. A backup that has an end keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from redis_operator.api.metadata import Condition
+from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.redisbackup import (
+    BackupPart,
+    BackupPhase,
+    RedisBackup,
+    RedisBackupStatus,
+)
+from redis_operator.api.status import Phase, ShardStatus
+from redis_operator.backup.task import Report, ShardTask, Source
+
+__all__ = ["BackupPlan", "Start", "State", "Worker", "location_of", "path_of", "plan_backup"]
+
+_PAUSE = timedelta(seconds=10)
+_LOOK_SECONDS = 5.0
+_ENDED = (BackupPhase.COMPLETED, BackupPhase.FAILED)
+_REST = (Phase.HIBERNATED, Phase.WAKING, Phase.DELETING)
+
+
+class State(Enum):
+    """How a worker is."""
+
+    ACTIVE = "active"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Worker(Struct, frozen=True):
+    """One attempt as it was seen; `trouble` is why its pod does not start."""
+
+    attempt: int
+    job: str
+    state: State
+    report: Report | None = None
+    trouble: str = ""
+    ended: datetime | None = None
+
+
+class Start(Struct, frozen=True):
+    """The next worker."""
+
+    attempt: int
+    shards: tuple[ShardTask, ...]
+
+
+class BackupPlan(Struct, frozen=True):
+    """What is said, what is started, and when to look again."""
+
+    status: RedisBackupStatus
+    start: Start | None = None
+    again: float | None = None
+
+
+def path_of(backup: RedisBackup) -> str:
+    """Return the folder of a backup in its store: no two backups of a cluster share one."""
+    meta, storage = backup.metadata, backup.spec.storage
+    above = storage.claim.path if storage.claim is not None else ""
+    if storage.s3 is not None:
+        above = storage.s3.prefix
+    own = f"{meta.namespace}/{backup.spec.redis}/{meta.name}-{meta.uid[:8]}"
+    return f"{above}/{own}" if above else own
+
+
+def location_of(backup: RedisBackup) -> str:
+    """Return where a backup is, for people."""
+    storage, path = backup.spec.storage, path_of(backup)
+    if storage.s3 is not None:
+        return f"s3://{storage.s3.bucket}/{path}"
+    assert storage.claim is not None
+    return f"persistentvolumeclaim/{storage.claim.name}:/{path}"
+
+
+def plan_backup(
+    backup: RedisBackup,
+    redis: Redis | None,
+    workers: tuple[Worker, ...],
+    *,
+    pods: Mapping[str, str],
+    login: bool,
+    now: datetime,
+) -> BackupPlan:
+    """Decide about one backup.
+
+    `pods` has the addresses of the database's pods that run, `login` tells whether the worker's
+    user has a password yet.
+    """
+    known = backup.status
+    if known.phase in _ENDED:
+        return BackupPlan(known)
+    last = max(workers, key=lambda worker: worker.attempt, default=None)
+    told = next((w for w in workers if w.state is State.SUCCEEDED and w.report), None)
+    if told is not None and told.report is not None:
+        return BackupPlan(_completed(backup, told, told.report, now))
+    if last is not None and last.state is State.ACTIVE:
+        text = last.trouble or f"worker {last.job} is reading"
+        reason = "WorkerWaits" if last.trouble else "Reading"
+        return BackupPlan(_running(backup, last, reason, text, now))
+    failures = [w for w in workers if w.state is not State.ACTIVE]
+    if last is not None and len(failures) >= backup.spec.attempts:
+        return BackupPlan(_failed(backup, last, now))
+    wait = _pause(last, len(failures), now)
+    if last is not None and wait > 0:
+        text = f"attempt {last.attempt} failed: {_why(last)}; another one follows"
+        return BackupPlan(_running(backup, last, _reason(last), text, now), again=wait)
+    return _next(backup, redis, last, pods=pods, login=login, now=now)
+
+
+def _next(
+    backup: RedisBackup,
+    redis: Redis | None,
+    last: Worker | None,
+    *,
+    pods: Mapping[str, str],
+    login: bool,
+    now: datetime,
+) -> BackupPlan:
+    attempt = last.attempt + 1 if last is not None else 1
+    reason, text = _unready(backup, redis, login=login)
+    if reason or redis is None:
+        return _wait(backup, last, reason, text, now)
+    found = [_shard(redis, shard, pods, backup.spec.allow_primary) for shard in redis.status.shards]
+    missing = [shard for shard in found if isinstance(shard, str)]
+    if missing:
+        return _wait(backup, last, "NoSource", "; ".join(missing), now)
+    shards = tuple(shard for shard in found if isinstance(shard, ShardTask))
+    status = replace(
+        _status(backup, BackupPhase.RUNNING, "Reading", f"attempt {attempt} begins", now),
+        attempt=attempt,
+        start_time=backup.status.start_time or _text(now),
+        mode=redis.spec.mode.value,
+        engine=redis.status.engine or redis.spec.engine.value,
+        version=redis.status.version,
+        shards=len(shards),
+    )
+    return BackupPlan(status, Start(attempt, shards))
+
+
+def _wait(
+    backup: RedisBackup, last: Worker | None, reason: str, text: str, now: datetime
+) -> BackupPlan:
+    if last is not None:
+        text = f"attempt {last.attempt} failed: {_why(last)}; the next one waits: {text}"
+    phase = BackupPhase.PENDING if last is None else BackupPhase.RUNNING
+    return BackupPlan(_status(backup, phase, reason, text, now), again=_LOOK_SECONDS)
+
+
+def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[str, str]:
+    """Say why no worker can start yet, in a word and a sentence; empty: it can."""
+    name = backup.spec.redis
+    if redis is None:
+        return "NoDatabase", f"spec.redis: there is no Redis {name} in this namespace"
+    status = redis.status
+    if status.binding is None:
+        return "NotFormed", f"Redis {name} was not in use yet: it is {_phase(redis)}"
+    if status.phase in _REST or redis.spec.hibernate:
+        return "NotRunning", f"Redis {name} is {_phase(redis)}"
+    if status.phase is Phase.SCALING and redis.spec.mode is Mode.CLUSTER:
+        return "SlotsMove", f"slots of Redis {name} are moving: shards would not fit together"
+    if not status.version or not status.shards:
+        return "NotSeen", f"the servers of Redis {name} were not seen yet"
+    if not login:
+        return "NoLogin", f"Redis {name} has no user for backups yet"
+    return "", ""
+
+
+def _phase(redis: Redis) -> str:
+    return redis.status.phase.value if redis.status.phase is not None else "new"
+
+
+def _shard(
+    redis: Redis, shard: ShardStatus, pods: Mapping[str, str], allow_primary: bool
+) -> ShardTask | str:
+    """Return whom to read a shard from, or why nobody is fit.
+
+    A replica in sync, the nearest to its primary first. A primary only where there is no replica by
+    the spec: it would count the worker as one, sentinels would list it, and WAIT be content with
+    it.
+    """
+    linked = sorted((r for r in shard.replicas if r.link == "up"), key=lambda r: r.lag_bytes)
+    sources = [Source(r.pod, pods[r.pod]) for r in linked if pods.get(r.pod)]
+    if not sources and redis.spec.replicas == 0:
+        if not allow_primary:
+            return f"{shard.name} has no replica, and spec.allowPrimary is false"
+        if pods.get(shard.primary):
+            sources = [Source(shard.primary, pods[shard.primary])]
+    if not sources:
+        return f"{shard.name} has no replica that is in sync"
+    return ShardTask(shard.name, tuple(sources), shard.slots)
+
+
+def _pause(last: Worker | None, failures: int, now: datetime) -> float:
+    """How long to wait before the next attempt; each failure doubles it."""
+    if last is None or last.ended is None or not failures:
+        return 0.0
+    pause = _PAUSE * int(2 ** (failures - 1))
+    return (last.ended + pause - now).total_seconds()
+
+
+def _why(worker: Worker) -> str:
+    if worker.report is not None and worker.report.error:
+        return worker.report.error
+    return worker.trouble or f"worker {worker.job} ended without a word; see its log"
+
+
+def _reason(worker: Worker) -> str:
+    return (worker.report.reason if worker.report is not None else "") or "WorkerFailed"
+
+
+def _completed(
+    backup: RedisBackup, worker: Worker, report: Report, now: datetime
+) -> RedisBackupStatus:
+    text = f"{report.size} bytes of {max(backup.status.shards, 1)} shards are stored"
+    return replace(
+        _status(backup, BackupPhase.COMPLETED, "Completed", text, now),
+        attempt=worker.attempt,
+        job=worker.job,
+        completion_time=_text(worker.ended or now),
+        rdb=report.rdb,
+        size=report.size,
+        stored=report.stored,
+        parts=tuple(_part(part) for part in report.parts),
+    )
+
+
+def _part(raw: Mapping[str, str | int]) -> BackupPart:
+    return BackupPart(
+        name=str(raw.get("name", "")),
+        slots=str(raw.get("slots", "")),
+        pod=str(raw.get("pod", "")),
+        offset=int(raw.get("offset", 0)),
+        size=int(raw.get("size", 0)),
+        stored=int(raw.get("stored", 0)),
+    )
+
+
+def _running(
+    backup: RedisBackup, worker: Worker, reason: str, text: str, now: datetime
+) -> RedisBackupStatus:
+    found = _status(backup, BackupPhase.RUNNING, reason, text, now)
+    begun = backup.status.start_time or _text(now)
+    return replace(found, attempt=worker.attempt, job=worker.job, start_time=begun)
+
+
+def _failed(backup: RedisBackup, worker: Worker, now: datetime) -> RedisBackupStatus:
+    text = f"attempt {worker.attempt} of {backup.spec.attempts} failed: {_why(worker)}"
+    found = _status(backup, BackupPhase.FAILED, _reason(worker), text, now)
+    return replace(
+        found, attempt=worker.attempt, job=worker.job, completion_time=_text(worker.ended or now)
+    )
+
+
+def _status(
+    backup: RedisBackup, phase: BackupPhase, reason: str, text: str, now: datetime
+) -> RedisBackupStatus:
+    known = backup.status
+    done = "True" if phase is BackupPhase.COMPLETED else "False"
+    before = next((c for c in known.conditions if c.type == "Complete"), None)
+    since = _text(now)
+    if before is not None and before.status == done:
+        since = before.last_transition_time
+    return replace(
+        known,
+        observed_generation=backup.metadata.generation,
+        phase=phase,
+        message=text,
+        path=path_of(backup),
+        location=location_of(backup),
+        conditions=(
+            Condition(
+                type="Complete",
+                status=done,
+                reason=reason,
+                message=text,
+                last_transition_time=since,
+                observed_generation=backup.metadata.generation,
+            ),
+        ),
+    )
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,241 @@
+"""What is done about a backup, decided by what is there: a table of situations."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from redis_operator.api.redis import Redis
+from redis_operator.api.redisbackup import BackupPhase, RedisBackup
+from redis_operator.backup.task import Report
+from redis_operator.planning.backups import BackupPlan, State, Worker, path_of, plan_backup
+from redis_operator.planning.restores import restore_limitation
+from redis_operator.redis.versions import Version
+
+NOW = datetime(2026, 1, 5, 3, 0, tzinfo=UTC)
+PODS = {f"cache-{shard}-{n}": f"10.0.{shard}.{n}" for shard in range(3) for n in range(3)}
+
+
+def backup(status: dict[str, Any] | None = None, **spec: Any) -> RedisBackup:
+    return msgspec.convert(
+        {
+            "metadata": {"namespace": "ns", "name": "monday", "uid": "0123456789", "generation": 1},
+            "spec": {"redis": "cache", "storage": {"claim": {"name": "backups"}}, **spec},
+            "status": status or {},
+        },
+        RedisBackup,
+    )
+
+
+def database(*, replicas: int = 2, link: str = "up", **status: Any) -> Redis:
+    shards = [
+        {
+            "name": f"shard-{shard}",
+            "slots": f"{shard}",
+            "primary": f"cache-{shard}-0",
+            "replicas": [
+                {"pod": f"cache-{shard}-{n}", "link": link, "lagBytes": 10 - n}
+                for n in range(1, replicas + 1)
+            ],
+        }
+        for shard in range(3)
+    ]
+    return msgspec.convert(
+        {
+            "metadata": {"namespace": "ns", "name": "cache", "uid": "u"},
+            "spec": {"mode": "Cluster", "shards": 3, "replicas": replicas},
+            "status": {
+                "phase": "Ready",
+                "binding": {"name": "cache-conn"},
+                "engine": "valkey",
+                "version": "9.1.2",
+                "shards": shards,
+                **status,
+            },
+        },
+        Redis,
+    )
+
+
+def decide(
+    what: RedisBackup | None = None,
+    redis: Redis | None = None,
+    *workers: Worker,
+    pods: dict[str, str] = PODS,
+    login: bool = True,
+    now: datetime = NOW,
+) -> BackupPlan:
+    return plan_backup(what or backup(), redis, workers, pods=pods, login=login, now=now)
+
+
+def ended(state: State, attempt: int = 1, *, ago: float = 3600.0, **report: Any) -> Worker:
+    told = Report(**report) if report else None
+    return Worker(
+        attempt, f"monday-backup-{attempt}", state, told, ended=NOW - timedelta(seconds=ago)
+    )
+
+
+def test_the_replica_nearest_to_its_primary_is_read_first() -> None:
+    plan = decide(redis=database())
+    assert plan.start is not None
+    assert plan.start.attempt == 1
+    first = plan.start.shards[0]
+    assert [source.pod for source in first.sources] == ["cache-0-2", "cache-0-1"]
+    assert first.slots == "0"
+    assert plan.status.phase is BackupPhase.RUNNING
+    assert (plan.status.engine, plan.status.version) == ("valkey", "9.1.2")
+    assert plan.status.path == "ns/cache/monday-01234567"
+
+
+@pytest.mark.parametrize(
+    ("redis", "more", "reason"),
+    [
+        (None, {}, "NoDatabase"),
+        (database(binding=None), {}, "NotFormed"),
+        (database(phase="Hibernated"), {}, "NotRunning"),
+        (database(phase="Scaling"), {}, "SlotsMove"),
+        (database(shards=[]), {}, "NotSeen"),
+        (database(version=""), {}, "NotSeen"),
+        (database(), {"login": False}, "NoLogin"),
+        (database(link="down"), {}, "NoSource"),
+        (database(), {"pods": {}}, "NoSource"),
+    ],
+)
+def test_what_is_missing_is_named_and_waited_for(
+    redis: Redis | None, more: dict[str, Any], reason: str
+) -> None:
+    plan = decide(redis=redis, **more)
+    assert plan.start is None
+    assert plan.again is not None
+    assert plan.status.phase is BackupPhase.PENDING
+    [condition] = plan.status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Complete", "False", reason)
+
+
+def test_a_primary_is_read_only_where_there_is_no_replica_by_the_spec() -> None:
+    plan = decide(redis=database(replicas=0))
+    assert plan.start is not None
+    assert [source.pod for source in plan.start.shards[1].sources] == ["cache-1-0"]
+    refused = decide(backup(allowPrimary=False), database(replicas=0))
+    assert refused.start is None
+    assert "spec.allowPrimary" in refused.status.message
+    assert decide(redis=database(link="down")).start is None
+
+
+def test_while_a_worker_reads_no_other_starts() -> None:
+    plan = decide(None, database(), Worker(1, "monday-backup-1", State.ACTIVE))
+    assert (plan.start, plan.status.phase) == (None, BackupPhase.RUNNING)
+    stuck = Worker(1, "monday-backup-1", State.ACTIVE, trouble="pod waits: ErrImagePull")
+    assert "ErrImagePull" in decide(None, database(), stuck).status.message
+
+
+def test_the_words_of_a_worker_become_the_status_and_stay() -> None:
+    parts = ({"name": "shard-0", "slots": "0", "pod": "cache-0-1", "offset": 7, "size": 9},)
+    worker = ended(State.SUCCEEDED, size=9, stored=3, rdb="VALKEY080", parts=parts)
+    plan = decide(backup({"shards": 1}), database(), worker)
+    status = plan.status
+    assert plan.start is None
+    assert (status.phase, status.size, status.stored) == (BackupPhase.COMPLETED, 9, 3)
+    assert (status.parts[0].pod, status.parts[0].offset) == ("cache-0-1", 7)
+    assert status.conditions[0].status == "True"
+    # whatever becomes of the database and the workers
+    known = backup(msgspec.to_builtins(status))
+    assert decide(known, None).status == status
+    assert decide(known, database(), ended(State.FAILED, 2, error="no")).start is None
+
+
+def test_a_failed_worker_is_followed_by_another_one_after_a_pause() -> None:
+    failed = ended(State.FAILED, ago=1, error="the store is full", reason="StoreFailed")
+    plan = decide(None, database(), failed)
+    assert plan.start is None
+    assert plan.again == pytest.approx(9)
+    assert "the store is full" in plan.status.message
+    later = decide(None, database(), failed, now=NOW + timedelta(seconds=10))
+    assert later.start is not None
+    assert later.start.attempt == 2
+
+
+def test_the_last_failure_is_the_end() -> None:
+    workers = [ended(State.FAILED, n, error=f"no {n}", reason="StoreFailed") for n in (1, 2, 3)]
+    plan = decide(None, database(), *workers)
+    assert plan.start is None
+    assert plan.status.phase is BackupPhase.FAILED
+    assert "no 3" in plan.status.message
+    assert plan.status.conditions[0].reason == "StoreFailed"
+
+
+def test_a_worker_that_ended_without_a_word_is_asked_again() -> None:
+    """Its manifest is there: the next one tells of it and reads nothing."""
+    plan = decide(None, database(), ended(State.SUCCEEDED))
+    assert plan.start is not None
+    assert plan.start.attempt == 2
+
+
+def test_an_operator_that_died_after_it_said_so_starts_the_same_worker() -> None:
+    first = decide(redis=database())
+    told = backup(msgspec.to_builtins(first.status))
+    again = decide(told, database(), now=NOW + timedelta(seconds=5))
+    assert again.start == first.start
+    assert again.status.start_time == first.status.start_time
+
+
+def test_no_two_backups_share_a_folder() -> None:
+    s3 = {"s3": {"bucket": "b", "prefix": "all/ours"}}
+    assert path_of(backup(storage=s3)) == "all/ours/ns/cache/monday-01234567"
+
+
+COMPLETED = {
+    "phase": "Completed",
+    "shards": 1,
+    "engine": "valkey",
+    "version": "9.1.2",
+    "rdb": "VALKEY080",
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "ours", "words"),
+    [
+        (COMPLETED, Version("valkey", 9, 1, 2), None),
+        (COMPLETED, Version("valkey", 9, 0), "cannot load"),
+        (COMPLETED, Version("valkey", 8, 1), "cannot load"),
+        (COMPLETED, Version("redis", 8, 6), "cannot load"),
+        (
+            {**COMPLETED, "engine": "redis", "version": "6.2.14", "rdb": "REDIS0009"},
+            Version("valkey", 9, 1),
+            None,
+        ),
+        (
+            {**COMPLETED, "engine": "redis", "version": "7.4.0", "rdb": "REDIS0012"},
+            Version("valkey", 9, 1),
+            "cannot load",
+        ),
+        (
+            {**COMPLETED, "engine": "redis", "version": "7.0.15", "rdb": "REDIS0010"},
+            Version("redis", 6, 2),
+            "cannot load",
+        ),
+        ({**COMPLETED, "shards": 3}, Version("valkey", 9, 1), "3 shards"),
+        ({**COMPLETED, "phase": "Running"}, Version("valkey", 9, 1), "is Running"),
+        ({}, Version("valkey", 9, 1), "is new"),
+    ],
+)
+def test_what_an_engine_cannot_load_is_refused_before_anything_is_touched(
+    status: dict[str, Any], ours: Version, words: str | None
+) -> None:
+    found = restore_limitation(backup(status), "monday", ours)
+    if words is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert words in found
+        assert "spec.bootstrap.fromBackup" in found
+
+
+def test_a_backup_that_is_not_there_is_named() -> None:
+    found = restore_limitation(None, "monday", Version("valkey", 9, 1))
+    assert found is not None
+    assert "RedisBackup monday does not exist" in found

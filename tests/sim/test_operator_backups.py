@@ -1,0 +1,57 @@
+"""Backups in simulation: the operator dies at every effect, and one is taken all the same."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from redis_testing.simulation.backups import BACKUP_SCENARIOS
+from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
+from redis_testing.simulation.process import Strike
+
+pytestmark = pytest.mark.xdist_group("backups")
+
+
+@cache
+def known() -> Reference:
+    return reference(BACKUP_SCENARIOS[0], seed=1)
+
+
+def effects_of_ours(found: Reference) -> list[int]:
+    """Return the writes of the controller of backups, and those of passwords that it needs."""
+    return [
+        effect.number
+        for effect in found.effects
+        if "redisbackups" in effect.detail or "jobs" in effect.kind or "secrets" in effect.kind
+    ]
+
+
+def problems(found: Reference, blows: list[Blow]) -> list[str]:
+    told: dict[Blow, str] = {}
+    strike_at_each(found, blows, told.__setitem__)
+    assert set(told) == set(blows)
+    return [problem for problem in told.values() if problem]
+
+
+def test_one_worker_takes_it() -> None:
+    [[name, phase, _, attempt, shards, size, *_, jobs]] = known().end["backups"]
+    assert (name, phase, attempt, shards, jobs) == ("monday", "Completed", 1, 3, 1)
+    assert size == 300
+
+
+def test_the_end_is_the_same_after_a_strike_at_some_effects() -> None:
+    found = known()
+    ours = effects_of_ours(found)
+    blows = [(number, Strike.CRASH_AFTER) for number in ours]
+    created = next(e.number for e in found.effects if "jobs" in e.kind)
+    assert problems(found, [*blows, *((created, strike) for strike in Strike)]) == []
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("strike", Strike, ids=lambda strike: strike.name)
+def test_the_end_is_the_same_after_a_strike_at_any_effect(strike: Strike) -> None:
+    found = known()
+    blows = [(number, strike) for number in effects_of_ours(found)]
+    assert len(blows) >= 3
+    assert problems(found, blows) == []
