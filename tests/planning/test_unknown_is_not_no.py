@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from planning.situations import WANTED, whole_database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Switchover
+from redis_operator.planning.announcements import announcements
 from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.cluster.election import limitation
 from redis_operator.planning.cluster.topology import ClusterTopology
@@ -19,6 +20,11 @@ from redis_testing.cluster.database import SimulatedDatabase
 
 
 def _ready(database: SimulatedDatabase, observed: Observed, unseen: str = "") -> tuple[str, str]:
+    found = _status(database, observed, unseen)
+    return next((c.status, c.message) for c in found.conditions if c.type == "Ready")
+
+
+def _status(database: SimulatedDatabase, observed: Observed, unseen: str = "") -> RedisStatus:
     context = Context(
         previous=RedisStatus(),
         generation=2,
@@ -27,8 +33,7 @@ def _ready(database: SimulatedDatabase, observed: Observed, unseen: str = "") ->
         unseen=unseen,
     )
     advice = plan(database.wanted, observed, database.world.now)
-    found = status(database.wanted, observed, advice, context)
-    return next((c.status, c.message) for c in found.conditions if c.type == "Ready")
+    return status(database.wanted, observed, advice, context)
 
 
 def test_a_workload_whose_controller_has_yet_to_act_is_not_up_to_date() -> None:
@@ -47,6 +52,13 @@ def test_objects_that_were_written_and_are_not_observed_yet_are_waited_for() -> 
     database = whole_database()
     ready, message = _ready(database, database.observe(), "the cache of statefulsets is behind")
     assert (ready, message) == ("False", "the cache of statefulsets is behind")
+
+
+def test_the_moment_until_what_was_written_is_observed_is_no_event() -> None:
+    database = whole_database()
+    well = _status(database, database.observe())
+    behind = _status(database, database.observe(), "the cache of statefulsets is behind")
+    assert announcements(well, behind) == ()
 
 
 @pytest.mark.parametrize("back", [0.0, 3600.0, 86400.0])

@@ -58,6 +58,8 @@ def _is_news(condition: Condition, before: RedisStatus, was: dict[str, tuple[str
         return False  # reported with its slots
     if condition.type == "Progressing" and condition.reason == "Reconciled":
         return False  # told by Ready
+    if condition.reason == "Observing":
+        return False  # what was written is looked at in a moment
     if condition.reason == "Waking" and condition.type != "Progressing":
         return False  # told as progress
     if condition.reason == "Hibernated" and condition.type != "Hibernated":

@@ -162,9 +162,8 @@ def _progressing(plan: Plan, context: Context) -> Condition:
     sleeps = plan.phase is advice.Phase.HIBERNATED and not plan.blocked
     if not plan.stages and (sleeps or plan.phase is advice.Phase.READY):
         if context.unseen:
-            updating = advice.Phase.UPDATING.value
             return Condition(
-                type="Progressing", status="True", reason=updating, message=context.unseen
+                type="Progressing", status="True", reason="Observing", message=context.unseen
             )
         return Condition(
             type="Progressing", status="False", reason="Reconciled", message="nothing is under way"

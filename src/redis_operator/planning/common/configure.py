@@ -41,7 +41,7 @@ def configure(situation: Topology) -> Plan | None:
     )
     return Plan(
         rule="configure",
-        why=f"{', '.join(names)} differ from the spec on {len(nodes)} servers",
+        why=f"setting {', '.join(names)} to what the spec says on {len(nodes)} servers",
         stages=tuple(stage for stage in stages if stage),
         blocked=tight,
         phase=Phase.UPDATING if any(node.keys for node in nodes) else Phase.CREATING,
