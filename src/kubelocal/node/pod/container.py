@@ -18,7 +18,7 @@ from kubelocal.apiserver.kinds.quantities import amount
 from kubelocal.node.errors import ConfigError, ImageError, KeeperError, StartError
 from kubelocal.node.images import Image
 from kubelocal.node.layout import ContainerRecord
-from kubelocal.node.pod.context import Household
+from kubelocal.node.pod.context import PodContext
 from kubelocal.node.pod.crashloop import LONGEST, Backoff
 from kubelocal.node.pod.health import Health, Unhealthy
 from kubelocal.node.pod.probes import ExecCheck, HttpCheck, handler_of
@@ -49,9 +49,9 @@ class ContainerRunner:
     """Runs one container; `run` ends when it is over for good."""
 
     def __init__(
-        self, household: Household, spec: Mapping[str, Any], role: Role, container: Container
+        self, context: PodContext, spec: Mapping[str, Any], role: Role, container: Container
     ) -> None:
-        self._home = household
+        self._context = context
         self._spec = spec
         self.role = role
         self.container = container
@@ -83,12 +83,12 @@ class ContainerRunner:
 
     def adopt(self, record: ContainerRecord) -> None:
         """Go on with an instance that an earlier agent started and that still runs."""
-        self.description = Description.read(self._home.folder.spec(self.name))
-        started = parse_instant(record.started) if record.started else self._home.machine.now()
+        self.description = Description.read(self._context.folder.spec(self.name))
+        started = parse_instant(record.started) if record.started else self._context.machine.now()
         self.container.state = Running(started)
         self.container.identity = record.identity
         self.container.attempt = self.container.restarts = record.attempt
-        self._end = self._home.machine.processes.watch(record.identity)
+        self._end = self._context.machine.processes.watch(record.identity)
 
     def take_end(self, record: ContainerRecord, ended: Ended) -> None:
         """Take note that an instance of an earlier agent ended meanwhile."""
@@ -96,7 +96,7 @@ class ContainerRunner:
         self.container.identity = record.identity
         self.container.attempt = self.container.restarts = record.attempt
         if not isinstance(self.container.state, Terminated):
-            self.container.state = Running(started or self._home.machine.now())
+            self.container.state = Running(started or self._context.machine.now())
         self._ended(ended)
 
     async def run(self) -> None:
@@ -116,7 +116,7 @@ class ContainerRunner:
     def _may_restart(self) -> bool:
         if self._stop.is_set():
             return False
-        policy = self._home.pod["spec"].get("restartPolicy", "Always")
+        policy = self._context.pod["spec"].get("restartPolicy", "Always")
         if self.role is Role.SIDECAR:
             return True
         if self.container.succeeded:
@@ -142,9 +142,9 @@ class ContainerRunner:
         if ended.started is not None and ended.reason != "StartError":
             ran = (ended.finished - ended.started).total_seconds()
         delay = self._backoff.after_end(ran=ran)
-        since = (self._home.machine.now() - ended.finished).total_seconds()
+        since = (self._context.machine.now() - ended.finished).total_seconds()
         if delay - since > 0:
-            metadata = self._home.pod["metadata"]
+            metadata = self._context.pod["metadata"]
             owner = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
             message = f"back-off {_span(delay)} restarting failed container={self.name} pod={owner}"
             text = f"Back-off restarting failed container {self.name} in pod {owner}"
@@ -161,7 +161,7 @@ class ContainerRunner:
             self.container.last = last or self.container.state
         self.container.state = waiting
         self.container.ready = self.container.started = False
-        self._home.changed()
+        self._context.changed()
 
     async def _rest(self, seconds: float) -> bool:
         """Sleep, unless told to stop; return whether told to stop."""
@@ -181,20 +181,20 @@ class ContainerRunner:
         identity = secrets.token_hex(32)
         try:
             description = await self._describe(image, identity, attempt)
-            description.write(self._home.folder.spec(self.name))
-            self._home.remember(self.name, ContainerRecord(identity, attempt))
+            description.write(self._context.folder.spec(self.name))
+            self._context.remember(self.name, ContainerRecord(identity, attempt))
         except ConfigError as error:
             await self._refused("CreateContainerConfigError", str(error))
             return False
         except OSError as error:
             await self._refused("CreateContainerError", f"{error.strerror}: {error.filename}")
             return False
-        self._home.folder.drop_old_logs(self.name, attempt)
+        self._context.folder.drop_old_logs(self.name, attempt)
         self._event("Created", f"Created container: {self.name}")
         return await self._launch(description, image, identity, attempt)
 
     async def _describe(self, image: Image, identity: str, attempt: int) -> Description:
-        home = self._home
+        home = self._context
         limits = (self._spec.get("resources") or {}).get("limits") or {}
         memory = int(amount(limits["memory"])) if "memory" in limits else None
         pids = home.machine.pids_limit
@@ -219,19 +219,19 @@ class ContainerRunner:
     async def _launch(
         self, description: Description, image: Image, identity: str, attempt: int
     ) -> bool:
-        processes = self._home.machine.processes
+        processes = self._context.machine.processes
         end = processes.watch(identity)
         previous = self.container.state
         try:
-            await processes.start(self._home.folder.spec(self.name))
+            await processes.start(self._context.folder.spec(self.name))
         except (StartError, KeeperError) as error:
             processes.unwatch(identity)
             self._failed_to_start(description, identity, attempt, str(error))
             return False
         if isinstance(previous, Terminated):
             self.container.last = previous
-        now = self._home.machine.now()
-        self._home.remember(self.name, ContainerRecord(identity, attempt, instant(now)))
+        now = self._context.machine.now()
+        self._context.remember(self.name, ContainerRecord(identity, attempt, instant(now)))
         self.description, self._end = description, end
         self.container.attempt = self.container.restarts = attempt
         self.container.identity = identity
@@ -249,7 +249,7 @@ class ContainerRunner:
         program = description.argv[0]
         message = f'failed to start container: exec: "{program}": {problem}'
         self._event("Failed", f"Error: {message}", warning=True)
-        now = self._home.machine.now()
+        now = self._context.machine.now()
         epoch = datetime.fromtimestamp(0, UTC)
         ended = Terminated(128, "StartError", epoch, now, message, identity)
         self.container.attempt = self.container.restarts = attempt
@@ -257,14 +257,14 @@ class ContainerRunner:
         self.container.last, self.container.state = ended, Waiting("RunContainerError", message)
         if not self._may_restart():
             self.container.last, self.container.state = None, ended
-        self._home.machine.cgroups.remove(identity)
-        self._home.changed()
+        self._context.machine.cgroups.remove(identity)
+        self._context.changed()
 
     async def _refused(self, reason: str, message: str) -> None:
         self._event("Failed", f"Error: {message}", warning=True)
         self._wait_for(Waiting(reason, message))
         stop = asyncio.ensure_future(self._stop.wait())
-        change = asyncio.ensure_future(self._home.wait_objects_changed(_CONFIG_RETRY))
+        change = asyncio.ensure_future(self._context.wait_objects_changed(_CONFIG_RETRY))
         try:
             await asyncio.wait({stop, change}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -278,7 +278,7 @@ class ContainerRunner:
         text = str(self._spec.get("image") or "")
         policy = self._spec.get("imagePullPolicy") or "IfNotPresent"
         try:
-            image = self._home.machine.images.resolve(text)
+            image = self._context.machine.images.resolve(text)
         except ImageError as error:
             await self._no_image(text, policy, error)
             return None
@@ -320,12 +320,12 @@ class ContainerRunner:
         """Watch over a running instance until it ends."""
         assert self._end is not None
         self._health = Health(
-            self._spec, self.container, self._home, run=self.run_command, role=self.role
+            self._spec, self.container, self._context, run=self.run_command, role=self.role
         )
         stopping = asyncio.ensure_future(self._stop.wait())
         try:
             async with self._health as health:
-                self._home.changed()
+                self._context.changed()
                 watched: set[asyncio.Future[Any]] = {self._end, stopping, health.trouble}
                 await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
                 if not self._end.done():
@@ -336,7 +336,7 @@ class ContainerRunner:
             self._health = None
         self._ended(ended)
         with contextlib.suppress(KeeperError):
-            await self._home.machine.processes.forget([self.container.identity])
+            await self._context.machine.processes.forget([self.container.identity])
 
     async def _end_instance(
         self, stopping: asyncio.Future[Any], trouble: asyncio.Future[Unhealthy]
@@ -348,12 +348,12 @@ class ContainerRunner:
         unhealthy = trouble.result()
         grace = unhealthy.grace
         if grace is None:
-            grace = float(self._home.pod["spec"].get("terminationGracePeriodSeconds", 30))
+            grace = float(self._context.pod["spec"].get("terminationGracePeriodSeconds", 30))
         self._deadline = loop.time() + grace
         await self._terminate(grace, unhealthy.message)
 
     def _ended(self, ended: Ended) -> None:
-        machine = self._home.machine
+        machine = self._context.machine
         state = self.container.state
         started = state.started if isinstance(state, Running) else None
         finished = datetime.fromtimestamp(ended.finished / 1e9, UTC) if ended.finished else None
@@ -365,7 +365,9 @@ class ContainerRunner:
             reason=reason,
             started=started,
             finished=finished or machine.now(),
-            message=termination_message(self._home.folder, self._spec, self.container, ended.code),
+            message=termination_message(
+                self._context.folder, self._spec, self.container, ended.code
+            ),
             identity=self.container.identity,
         )
         self.container.started = False
@@ -373,7 +375,7 @@ class ContainerRunner:
         machine.cgroups.remove(self.container.identity)
         machine.processes.unwatch(self.container.identity)
         self._end = None
-        self._home.changed()
+        self._context.changed()
 
     # Stopping
 
@@ -393,7 +395,7 @@ class ContainerRunner:
         rest = grace - (loop.time() - begun)
         if grace > 0:
             rest = max(rest, _SHORTEST_GRACE)
-        processes, identity = self._home.machine.processes, self.container.identity
+        processes, identity = self._context.machine.processes, self.container.identity
         with contextlib.suppress(KeeperError):
             if grace > 0:
                 await processes.signal(identity, signal.SIGTERM)
@@ -409,9 +411,9 @@ class ContainerRunner:
         """Run a command in the running instance."""
         if self.description is None:
             raise StartError("join", 0, f"container {self.name} is not running")
-        folder = self._home.folder.container(self.name)
+        folder = self._context.folder.container(self.name)
         return await run_command(
-            self._home.machine.processes, self.description, folder, command, timeout=timeout
+            self._context.machine.processes, self.description, folder, command, timeout=timeout
         )
 
     async def _hook(self, name: str, timeout: float) -> str | None:
@@ -422,7 +424,7 @@ class ContainerRunner:
         if declared.get("sleep"):
             await self._rest(min(float(declared["sleep"].get("seconds") or 0), timeout))
             return None
-        check = handler_of(declared, self._spec, address=self._home.address)
+        check = handler_of(declared, self._spec, address=self._context.address)
         if not isinstance(check, ExecCheck | HttpCheck):
             return None
         result = await ask(check, self.run_command, timeout=timeout)
@@ -446,8 +448,8 @@ class ContainerRunner:
         if hook.result() is None:
             return True
         self._event("FailedPostStartHook", "PostStartHook failed", warning=True)
-        self.container.state = Running(self._home.machine.now())
-        grace = float(self._home.pod["spec"].get("terminationGracePeriodSeconds", 30))
+        self.container.state = Running(self._context.machine.now())
+        grace = float(self._context.pod["spec"].get("terminationGracePeriodSeconds", 30))
         await self._terminate(grace, "FailedPostStartHook")
         return False
 
@@ -467,8 +469,8 @@ class ContainerRunner:
     def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
         kind = "containers" if self.role is Role.MAIN else "initContainers"
         field = f"spec.{kind}{{{self.name}}}"
-        self._home.machine.recorder.record(
-            self._home.pod, reason=reason, message=message, warning=warning, field=field
+        self._context.machine.recorder.record(
+            self._context.pod, reason=reason, message=message, warning=warning, field=field
         )
 
 

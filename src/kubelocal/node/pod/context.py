@@ -16,7 +16,7 @@ from kubelocal.node.process.cgroups import Cgroups
 from kubelocal.node.process.client import Processes
 from kubelocal.node.process.mounts import Mode
 
-__all__ = ["Household", "Machine", "Recorder"]
+__all__ = ["Machine", "PodContext", "Recorder"]
 
 
 class Recorder(Protocol):
@@ -45,7 +45,7 @@ class Machine(Struct, frozen=True):
         return datetime.now().astimezone()
 
 
-class Household(Protocol):
+class PodContext(Protocol):
     """A pod, as its containers see it."""
 
     machine: Machine

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubelocal.node.pod.context import Household
+from kubelocal.node.pod.context import PodContext
 from kubelocal.node.pod.probes import Probe, Verdict, probe_of
 from kubelocal.node.pod.probing import Run, ask
 from kubelocal.node.pod.states import Container, Role
@@ -35,21 +35,21 @@ class Health:
         self,
         spec: Mapping[str, Any],
         container: Container,
-        household: Household,
+        context: PodContext,
         *,
         run: Run,
         role: Role,
     ) -> None:
         self._spec = spec
         self._container = container
-        self._home = household
+        self._context = context
         self._run = run
         self._role = role
         self._tasks: list[asyncio.Task[None]] = []
         self.trouble: asyncio.Future[Unhealthy] = asyncio.get_running_loop().create_future()
 
     def _probe(self, name: str) -> Probe | None:
-        return probe_of(self._spec, name, address=self._home.address)
+        return probe_of(self._spec, name, address=self._context.address)
 
     async def __aenter__(self) -> Health:
         if self._role is Role.INIT:
@@ -86,7 +86,7 @@ class Health:
             self._spawn(self._keep_ready(readiness))
         else:
             self._container.ready = True
-        self._home.changed()
+        self._context.changed()
 
     async def _wait_for_startup(self, probe: Probe) -> None:
         verdict = Verdict(probe, initial=False)
@@ -118,7 +118,7 @@ class Health:
     def _set_ready(self, *, ready: bool) -> None:
         if self._container.ready != ready:
             self._container.ready = ready
-            self._home.changed()
+            self._context.changed()
 
     async def _judge(self, title: str, probe: Probe, verdict: Verdict) -> bool:
         """Ask once; return whether a threshold is reached."""
@@ -134,8 +134,8 @@ class Health:
 
     def _event(self, reason: str, message: str, *, warning: bool) -> None:
         kind = "containers" if self._role is Role.MAIN else "initContainers"
-        self._home.machine.recorder.record(
-            self._home.pod,
+        self._context.machine.recorder.record(
+            self._context.pod,
             reason=reason,
             message=message,
             warning=warning,
