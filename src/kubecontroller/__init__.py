@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kubecontroller.runtime.owners import NotOwned
     from kubecontroller.runtime.process import run_process
     from kubecontroller.runtime.server import HealthServer
+    from kubecontroller.runtime.serving import serve_webhooks
     from kubecontroller.runtime.store import Reader
     from kubecontroller.runtime.triggers import by_label, mapped
 
@@ -96,6 +97,7 @@ __all__ = [
     "mapped",
     "remove_finalizer",
     "run_process",
+    "serve_webhooks",
     "set_up",
     "with_condition",
 ]
@@ -127,6 +129,7 @@ _PLACES = {
     "runtime.owners": "NotOwned",
     "runtime.process": "run_process",
     "runtime.server": "HealthServer",
+    "runtime.serving": "serve_webhooks",
     "runtime.store": "Reader",
     "runtime.triggers": "by_label mapped",
 }

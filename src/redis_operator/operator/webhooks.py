@@ -9,7 +9,6 @@ running needs this: without a certificate, a right or a port it is not served, a
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any, Final
 
 from kubecontroller.client.api import Client
@@ -19,6 +18,7 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.certkeeper import CertificateKeeper, webhook_target
 from kubecontroller.runtime.events import Regarding
 from kubecontroller.runtime.manager import Manager
+from kubecontroller.runtime.serving import VALIDATING, serve_webhooks
 from kubecontroller.runtime.webhook import (
     Admission,
     AdmissionRequest,
@@ -57,14 +57,6 @@ from redis_operator.redis.versions import parse_version
 
 __all__ = ["Reviews", "add_admission"]
 
-_CONFIGURATIONS: Final[Kind[Manifest]] = Kind(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    False,
-    dict,
-)
 _MOST_LOOKED_FOR: Final = 40  # objects that are read before a database is let in
 _LOOK_SECONDS: Final = 2.0
 _NO_PASSWORDS: Final = Passwords("", "", "", "", "")
@@ -85,30 +77,18 @@ def add_admission(
         text = f"the certificate of admission was renewed: {reason}"
         manager.recorder.normal(about, "CertificateRenewed", text)
 
-    keeper = CertificateKeeper(
-        manager.unfenced_client,
+    reviews = Reviews(world, manager.unfenced_client)
+    return serve_webhooks(
+        manager,
         secret=(namespace, SECRET),
         labels={INSTALLATION_LABEL: namespace},
         names=service_names(namespace),
-        targets=[webhook_target(_CONFIGURATIONS, CONFIGURATION, [hook.name for hook in WEBHOOKS])],
-        random=random.random,
-        on_renewed=renewed,
-    )
-    reviews = Reviews(world, manager.unfenced_client)
-    server = WebhookServer(
-        keeper.context,
+        targets=[webhook_target(VALIDATING, CONFIGURATION, [hook.name for hook in WEBHOOKS])],
+        admission={hook.path: reviews.of(hook.resource) for hook in WEBHOOKS},
         host=settings.webhook_host,
         port=settings.webhook_port,
-        is_leaving=lambda: manager.limitation() is not None,
+        on_renewed=renewed,
     )
-    for hook in WEBHOOKS:
-        server.add_admission(hook.path, reviews.of(hook.resource))
-    server.before_start(keeper.begin)
-    manager.add_webhooks(server)
-    manager.add_task("certificate", keeper.run)
-    if manager.health is not None:
-        manager.health.add_readiness("certificate", keeper.limitation)
-    return keeper, server
 
 
 class Reviews:

@@ -1,0 +1,75 @@
+"""Webhooks in one call: a server, its certificate, and the configurations that name it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from kubecontroller.client.meta import Key, Manifest
+from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.certkeeper import CertificateKeeper, Target
+from kubecontroller.runtime.manager import Manager
+from kubecontroller.runtime.webhook import Admit, Convert, WebhookServer
+
+__all__ = ["MUTATING", "VALIDATING", "serve_webhooks"]
+
+_GROUP: Final = "admissionregistration.k8s.io"
+VALIDATING: Final[Kind[Manifest]] = Kind(
+    _GROUP,
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+    dict,
+)
+MUTATING: Final[Kind[Manifest]] = Kind(
+    _GROUP, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, dict
+)
+
+
+def serve_webhooks(
+    manager: Manager,
+    *,
+    secret: Key,
+    names: Sequence[str],
+    targets: Sequence[Target],
+    admission: Mapping[str, Admit] | None = None,
+    conversion: Mapping[str, Convert] | None = None,
+    labels: Mapping[str, str] | None = None,
+    host: str = "0.0.0.0",
+    port: int = 9443,
+    on_renewed: Callable[[str], object] = lambda _: None,
+) -> tuple[CertificateKeeper, WebhookServer]:
+    """Serve webhooks by path on every replica, with a certificate that all of them share.
+
+    The certificate is for `names` and is kept in `secret`, with `labels`; it is renewed without a
+    restart, and `on_renewed` is called with the reason. Its authority is put into `targets`
+    (`webhook_target`, `conversion_target`), and put back when it is removed there. A replica is not
+    ready before it has a certificate that the targets know. Port 0 takes any free one.
+    """
+    keeper = CertificateKeeper(
+        manager.unfenced_client,
+        secret=secret,
+        labels=labels,
+        names=names,
+        targets=targets,
+        random=random.random,
+        on_renewed=on_renewed,
+    )
+    server = WebhookServer(
+        keeper.context,
+        host=host,
+        port=port,
+        is_leaving=lambda: manager.limitation() is not None,
+    )
+    for path, admit in (admission or {}).items():
+        server.add_admission(path, admit)
+    for path, convert in (conversion or {}).items():
+        server.add_conversion(path, convert)
+    server.before_start(keeper.begin)
+    manager.add_webhooks(server)
+    manager.add_task("certificate", keeper.run)
+    if manager.health is not None:
+        manager.health.add_readiness("certificate", keeper.limitation)
+    return keeper, server
