@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from backup.conftest import LOGIN, fill, source, task
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import Damaged, SourceError, StoreError, WorkerError
@@ -17,68 +16,11 @@ from redis_operator.backup.primary import Primary, find_part, verify
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import report_of, take
-from redis_operator.backup.task import ShardTask, Source, Store, TakeTask, read_report
+from redis_operator.backup.task import Store, read_report
 from redis_operator.redis import commands
-from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from redis_testing.servers import EngineBinary, Servers
 
 pytestmark = pytest.mark.servers
-
-LOGIN = Login("backup", "secret")
-RULES = ("on", ">secret", "-@all", "+psync", "+replconf", "+ping")
-
-
-@pytest.fixture(params=find_engines(), ids=lambda engine: engine.name)
-def engine(request: pytest.FixtureRequest) -> EngineBinary:
-    return request.param  # type: ignore[no-any-return]
-
-
-@contextlib.asynccontextmanager
-async def source(engine: EngineBinary) -> AsyncIterator[Server]:
-    async with Servers(engine) as servers:
-        [server] = await servers.start(1, cluster=False, options={"repl-diskless-sync-delay": "0"})
-        await speak(server, ("ACL", "SETUSER", "backup", *RULES))
-        yield server
-
-
-def task(*servers: Server, attempt: str = "one", name: str = "server-0") -> TakeTask:
-    version = servers[0].binary.version
-    return TakeTask(
-        store=Store("ns/cache/monday"),
-        namespace="ns",
-        redis="cache",
-        uid="u",
-        mode="Standalone",
-        engine=version.engine,
-        version=".".join(map(str, version.number)),
-        user="backup",
-        attempt=attempt,
-        shards=(
-            ShardTask(
-                name, tuple(Source(f"pod-{n}", s.address.host) for n, s in enumerate(servers))
-            ),
-        ),
-    )
-
-
-async def fill(server: Server) -> None:
-    await speak(
-        server,
-        *(("SET", f"key:{n}", "v" * (n % 300)) for n in range(20_000)),
-        *(("HSET", f"hash:{n}", "field", n) for n in range(500)),
-        *(("RPUSH", f"list:{n}", *range(20)) for n in range(500)),
-        *(("ZADD", f"zset:{n}", n, "member") for n in range(500)),
-        *(("XADD", f"stream:{n}", "*", "f", n) for n in range(100)),
-        *(("SET", f"mortal:{n}", "soon", "EX", 5000) for n in range(100)),
-        ("SELECT", 3),
-        ("SET", "elsewhere", "yes"),
-    )
-
-
-async def content(server: Server) -> object:
-    digest = await speak(server, ("DEBUG", "DIGEST"), ("INFO", "keyspace"))
-    if b"DEBUG" not in str(digest[0]).upper().encode():
-        return digest[0]
-    return digest[1]
 
 
 async def test_what_a_server_holds_comes_back_in_another_one(

@@ -24,8 +24,8 @@ from kubecontroller.runtime.informer import Informer
 from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
 from kubelocal.node.pod.states import Container, Role, Running, Terminated, Waiting
 from kubelocal.node.pod.status import PodState, pod_status
+from redis_operator.manifests.names import WORKER_LABEL
 from redis_operator.manifests.standalone_scripts import DATA_MISSING
-from redis_operator.manifests.workers import WORKER_LABEL
 from redis_operator.redis.config import parse
 from redis_operator.redis.defaults import all_defaults
 from redis_operator.redis.versions import parse_version

@@ -14,6 +14,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,9 @@ def _sync(path: Path) -> None:
             os.close(handle)
 
 
-def open_shelf(store: Store, *, folder: str = FOLDER, keys: str = KEYS) -> Shelf:
+def open_shelf(
+    store: Store, *, folder: str = FOLDER, keys: str = KEYS, retry_seconds: float = 60.0
+) -> Shelf:
     """Return the folder that a task names."""
     if store.s3 is None:
         place = Path(folder) / store.path
@@ -150,7 +153,13 @@ def open_shelf(store: Store, *, folder: str = FOLDER, keys: str = KEYS) -> Shelf
         }
     client: ClientConfig = {"allow_http": bucket.endpoint.startswith("http://"), "timeout": "120s"}
     try:
-        made = S3Store(bucket.bucket, prefix=store.path, client_options=client, **options)
+        made = S3Store(
+            bucket.bucket,
+            prefix=store.path,
+            client_options=client,
+            retry_config={"retry_timeout": timedelta(seconds=retry_seconds)},
+            **options,
+        )
     except (BaseError, ValueError) as error:
         raise StoreError(f"s3://{bucket.bucket}/{store.path}: {error}") from error
     return Shelf(made, f"s3://{bucket.bucket}/{store.path}")

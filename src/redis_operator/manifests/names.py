@@ -28,6 +28,7 @@ __all__ = [
     "SPEC_ANNOTATION",
     "TEMPLATE_ANNOTATION",
     "VERSION_ANNOTATION",
+    "WORKER_LABEL",
     "Place",
     "admin_secret",
     "auth_secret",
@@ -45,6 +46,7 @@ __all__ = [
     "shard",
     "stats_service",
     "users_secret",
+    "worker_labels",
 ]
 
 CLIENT_PORT: Final = 6379
@@ -66,6 +68,8 @@ SPEC_ANNOTATION: Final = "redisoperator.dev/spec"
 PERSISTENCE_ANNOTATION: Final = "redisoperator.dev/persistence"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 VERSION_ANNOTATION: Final = "redisoperator.dev/version"
+WORKER_LABEL: Final = "redisoperator.dev/worker"
+"""On Jobs and pods of workers: `backup` or `restore`."""
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
 NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
 
@@ -150,6 +154,11 @@ def connection_secret(name: str) -> str:
 def selector(name: str) -> dict[str, str]:
     """Labels that pick the pods of a database. They never change."""
     return {DATABASE_LABEL: name}
+
+
+def worker_labels(name: str) -> dict[str, str]:
+    """Labels of the workers that take backups of a database."""
+    return {WORKER_LABEL: "backup", "redisoperator.dev/backs-up": name}
 
 
 def common_labels(name: str) -> dict[str, str]:

@@ -25,6 +25,10 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
     clients = [dict(peer) for peer in redis.spec.network_policy.clients] or [{"podSelector": {}}]
     doors = [names.CLIENT_PORT, *([layout.sentinels.port.number] if layout.sentinels else [])]
     ingress = [_allow([*clients, _operator(facts)], *doors)]
+    if redis.spec.network_policy.clients and facts.passwords.backup:
+        # where not every pod of the namespace is let in anyway
+        workers = {"podSelector": {"matchLabels": names.worker_labels(name)}}
+        ingress.append(_allow([workers], names.CLIENT_PORT))
     if len(ports) > 1 or layout.sentinels is not None:
         own = [*(port.number for port in ports), *doors[1:]]
         ingress.insert(0, _allow([ourselves], *own))

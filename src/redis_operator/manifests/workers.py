@@ -25,7 +25,7 @@ from redis_operator.backup.task import (
     Task,
 )
 
-from .names import CLIENT_PORT, MANAGER, users_secret
+from .names import CLIENT_PORT, MANAGER, WORKER_LABEL, users_secret, worker_labels
 from .objects import Object
 from .pod import from_pod, locked_down, resources
 from .users import BACKUP, REPLICATION
@@ -34,16 +34,12 @@ __all__ = [
     "ATTEMPT_LABEL",
     "BACKUP_LABEL",
     "RESTORED_LABEL",
-    "WORKER_LABEL",
     "restore_job",
     "restore_job_name",
     "take_job",
     "take_job_name",
-    "worker_labels",
 ]
 
-WORKER_LABEL: Final = "redisoperator.dev/worker"
-"""On Jobs and pods of workers: `backup` or `restore`."""
 BACKUP_LABEL: Final = "redisoperator.dev/backup"
 ATTEMPT_LABEL: Final = "redisoperator.dev/attempt"
 RESTORED_LABEL: Final = "redisoperator.dev/restores"
@@ -51,11 +47,6 @@ _USER: Final = 65532
 _RESOURCES: Final = Resources(
     requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "512Mi"}
 )
-
-
-def worker_labels(database: str) -> dict[str, str]:
-    """Return what the workers that read from a database are known by."""
-    return {WORKER_LABEL: "backup", "redisoperator.dev/backs-up": database}
 
 
 def take_job_name(backup: str, attempt: int) -> str:

@@ -11,7 +11,8 @@ from kubecontroller.client.objects import JOBS, PODS, Job, Pod
 from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
 from redis_operator.backup.task import Report, read_report
-from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL, WORKER_LABEL
+from redis_operator.manifests.names import WORKER_LABEL
+from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL
 from redis_operator.planning.backups import State, Worker
 
 __all__ = ["Workers"]

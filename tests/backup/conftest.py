@@ -1,0 +1,63 @@
+"""A real server to read from, and what is asked of a worker about it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pair_of_servers import speak
+from redis_operator.backup.replica import Login
+from redis_operator.backup.task import ShardTask, Source, Store, TakeTask
+from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+
+LOGIN = Login("backup", "secret")
+RULES = ("on", ">secret", "-@all", "+psync", "+replconf", "+ping")
+STORE = Store("ns/cache/monday")
+
+
+@pytest.fixture(params=find_engines(), ids=lambda engine: engine.name)
+def engine(request: pytest.FixtureRequest) -> EngineBinary:
+    return request.param  # type: ignore[no-any-return]
+
+
+@contextlib.asynccontextmanager
+async def source(engine: EngineBinary) -> AsyncIterator[Server]:
+    async with Servers(engine) as servers:
+        [server] = await servers.start(1, cluster=False, options={"repl-diskless-sync-delay": "0"})
+        await speak(server, ("ACL", "SETUSER", "backup", *RULES))
+        yield server
+
+
+def task(
+    *servers: Server, attempt: str = "one", name: str = "server-0", store: Store = STORE
+) -> TakeTask:
+    version = servers[0].binary.version
+    sources = tuple(Source(f"pod-{n}", s.address.host) for n, s in enumerate(servers))
+    return TakeTask(
+        store=store,
+        namespace="ns",
+        redis="cache",
+        uid="u",
+        mode="Standalone",
+        engine=version.engine,
+        version=".".join(map(str, version.number)),
+        user="backup",
+        attempt=attempt,
+        shards=(ShardTask(name, sources),),
+    )
+
+
+async def fill(server: Server) -> None:
+    await speak(
+        server,
+        *(("SET", f"key:{n}", "v" * (n % 300)) for n in range(20_000)),
+        *(("HSET", f"hash:{n}", "field", n) for n in range(500)),
+        *(("RPUSH", f"list:{n}", *range(20)) for n in range(500)),
+        *(("ZADD", f"zset:{n}", n, "member") for n in range(500)),
+        *(("XADD", f"stream:{n}", "*", "f", n) for n in range(100)),
+        *(("SET", f"mortal:{n}", "soon", "EX", 5000) for n in range(100)),
+        ("SELECT", 3),
+        ("SET", "elsewhere", "yes"),
+    )

@@ -1,0 +1,90 @@
+"""The pods of workers: what they may reach, are given, and are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from manifests.test_build import FACTS, by_kind, database
+from redis_operator.api.redisbackup import RedisBackup
+from redis_operator.backup.task import ShardTask, Source, TakeTask, read_task
+from redis_operator.manifests.names import worker_labels
+from redis_operator.manifests.objects import Object
+from redis_operator.manifests.workers import restore_job, take_job
+
+CLAIM: dict[str, Any] = {"claim": {"name": "backups"}}
+BUCKET: dict[str, Any] = {"s3": {"bucket": "b-1", "secretName": "store-keys"}}
+
+
+def job(storage: dict[str, Any]) -> Object:
+    backup = msgspec.convert(
+        {
+            "metadata": {"namespace": "default", "name": "monday", "uid": "backup-uid"},
+            "spec": {"redis": "cache", "storage": storage},
+        },
+        RedisBackup,
+    )
+    shards = (ShardTask("shard-0", (Source("cache-0-1", "10.0.0.1"),), "0-100"),)
+    return take_job(backup, database(), attempt=2, shards=shards, path="p", image="ours:1")
+
+
+@pytest.mark.parametrize("storage", [CLAIM, BUCKET], ids=["claim", "s3"])
+def test_a_worker_has_no_rights_and_its_secrets_are_files(storage: dict[str, Any]) -> None:
+    made = job(storage)
+    pod = made["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    [container] = pod["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert not any("valueFrom" in e and "secretKeyRef" in e["valueFrom"] for e in container["env"])
+    secrets = [v["secret"] for v in pod["volumes"] if "secret" in v]
+    assert secrets[0]["items"] == [{"key": "backup", "path": "password"}]  # and no other user's
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_one_job_is_one_attempt_and_goes_with_its_backup() -> None:
+    made = job(CLAIM)
+    assert made["metadata"]["name"] == "monday-backup-2"
+    assert made["spec"]["backoffLimit"] == 0
+    [owner] = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("RedisBackup", "backup-uid")
+    [container] = made["spec"]["template"]["spec"]["containers"]
+    task = read_task(next(e["value"] for e in container["env"] if e["name"] == "BACKUP_TASK"))
+    assert isinstance(task, TakeTask)
+    assert (task.attempt, task.shards[0].slots, task.user) == ("2", "0-100", "backup")
+
+
+def test_no_service_of_a_database_leads_to_a_worker() -> None:
+    labels = job(CLAIM)["spec"]["template"]["metadata"]["labels"]
+    assert "redisoperator.dev/database" not in labels
+    storage = msgspec.convert(CLAIM, type(job_storage()))
+    restore = restore_job(database(), storage, "p", image="ours:1")
+    assert "redisoperator.dev/database" not in restore["spec"]["template"]["metadata"]["labels"]
+    assert restore["metadata"]["ownerReferences"][0]["kind"] == "Redis"
+
+
+def job_storage() -> Any:
+    raw = {"metadata": {}, "spec": {"redis": "cache", "storage": CLAIM}}
+    return msgspec.convert(raw, RedisBackup).spec.storage
+
+
+def test_workers_are_let_in_where_not_everybody_is() -> None:
+    named = {"networkPolicy": {"clients": [{"podSelector": {"matchLabels": {"app": "web"}}}]}}
+    backed_up = replace(FACTS, passwords=replace(FACTS.passwords, backup="word"))
+
+    def peers(facts: Any, **spec: Any) -> list[Any]:
+        [policy] = by_kind(database(**spec), "NetworkPolicy", facts)
+        return [peer for rule in policy["spec"]["ingress"] for peer in rule.get("from", ())]
+
+    ours = {"podSelector": {"matchLabels": worker_labels("cache")}}
+    assert ours in peers(backed_up, **named)
+    without = replace(FACTS, passwords=replace(FACTS.passwords, backup=""))
+    assert ours not in peers(without, **named)
+    assert worker_labels("cache").items() <= (
+        job(CLAIM)["spec"]["template"]["metadata"]["labels"].items()
+    )
