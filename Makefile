@@ -84,7 +84,7 @@ mutants: $(STAMP) ## changes of the program that no test notices (ONLY=planning,
 demo: $(STAMP) ## local mode: a sharded Valkey under load survives a killed primary
 	.venv/bin/redis-operator demo
 
-generate: $(STAMP) ## write anew the files made from code (CRDs, rights, installation, chart, golden manifests)
+generate: $(STAMP) ## write anew the files made from code (CRDs, reference, rights, installation, chart, golden manifests)
 	$(PYTHON) tools/generate.py
 
 pins: ## compile the pinned requirement files from pyproject.toml

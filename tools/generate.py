@@ -1,4 +1,4 @@
-"""Write what is made from code: CRDs, rights, installation, chart, golden manifests.
+"""Write what is made from code: CRDs, reference, rights, installation, chart, golden manifests.
 
 `make generate` runs it.
 """
@@ -10,15 +10,16 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from redis_operator.api.crd import crds
+from redis_operator.api.crd import crds, redisoperator_crd
 from redis_operator.api.redis import Redis
+from redis_operator.api.reference import reference
 from redis_operator.api.validation import load
 from redis_operator.api.version import find_version
 from redis_operator.install.admission import deletion_protection
 from redis_operator.install.chart import chart
 from redis_operator.install.managed.lifecycle import redisoperator
 from redis_operator.install.managed.objects import installer_objects
-from redis_operator.install.objects import objects
+from redis_operator.install.objects import MONITORING_KINDS, objects
 from redis_operator.install.options import Options
 from redis_operator.install.rendering import to_stream, to_yaml
 from redis_operator.install.rights import cluster_role, election_role, namespaced_role
@@ -52,6 +53,10 @@ POLICY = """\
 INSTALL = """\
 # The whole operator for kubectl apply --server-side -f, as `redis-operator install --print` says.
 # Set the image of the Deployment to where yours is: docs/install.md.
+"""
+MONITORING = """\
+# Beside install.yaml, where the Prometheus Operator is: how it finds the operator and exporters,
+# and alerts (docs/monitoring.md). Add the labels that your Prometheus selects by.
 """
 INSTALLER = """\
 # The other way to install: an installer that follows a RedisOperator (redisoperator.yaml), which is
@@ -104,11 +109,18 @@ def golden(path: Path) -> str:
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     found = {ROOT / "config" / "crd" / name: HEADER + to_yaml(crd) for name, crd in crds().items()}
+    for crd in (*crds().values(), redisoperator_crd()):
+        page = ROOT / "docs" / "reference" / f"{crd['spec']['names']['kind'].lower()}.md"
+        found[page] = reference(crd)
     for name, (about, role) in RIGHTS.items():
         found[ROOT / "config" / "rbac" / name] = f"{HEADER}# {about}\n{to_yaml(role)}"
     policy = to_stream(deletion_protection())
     found[ROOT / "config" / "admission" / "deletion-protection.yaml"] = f"{HEADER}{POLICY}{policy}"
-    found[ROOT / "config" / "install.yaml"] = f"{HEADER}{INSTALL}{to_stream(objects(Options()))}"
+    made = objects(Options())
+    plain = to_stream(one for one in made if one["kind"] not in MONITORING_KINDS)
+    found[ROOT / "config" / "install.yaml"] = f"{HEADER}{INSTALL}{plain}"
+    monitored = to_stream(one for one in made if one["kind"] in MONITORING_KINDS)
+    found[ROOT / "config" / "monitoring.yaml"] = f"{HEADER}{MONITORING}{monitored}"
     installer = to_stream(installer_objects(Options()))
     found[ROOT / "config" / "installer.yaml"] = f"{HEADER}{INSTALLER}{installer}"
     described = to_yaml(redisoperator(Options()))

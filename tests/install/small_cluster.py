@@ -35,10 +35,11 @@ from kubelocal.controllers.loop import ControlLoops
 from redis_operator.api.crd import crds
 from redis_operator.api.webhooks import CONFIGURATION, INSTALLATION_LABEL, SECRET
 from redis_operator.install.installer import Installer
+from redis_operator.install.objects import VERSION_LABEL
 from redis_operator.install.options import Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
-from redis_operator.install.strategy import generate, written
+from redis_operator.install.strategy import Listed, Strategy, generate, written
 from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, Patience
 from redis_operator.operator.world import REDISES
 from redis_testing.simulation.system import NoForwarding
@@ -132,9 +133,10 @@ class SmallCluster:
             and p["metadata"]["labels"].get("app.kubernetes.io/name") == OPERATOR
             and _is_ready(p)
         )
+        serving = {p["metadata"]["name"] for p in pods if "--webhook-port" in _words(p)}
         for _, name, namespace in living[:1]:
             await self._lead(namespace, name)
-            if self.certifies:
+            if self.certifies and name in serving:
                 await self._certify(namespace)
         if living and self.lets_go:
             await self._end_databases()
@@ -163,8 +165,7 @@ class SmallCluster:
         container = pod["spec"]["containers"][0]
         given = {one["name"]: one.get("value", "") for one in container["env"]}
         options = msgspec.json.decode(given["INSTALLATION_OPTIONS"], type=Options)
-        made = structs.replace(generate(options), version=container["image"].partition(":")[2])
-        document = written(made)
+        document = written(of_version(generate(options), container["image"].partition(":")[2]))
         document["metadata"]["name"] = given["STRATEGY_NAME"]
         await self.client.apply(CONFIG_MAPS.plain(), document, manager="strategy")
         change = MergePatch({"status": {"phase": "Succeeded"}})
@@ -200,6 +201,28 @@ class SmallCluster:
             if meta.get("deletionTimestamp"):
                 change = MergePatch({"metadata": {"finalizers": None}})
                 await self.client.patch(REDISES, (meta["namespace"], meta["name"]), change)
+
+
+def of_version(strategy: Strategy, version: str) -> Strategy:
+    """Return what another version would consist of: the same, but for its name."""
+    parts = [
+        structs.replace(
+            part, objects=tuple(_relabelled(listed, version) for listed in part.objects)
+        )
+        for part in strategy.parts
+    ]
+    return structs.replace(strategy, version=version, parts=tuple(parts))
+
+
+def _relabelled(listed: Listed, version: str) -> Listed:
+    metadata = listed.document["metadata"]
+    labels = {**metadata["labels"], VERSION_LABEL: version}
+    document = {**listed.document, "metadata": {**metadata, "labels": labels}}
+    return structs.replace(listed, document=document)
+
+
+def _words(pod: Manifest) -> list[str]:
+    return list(pod["spec"]["containers"][0].get("args") or ())
 
 
 def _is_ready(pod: Manifest) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from install.small_cluster import SmallCluster, small_cluster
@@ -31,9 +31,11 @@ from kubecontroller.testing.faults import CRASHES, FaultyTransport, NoFaults, Nt
 from kubecontroller.testing.seeds import derive
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
+from redis_operator.api.redisoperator import RedisOperator
 from redis_operator.cli.install import install
 from redis_operator.install.installer import InstallError, kind_of
 from redis_operator.install.inventory import item_of
+from redis_operator.install.managed.choices import load_redisoperator, options_of
 from redis_operator.install.managed.lifecycle import InstallerLife
 from redis_operator.install.managed.main import add_installations
 from redis_operator.install.managed.objects import installer_objects
@@ -184,7 +186,8 @@ async def test_what_somebody_changed_by_hand_is_put_right_and_nothing_is_written
         one.written.clear()
         await asyncio.sleep(300.0)
         # kinds that this cluster does not serve are tried again: it may be upgraded
-        assert [path for path in one.written if "validatingadmission" not in path] == []
+        tried = ("validatingadmission", "monitoring.coreos.com")
+        assert [path for path in one.written if not any(kind in path for kind in tried)] == []
         change = MergePatch({"spec": {"replicas": 0}})
         await one.cluster.client.patch(DEPLOYMENTS.plain(), PLACE, change)
         await asyncio.sleep(130.0)
@@ -432,12 +435,24 @@ async def test_the_end_of_an_installer_leaves_no_pod_that_keeps_its_namespace() 
         assert "redis-operator" not in names, one.cluster.told
 
 
-def test_what_the_installer_cannot_be_told_is_refused_instead_of_left_out(tmp_path: Path) -> None:
-    nowhere = ["--kubeconfig", str(tmp_path / "missing")]
-    for words in (["--without-webhooks"], ["--without-webhooks", "--print"]):
-        found = CliRunner().invoke(install, ["--with-installer", *nowhere, *words])
-        assert found.exit_code == 2, found.output
-        assert "--without-webhooks" in found.output
+def test_what_the_command_is_told_the_redisoperator_says() -> None:
+    words = ["--with-installer", "--print", "--without-webhooks", "--scrape-namespaces", "all"]
+    found = CliRunner().invoke(install, [*words, "--monitoring-label", "release=x"])
+    assert found.exit_code == 0, found.output
+    *_, said = yaml.safe_load_all(found.output)
+    assert said["spec"]["components"] == {
+        "admission": {"enabled": False},
+        "monitoring": {"labels": {"release": "x"}, "scrapeNamespaces": ["*"]},
+    }
+    loaded = load_redisoperator(said)
+    assert isinstance(loaded, RedisOperator)
+    options = options_of(loaded.spec, namespace="redis-operator", namespaces=[])
+    assert isinstance(options, Options)
+    assert not options.webhooks
+    assert options.monitoring.scrape_namespaces == ("*",)
+
+
+def test_a_number_of_replicas_that_cannot_be_is_refused() -> None:
     found = CliRunner().invoke(install, ["--print", "--replicas", "0"])
     assert found.exit_code == 2, found.output
     assert "--replicas: 0 is not between 1 and 10" in found.output

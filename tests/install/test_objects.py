@@ -18,7 +18,7 @@ from redis_operator.install.inventory import (
     surplus,
     written,
 )
-from redis_operator.install.objects import INSTALLATION_LABEL, objects
+from redis_operator.install.objects import INSTALLATION_LABEL, MONITORING_KINDS, objects
 from redis_operator.install.options import Options, problems
 
 SOME = Options(namespace="ops", watch_namespaces=("team", "shop"), pull_secrets=("pull",))
@@ -184,9 +184,14 @@ def test_a_wrong_choice_is_named_with_its_option(options: Options, said: str) ->
 
 def test_print_gives_the_same_objects_without_a_cluster() -> None:
     words = ["install", "--print", "--namespace", "ops", "--watch-namespaces", "team, shop"]
-    done = CliRunner().invoke(app, [*words, "--pull-secret", "pull"], catch_exceptions=False)
+    words += ["--pull-secret", "pull"]
+    done = CliRunner().invoke(app, [*words, "--monitoring"], catch_exceptions=False)
     assert done.exit_code == 0
     assert list(yaml.safe_load_all(done.output)) == objects(SOME)
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    found = list(yaml.safe_load_all(done.output))
+    everywhere = [made for made in objects(SOME) if made["kind"] not in MONITORING_KINDS]
+    assert found == everywhere, "kubectl apply would fail where nobody knows these kinds"
 
 
 def test_a_wrong_option_is_refused_before_a_cluster_is_asked() -> None:

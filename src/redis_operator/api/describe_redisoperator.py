@@ -8,6 +8,7 @@ from .limits import IMAGE, LOCAL_NAME, PLAIN_TEXT, TEXTS, described
 
 __all__ = ["REDISOPERATOR_FIELDS"]
 
+_SCRAPED: Final = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|\*)$"
 _VERSION: Final = r"^[0-9][0-9A-Za-z.+-]*$"
 
 REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
@@ -52,6 +53,38 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Whether another version is installed at once (Automatic), or waits until the annotation "
         "redisoperator.dev/approve-update names it (Manual)."
     ),
+    "RedisOperatorSpec.components": described(
+        "Parts of the installation that can be switched off: their objects are deleted, and "
+        "databases are not touched."
+    ),
+    "Components.admission": described(
+        "The API server asks the operator before it stores our kinds, and refuses what could not "
+        "be followed. The protection of databases from deletion stays without it."
+    ),
+    "Components.monitoring": described(
+        "ServiceMonitors and alerts, where the cluster serves these kinds, and a dashboard."
+    ),
+    "AdmissionComponent.enabled": described("Whether it is installed."),
+    "MonitoringComponent.enabled": described("Whether it is installed."),
+    "MonitoringComponent.labels": described(
+        "Labels of the ServiceMonitors and alerts, by which a Prometheus selects them, such as "
+        "release: NAME.",
+        maxProperties=16,
+        values={"maxLength": 63, "pattern": PLAIN_TEXT},
+    ),
+    "MonitoringComponent.runbook_url": described(
+        "Where people find the pages of docs/runbooks; the name of the alert is added to it.",
+        pattern=PLAIN_TEXT,
+        minLength=1,
+        maxLength=500,
+    ),
+    "MonitoringComponent.scrape_namespaces": described(
+        "Namespaces whose pods may read the figures of the operator, beside its own and those "
+        "labelled metrics: enabled; * means all. By a NetworkPolicy, also while monitoring is "
+        "switched off.",
+        maxItems=64,
+        values={"maxLength": 63, "pattern": _SCRAPED},
+    ),
     "WatchedNamespaces.names": described(
         "Namespaces by name; each must exist.",
         maxItems=256,
@@ -70,8 +103,16 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Priority class of the pods.", pattern=r"^([a-z0-9][-a-z0-9.]*)?$", maxLength=253
     ),
     "ComponentStatus.name": described("Which part."),
+    "ComponentStatus.enabled": described("Whether it is wanted."),
+    "ComponentStatus.target_version": described("Version that it is to have."),
+    "ComponentStatus.observed_version": described(
+        "Version of its objects; of the oldest while they differ."
+    ),
     "ComponentStatus.image": described("What it runs."),
-    "ComponentStatus.ready": described("Pods that are ready, of those wanted."),
+    "ComponentStatus.ready": described(
+        "Of the controller: pods that are ready, of those wanted. Of others: objects that are "
+        "there, of those that this cluster can have."
+    ),
     "ComponentStatus.message": described("What keeps it, if anything."),
     "RedisOperatorStatus.observed_generation": described("The generation that this is about."),
     "RedisOperatorStatus.phase": described("How far the installation is."),
@@ -87,5 +128,5 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisOperatorStatus.conditions": described(
         "Available, Progressing and Degraded.", listKey="type"
     ),
-    "RedisOperatorStatus.components": described("What runs of it.", listKey="name"),
+    "RedisOperatorStatus.components": described("Part by part.", listKey="name"),
 }

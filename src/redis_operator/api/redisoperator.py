@@ -14,8 +14,11 @@ from .metadata import Condition, Metadata, Part
 from .redis import ImagePullPolicy, Json, LocalName, Resources
 
 __all__ = [
+    "AdmissionComponent",
     "ComponentStatus",
+    "Components",
     "InstallationPhase",
+    "MonitoringComponent",
     "Placement",
     "RedisOperator",
     "RedisOperatorSpec",
@@ -58,6 +61,28 @@ class Placement(Part, frozen=True):
     priority_class_name: str = ""
 
 
+class AdmissionComponent(Part, frozen=True):
+    """Whether the API server asks the operator before it stores our kinds."""
+
+    enabled: bool = True
+
+
+class MonitoringComponent(Part, frozen=True):
+    """What Prometheus and Grafana are told, where the cluster knows their kinds."""
+
+    enabled: bool = True
+    labels: dict[str, str] = field(default_factory=dict)
+    runbook_url: str = "docs/runbooks"
+    scrape_namespaces: tuple[str, ...] = ("monitoring",)
+
+
+class Components(Part, frozen=True):
+    """Parts of the installation that can be switched off."""
+
+    admission: AdmissionComponent = field(default_factory=AdmissionComponent)
+    monitoring: MonitoringComponent = field(default_factory=MonitoringComponent)
+
+
 class RedisOperatorSpec(Part, frozen=True):
     """What is to be installed."""
 
@@ -72,12 +97,16 @@ class RedisOperatorSpec(Part, frozen=True):
     verbose: bool = False
     arguments: tuple[str, ...] = ()
     update_approval: UpdateApproval = UpdateApproval.AUTOMATIC
+    components: Components = field(default_factory=Components)
 
 
 class ComponentStatus(Part, frozen=True):
-    """One part of the installation that runs."""
+    """One part of the installation."""
 
     name: str
+    enabled: bool = True
+    target_version: str = ""
+    observed_version: str = ""
     image: str = ""
     ready: str = ""
     message: str = ""

@@ -47,9 +47,21 @@ UNBUILT: Final[tuple[Unbuilt, ...]] = (
         ("Delete", "Retain"),
         _LATER + "backup before deletion; use Delete or Retain",
     ),
-    Unbuilt("monitoring.serviceMonitor", (False,), _LATER + "ServiceMonitors; set it to false"),
-    Unbuilt("monitoring.prometheusRule", (False,), _LATER + "alerting rules; set it to false"),
-    Unbuilt("monitoring.dashboard", (False,), _LATER + "dashboards; set it to false"),
+    Unbuilt(
+        "monitoring.serviceMonitor",
+        (False,),
+        _LATER + "a ServiceMonitor of its own; the installation has one for all, set it to false",
+    ),
+    Unbuilt(
+        "monitoring.prometheusRule",
+        (False,),
+        _LATER + "alerts of its own; the installation has them for all, set it to false",
+    ),
+    Unbuilt(
+        "monitoring.dashboard",
+        (False,),
+        _LATER + "a dashboard of its own; the installation has one for all, set it to false",
+    ),
 )
 
 

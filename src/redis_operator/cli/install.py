@@ -17,8 +17,14 @@ from redis_operator import __version__
 from redis_operator.install.installer import FIELD_MANAGER, Installer, InstallError
 from redis_operator.install.managed.lifecycle import InstallerLife, redisoperator
 from redis_operator.install.managed.objects import installer_objects
-from redis_operator.install.objects import objects
-from redis_operator.install.options import DEFAULT_NAMESPACE, Options, problems
+from redis_operator.install.objects import MONITORING_KINDS, objects
+from redis_operator.install.options import (
+    DEFAULT_NAMESPACE,
+    EVERYWHERE,
+    MonitoringOptions,
+    Options,
+    problems,
+)
 from redis_operator.install.remover import Remover
 from redis_operator.install.rendering import to_stream
 from redis_operator.install.waiting import NotInForce, Patience
@@ -75,6 +81,24 @@ def _choices(function: F) -> F:
             default=None,
             help="Whether the API server asks the operator before it stores our kinds.",
         ),
+        click.option(
+            "--monitoring/--without-monitoring",
+            default=None,
+            help="ServiceMonitors, alerts and a dashboard, where the cluster serves these kinds.",
+        ),
+        click.option(
+            "--monitoring-label",
+            multiple=True,
+            help="KEY=VALUE, by which a Prometheus selects ServiceMonitors and alerts.",
+        ),
+        click.option(
+            "--runbook-url", default=None, help="Where people find the pages of docs/runbooks."
+        ),
+        click.option(
+            "--scrape-namespaces",
+            default=None,
+            help="Namespaces whose pods may read /metrics, separated by commas, or `all`.",
+        ),
         click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
     )
 
@@ -83,6 +107,7 @@ def _chosen(before: Options, given: dict[str, Any]) -> Options:
     """Return the options of before with those that were given now."""
     watched = given.pop("watch_namespaces")
     asked = given.pop("webhooks")
+    monitoring = _monitoring(before.monitoring, given)
     changes: dict[str, Any] = {n: v for n, v in given.items() if v not in (None, "", ())}
     if asked is not None:
         changes["webhooks"] = asked
@@ -91,13 +116,41 @@ def _chosen(before: Options, given: dict[str, Any]) -> Options:
     if "argument" in changes:
         changes["arguments"] = changes.pop("argument")
     if watched is not None:
-        names = [name.strip() for name in watched.split(",") if name.strip()]
-        changes["watch_namespaces"] = () if names == ["all"] else tuple(names)
-    options = replace(before, **changes)
+        names = _names(watched)
+        changes["watch_namespaces"] = () if names == ("all",) else names
+    options = replace(before, monitoring=monitoring, **changes)
     found = problems(options)
     if found:
         raise click.UsageError("\n".join(found))
     return options
+
+
+def _monitoring(before: MonitoringOptions, given: dict[str, Any]) -> MonitoringOptions:
+    """Take what concerns monitoring out of the options that were given."""
+    wanted, labels = given.pop("monitoring"), given.pop("monitoring_label")
+    pages, scrapers = given.pop("runbook_url"), given.pop("scrape_namespaces")
+    changes: dict[str, Any] = {}
+    if wanted is not None:
+        changes["install"] = wanted
+    if labels:
+        parts = [label.partition("=") for label in labels]
+        changes["labels"] = {key.strip(): value.strip() for key, _, value in parts}
+    if pages is not None:
+        changes["runbook_url"] = pages
+    if scrapers is not None:
+        names = _names(scrapers)
+        changes["scrape_namespaces"] = (EVERYWHERE,) if names == ("all",) else names
+    return replace(before, **changes)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _printed(options: Options, *, everything: bool) -> list[Any]:
+    """Return what --print gives: no cluster is asked, so kinds that few have are left out."""
+    made = objects(options)
+    return made if everything else [one for one in made if one["kind"] not in MONITORING_KINDS]
 
 
 def _run(kubeconfig: str, context: str, work: Callable[[Client], Awaitable[None]]) -> None:
@@ -148,12 +201,14 @@ def install(
     **given: Any,
 ) -> None:
     """Install the operator in a Kubernetes cluster, or change how it is installed."""
+    everything = bool(given["monitoring"])
     options = _chosen(Options(namespace=namespace), given)
-    if with_installer and not options.webhooks:
-        raise click.UsageError("--without-webhooks is nothing that a RedisOperator can say")
     if print_:
         made = [*installer_objects(options), redisoperator(options)]
-        click.echo(to_stream(made if with_installer else objects(options)), nl=False)
+        click.echo(
+            to_stream(made if with_installer else _printed(options, everything=everything)),
+            nl=False,
+        )
         return
     if with_installer and dry_run:
         raise click.UsageError("--dry-run says nothing of an installer; use --print")

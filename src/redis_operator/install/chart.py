@@ -7,13 +7,15 @@ What depends on a list (watched namespaces) is made for one mark and repeated by
 from __future__ import annotations
 
 import json
+import re
+from itertools import groupby
 from typing import Any, Final
 
 from redis_operator import __version__
 
 from .inventory import item_of
-from .objects import Object, Stage, stages
-from .options import Options
+from .objects import COMPONENT_LABEL, MONITORING_KINDS, Component, Object, Stage, stages
+from .options import EVERYWHERE, MonitoringOptions, Options
 from .rendering import to_stream, to_yaml
 
 __all__ = ["chart", "schema", "values"]
@@ -23,6 +25,9 @@ _WATCHED: Final = "mark-watched"
 _IMAGE: Final = "mark-image"
 _POLICY: Final = "mark-policy"
 _ARGUMENT: Final = "mark-argument"
+_SCRAPER: Final = "mark-scraper"
+_PAGES: Final = "mark-pages"
+_MARK_LABEL: Final = "mark-label"
 _REPLICAS: Final = 7
 _MARKED: Final = Options(
     namespace=_NAMESPACE,
@@ -31,6 +36,12 @@ _MARKED: Final = Options(
     replicas=_REPLICAS,
     arguments=(_ARGUMENT,),
     resources={},
+    monitoring=MonitoringOptions(
+        labels={_MARK_LABEL: ""}, runbook_url=_PAGES, scrape_namespaces=(_SCRAPER,)
+    ),
+)
+_WEBHOOK_PORT: Final = (
+    "        - name: webhook\n          containerPort: 9443\n          protocol: TCP\n"
 )
 _EXPRESSIONS: Final = {
     _NAMESPACE: "{{ .Release.Namespace | quote }}",
@@ -38,6 +49,8 @@ _EXPRESSIONS: Final = {
     _IMAGE: '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"',
     _POLICY: "{{ .Values.image.pullPolicy }}",
 }
+_ASKED: Final = ".Values.admission.install"
+_MONITORED: Final = ".Values.monitoring.install"
 
 
 def values() -> dict[str, Any]:
@@ -53,6 +66,12 @@ def values() -> dict[str, Any]:
         "resources": {part: dict(amounts) for part, amounts in default.resources.items()},
         "crds": {"install": True},
         "admission": {"install": True},
+        "monitoring": {
+            "install": default.monitoring.install,
+            "labels": {},
+            "runbookUrl": default.monitoring.runbook_url,
+            "scrapeNamespaces": list(default.monitoring.scrape_namespaces),
+        },
     }
 
 
@@ -112,7 +131,40 @@ def schema() -> dict[str, Any]:
             },
             "crds": switch,
             "admission": switch,
+            "monitoring": _monitoring_schema(),
             "global": {"type": "object"},
+        },
+    }
+
+
+def _monitoring_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "install": {
+                "type": "boolean",
+                "description": "ServiceMonitors and alerts where the cluster serves these kinds, "
+                "and a dashboard",
+            },
+            "labels": {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "by which a Prometheus selects ServiceMonitors and alerts",
+            },
+            "runbookUrl": {
+                "type": "string",
+                "minLength": 1,
+                "description": "where people find the pages of docs/runbooks",
+            },
+            "scrapeNamespaces": {
+                "type": "array",
+                "items": {
+                    "type": "string",
+                    "pattern": "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?|[*])$",
+                },
+                "description": "namespaces whose pods may read /metrics; *: all",
+            },
         },
     }
 
@@ -131,7 +183,7 @@ def chart() -> dict[str, str]:
         "values.yaml": to_yaml(values()),
         "values.schema.json": json.dumps(schema(), indent=2) + "\n",
         "templates/crds.yaml": _when(".Values.crds.install", map(_kept, parts[Stage.DEFINITIONS])),
-        "templates/rights.yaml": _marked(alike)
+        "templates/rights.yaml": _parted(alike)
         + "{{- if .Values.watchNamespaces }}\n"
         + _marked(narrow)
         + "{{- range $namespace := .Values.watchNamespaces }}\n"
@@ -139,10 +191,11 @@ def chart() -> dict[str, str]:
         + "{{- end }}\n{{- else }}\n"
         + _marked(wide)
         + "{{- end }}\n",
-        "templates/configuration.yaml": _marked(parts[Stage.CONFIGURATION]),
+        "templates/configuration.yaml": _parted(parts[Stage.CONFIGURATION]),
+        "templates/monitoring.yaml": _monitoring(parts[Stage.MONITORING]),
         "templates/deployment.yaml": _deployment(parts[Stage.CONTROLLER]),
         "templates/admission.yaml": _when(
-            'and .Values.admission.install (.Capabilities.APIVersions.Has "'
+            f'and {_ASKED} (.Capabilities.APIVersions.Has "'
             'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")',
             map(_kept, (made for made in parts[Stage.ADMISSION] if item_of(made).is_kept)),
         ),
@@ -155,7 +208,7 @@ def chart() -> dict[str, str]:
 
 def _webhooks(admission: list[Object]) -> str:
     """Return the webhooks, which go with the release; where namespaces are listed, of these."""
-    text = _when(".Values.admission.install", [m for m in admission if not item_of(m).is_kept])
+    text = _when(_ASKED, [m for m in admission if not item_of(m).is_kept])
     line = "  matchPolicy: Equivalent\n"
     selected = (
         "  {{- if .Values.watchNamespaces }}\n  namespaceSelector:\n    matchExpressions:\n"
@@ -194,9 +247,77 @@ def _when(condition: str, made: Any) -> str:
     return f"{{{{- if {condition} }}}}\n{_marked(list(made))}{{{{- end }}}}\n"
 
 
+def _parted(made: list[Object]) -> str:
+    """Return objects as text; those of admission are left out while that is switched off."""
+    text = ""
+    for asked, some in groupby(
+        made, key=lambda o: o["metadata"]["labels"][COMPONENT_LABEL] == Component.ADMISSION
+    ):
+        chosen = list(some)
+        text += _when(_ASKED, chosen) if asked else _guarded(_marked(chosen))
+    return text
+
+
+def _guarded(text: str) -> str:
+    """Return text in which the policy of the operator's pods lets in whom values name."""
+    narrowed = text.index("    from:\n") if "    from:\n" in text else -1
+    if narrowed < 0:
+        return text
+    asked = "  - ports:\n    - port: webhook\n      protocol: TCP\n"
+    named = (
+        "    - namespaceSelector:\n        matchExpressions:\n"
+        "        - key: kubernetes.io/metadata.name\n"
+        f"          operator: In\n          values:\n          - {_SCRAPER}\n"
+    )
+    end = text.index(named) + len(named)
+    listed = named.replace(
+        f"          - {_SCRAPER}\n",
+        "          {{- range .Values.monitoring.scrapeNamespaces }}\n"
+        "          - {{ . | quote }}\n          {{- end }}\n",
+    )
+    some = text[narrowed:end].replace(
+        named,
+        f"    {{{{- if .Values.monitoring.scrapeNamespaces }}}}\n{listed}    {{{{- end }}}}\n",
+    )
+    condition = f'not (has "{EVERYWHERE}" .Values.monitoring.scrapeNamespaces)'
+    rule = f"    {{{{- if {condition} }}}}\n{some}    {{{{- end }}}}\n"
+    rest = _replaced(text[end:], {asked: f"  {{{{- if {_ASKED} }}}}\n{asked}  {{{{- end }}}}\n"})
+    return text[:narrowed] + rule + rest
+
+
+def _monitoring(made: list[Object]) -> str:
+    """Return the dashboard, and what only the Prometheus Operator's kinds can say."""
+    optional = [one for one in made if one["kind"] in MONITORING_KINDS]
+    text = _marked(optional)
+    for line in dict.fromkeys(re.findall(f"runbook_url: {_PAGES}/.*\n", text)):
+        page = line.removeprefix(f"runbook_url: {_PAGES}/").rstrip("\n")
+        base = '{{ .Values.monitoring.runbookUrl | trimSuffix "/" }}'
+        text = text.replace(line, f'runbook_url: "{base}/{page}"\n')
+    text = text.replace(
+        f"    {_MARK_LABEL}: ''\n",
+        "    {{- range $key, $value := .Values.monitoring.labels }}\n"
+        "    {{ $key | quote }}: {{ $value | quote }}\n    {{- end }}\n",
+    )
+    everywhere = "    any: true\n"
+    text = _replaced(
+        text,
+        {
+            everywhere: "    {{- if .Values.watchNamespaces }}\n    matchNames:\n"
+            "    {{- range .Values.watchNamespaces }}\n    - {{ . | quote }}\n    {{- end }}\n"
+            f"    {{{{- else }}}}\n{everywhere}    {{{{- end }}}}\n"
+        },
+    )
+    served = '(.Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor")'
+    dashboard = _when(_MONITORED, [one for one in made if one not in optional])
+    return f"{dashboard}{{{{- if and {_MONITORED} {served} }}}}\n{text}{{{{- end }}}}\n"
+
+
 def _marked(made: list[Object]) -> str:
-    """Return objects as text, with expressions where there were marks."""
-    text = to_stream(made)
+    """Return objects as text, with expressions where there were marks.
+
+    Braces that are Prometheus' or Grafana's are not Helm's.
+    """
+    text = re.sub(r"\{\{|\}\}", lambda found: f'{{{{ "{found[0]}" }}}}', to_stream(made))
     for mark, expression in _EXPRESSIONS.items():
         text = text.replace(mark, expression)
     return text
@@ -204,8 +325,10 @@ def _marked(made: list[Object]) -> str:
 
 def _deployment(made: list[Object]) -> str:
     """Return the Deployment, with what is a list or a mapping written by the template."""
-    text = _marked(made)
+    asked = ("        - --webhook-port\n        - '9443'\n", _WEBHOOK_PORT)
     lines = {
+        part: f"        {{{{- if {_ASKED} }}}}\n{part}        {{{{- end }}}}\n" for part in asked
+    } | {
         f"  replicas: {_REPLICAS}\n": "  replicas: {{ .Values.replicas }}\n",
         f"        - {_ARGUMENT}\n": "        {{- range .Values.arguments }}\n"
         "        - {{ . | quote }}\n        {{- end }}\n",
@@ -217,8 +340,13 @@ def _deployment(made: list[Object]) -> str:
         "      imagePullSecrets:\n        {{- range . }}\n        - name: {{ . | quote }}\n"
         "        {{- end }}\n      {{- end }}\n      containers:\n",
     }
+    return _replaced(_marked(made), lines)
+
+
+def _replaced(text: str, lines: dict[str, str]) -> str:
+    """Return text with lines that templates write; each is there, once."""
     for line, written in lines.items():
         if text.count(line) != 1:
-            raise ValueError(f"the Deployment has no line {line!r} that could be a template's")
+            raise ValueError(f"there is no line {line!r} that could be a template's")
         text = text.replace(line, written)
     return text

@@ -21,8 +21,18 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.operator.world import REDISES
 
-from .inventory import INVENTORY, Inventory, Item, Phase, item_of, read, surplus, written
-from .objects import INSTALLATION_LABEL, OPTIONAL_KINDS, Object, Stage
+from .inventory import (
+    INVENTORY,
+    Inventory,
+    Item,
+    Phase,
+    certificate_item,
+    item_of,
+    read,
+    surplus,
+    written,
+)
+from .objects import INSTALLATION_LABEL, Object, Stage
 from .options import Options
 from .persistence import PersistentTransport
 from .rights import OPERATOR, RBAC
@@ -66,6 +76,7 @@ class Installer:
         self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience
+        self.left_out: set[Item] = set()  # kinds that the cluster did not serve
 
     async def find(self, namespace: str) -> Inventory | None:
         """Return the installation that lives in a namespace, if there is one."""
@@ -104,6 +115,8 @@ class Installer:
             await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)
         for item in surplus(known, wanted):
             await self.delete(item, options.namespace)
+        if not options.webhooks:
+            await self.delete(certificate_item(options.namespace), options.namespace)
         if old != whole:
             await self._record(whole)
 
@@ -170,10 +183,12 @@ class Installer:
         try:
             await self._client.apply(kind_of(item), listed.document)
         except NotFound:
-            if item.kind not in OPTIONAL_KINDS:
+            if not listed.optional:
                 raise
-            self._tell(f"{item}: left out, this cluster does not serve the kind (before 1.30)")
+            self.left_out.add(item)
+            self._tell(f"{item}: left out, this cluster does not serve the kind")
             return
+        self.left_out.discard(item)
         self._tell(f"{item}: applied")
 
     async def _record(self, inventory: Inventory) -> None:
@@ -186,8 +201,8 @@ class Installer:
         try:
             after = await self._client.apply(kind, listed.document, dry_run=True)
         except NotFound:
-            if item.kind in OPTIONAL_KINDS:
-                return "would be left out, this cluster does not serve the kind (before 1.30)"
+            if listed.optional:
+                return "would be left out, this cluster does not serve the kind"
             return "would be created, with its namespace"
         if before is None:
             return "would be created"

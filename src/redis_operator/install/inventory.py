@@ -15,11 +15,22 @@ import msgspec
 from msgspec import Struct
 
 from redis_operator import __version__
+from redis_operator.api.webhooks import SECRET
 
 from .objects import INSTALLATION_LABEL, KEPT_KINDS, Object
 from .options import Options
 
-__all__ = ["INVENTORY", "Inventory", "Item", "Phase", "item_of", "read", "surplus", "written"]
+__all__ = [
+    "INVENTORY",
+    "Inventory",
+    "Item",
+    "Phase",
+    "certificate_item",
+    "item_of",
+    "read",
+    "surplus",
+    "written",
+]
 
 INVENTORY: Final = "redis-operator-installation"
 
@@ -40,6 +51,8 @@ _PLURALS: Final = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "ServiceMonitor": "servicemonitors",
+    "PrometheusRule": "prometheusrules",
 }
 
 
@@ -95,6 +108,11 @@ def item_of(made: Mapping[str, Any]) -> Item:
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
     )
+
+
+def certificate_item(namespace: str) -> Item:
+    """Return how the operator's own certificate is listed; it is not applied, but made by it."""
+    return Item("v1", "Secret", _PLURALS["Secret"], SECRET, namespace)
 
 
 def written(inventory: Inventory) -> Object:

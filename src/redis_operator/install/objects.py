@@ -15,13 +15,18 @@ from redis_operator.api.webhooks import INSTALLATION_LABEL
 
 from . import rights
 from .admission import deletion_protection, webhooks
+from .monitoring.objects import monitoring
 from .options import Options
 from .workload import budget, deployment, metrics_service, network_policy, webhook_service
 
 __all__ = [
+    "COMPONENT_LABEL",
     "INSTALLATION_LABEL",
     "KEPT_KINDS",
+    "MONITORING_KINDS",
     "OPTIONAL_KINDS",
+    "VERSION_LABEL",
+    "Component",
     "Object",
     "Stage",
     "objects",
@@ -39,8 +44,26 @@ KEPT_KINDS: Final = frozenset(
 )
 """What databases need without an operator: neither an upgrade nor a plain removal deletes it."""
 
-OPTIONAL_KINDS: Final = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
-"""What an older cluster does not know; the operator works without."""
+MONITORING_KINDS: Final = frozenset({"ServiceMonitor", "PrometheusRule"})
+"""What only a cluster with the Prometheus Operator knows."""
+
+OPTIONAL_KINDS: Final = MONITORING_KINDS | {
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+"""What not every cluster knows; the operator works without."""
+
+VERSION_LABEL: Final = "app.kubernetes.io/version"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+"""On every object: the part of the installation that it belongs to."""
+
+
+class Component(StrEnum):
+    """Parts of an installation; all but the controller can be switched off."""
+
+    CONTROLLER = "controller"
+    ADMISSION = "admission"
+    MONITORING = "monitoring"
 
 
 class Stage(StrEnum):
@@ -52,6 +75,7 @@ class Stage(StrEnum):
     CONFIGURATION = "configuration"
     CONTROLLER = "controller"
     ADMISSION = "admission"
+    MONITORING = "monitoring"
 
 
 def stages(options: Options) -> dict[Stage, list[Object]]:
@@ -62,12 +86,16 @@ def stages(options: Options) -> dict[Stage, list[Object]]:
         Stage.RIGHTS: _rights(options),
         Stage.CONFIGURATION: [
             metrics_service(options),
-            webhook_service(options),
+            *_admission(webhook_service(options), options),
             network_policy(options),
             budget(options),
         ],
         Stage.CONTROLLER: [deployment(options)],
-        Stage.ADMISSION: [*deletion_protection(), *webhooks(options)],
+        Stage.ADMISSION: [
+            *deletion_protection(),
+            *(_of(Component.ADMISSION, made) for made in webhooks(options)),
+        ],
+        Stage.MONITORING: [_of(Component.MONITORING, made) for made in monitoring(options)],
     }
     return {stage: [_labelled(o, options) for o in made] for stage, made in found.items()}
 
@@ -91,13 +119,29 @@ def _rights(options: Options) -> list[Object]:
     roles = [rights.cluster_role(databases=not options.watch_namespaces)]
     roles += [rights.namespaced_role(name) for name in options.watch_namespaces]
     roles.append(rights.election_role(options.namespace))
-    roles += [rights.bundle_role(), rights.certificate_role(options.namespace)]
-    bindings = [rights.bound(role, namespace=options.namespace) for role in roles]
+    asked = [rights.bundle_role(), rights.certificate_role(options.namespace)]
     return [
         rights.service_account(options.namespace),
         *rights.database_users(),
-        *(made for pair in zip(roles, bindings, strict=True) for made in pair),
+        *_with_bindings(roles, options),
+        *(one for made in _with_bindings(asked, options) for one in _admission(made, options)),
     ]
+
+
+def _with_bindings(roles: list[Object], options: Options) -> list[Object]:
+    bindings = [rights.bound(role, namespace=options.namespace) for role in roles]
+    return [made for pair in zip(roles, bindings, strict=True) for made in pair]
+
+
+def _admission(made: Object, options: Options) -> list[Object]:
+    """Return an object that admission needs, or nothing while that is switched off."""
+    return [_of(Component.ADMISSION, made)] if options.webhooks else []
+
+
+def _of(component: Component, made: Object) -> Object:
+    metadata = made["metadata"]
+    labels = {**(metadata.get("labels") or {}), COMPONENT_LABEL: component.value}
+    return {**made, "metadata": {**metadata, "labels": labels}}
 
 
 def _labelled(made: Object, options: Options) -> Object:
@@ -105,8 +149,8 @@ def _labelled(made: Object, options: Options) -> Object:
     ours = {
         "app.kubernetes.io/name": rights.OPERATOR,
         "app.kubernetes.io/part-of": rights.OPERATOR,
-        "app.kubernetes.io/version": __version__,
+        VERSION_LABEL: __version__,
         INSTALLATION_LABEL: options.namespace,
     }
-    labels = dict(metadata.get("labels") or {}) | ours
+    labels = {COMPONENT_LABEL: Component.CONTROLLER.value, **(metadata.get("labels") or {})} | ours
     return {**made, "metadata": {**metadata, "labels": labels}}

@@ -10,12 +10,27 @@ from msgspec import Struct, field
 
 from redis_operator import __version__
 
-__all__ = ["DEFAULT_NAMESPACE", "Options", "problems"]
+__all__ = ["DEFAULT_NAMESPACE", "EVERYWHERE", "MonitoringOptions", "Options", "problems"]
 
 DEFAULT_NAMESPACE: Final = "redis-operator"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _IMAGE: Final = re.compile(r"[a-z0-9][\w./:-]*(@sha256:[0-9a-f]{64})?")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+_LABEL_KEY: Final = re.compile(
+    r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
+)
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?")
+EVERYWHERE: Final = "*"
+"""In place of the names of namespaces: all of them."""
+
+
+class MonitoringOptions(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What Prometheus and Grafana are told."""
+
+    install: bool = True  # ServiceMonitors, alerts and dashboard, where the cluster knows the kinds
+    labels: Mapping[str, str] = field(default_factory=dict)  # by which a Prometheus selects them
+    runbook_url: str = "docs/runbooks"  # where the pages of alerts are
+    scrape_namespaces: tuple[str, ...] = ("monitoring",)  # whose pods may read /metrics
 
 
 class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -30,6 +45,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
     placement: Mapping[str, Any] = field(default_factory=dict)  # fields of the pod's spec
     arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
     webhooks: bool = True  # whether the API server asks the operator before it stores our kinds
+    monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
     resources: Mapping[str, Mapping[str, str]] = field(
         default_factory=lambda: {
             "requests": {"cpu": "100m", "memory": "128Mi"},
@@ -64,4 +80,21 @@ def problems(options: Options) -> list[str]:
         found.append(
             f"--pull-policy: {options.pull_policy!r} is none of {', '.join(_PULL_POLICIES)}"
         )
+    return [*found, *_monitoring_problems(options.monitoring)]
+
+
+def _monitoring_problems(chosen: MonitoringOptions) -> list[str]:
+    found = [
+        f"--monitoring-label: {key}={value} is no label; use KEY=VALUE of letters, digits, '-', "
+        "'_' and '.'"
+        for key, value in chosen.labels.items()
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value)
+    ]
+    found += [
+        f"--scrape-namespaces: {name!r} is no name of a namespace"
+        for name in chosen.scrape_namespaces
+        if name != EVERYWHERE and not _LABEL.fullmatch(name)
+    ]
+    if not chosen.runbook_url:
+        found.append("--runbook-url: it is empty; name the place of the folder docs/runbooks")
     return found

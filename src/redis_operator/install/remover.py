@@ -28,7 +28,7 @@ from redis_operator.operator.ending import FINALIZER, is_protected
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 from .installer import Installer, InstallError, Tell, persistent
-from .inventory import INVENTORY, Inventory, Item, Phase, item_of, written
+from .inventory import INVENTORY, Inventory, Item, Phase, certificate_item, item_of, written
 from .objects import Stage, objects, stages
 from .options import Options
 from .rights import OPERATOR
@@ -96,7 +96,7 @@ class Remover:
                 await self._installer.delete(item, namespace)
         if everything:
             await self._delete_kept(order, namespace)
-        await self._installer.delete(item_of(_certificate(namespace)), namespace)
+        await self._installer.delete(certificate_item(namespace), namespace)
         await self._installer.delete(item_of(written(Inventory(options))), namespace)
         await self._delete_namespace(options)
 
@@ -173,12 +173,6 @@ class Remover:
         """Return the volume claims that databases leave behind, by namespace and name."""
         page = await self._client.list(PERSISTENT_VOLUME_CLAIMS, labels=DATABASE_LABEL)
         return sorted("/".join(c.metadata.key) for c in page.items if not c.metadata.is_deleting)
-
-
-def _certificate(namespace: str) -> Manifest:
-    """Return how the operator's own certificate is named; it is not applied, but made by it."""
-    metadata = {"namespace": namespace, "name": SECRET}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
 
 def _name(raw: Manifest) -> str:

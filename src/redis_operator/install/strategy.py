@@ -18,7 +18,7 @@ from msgspec import Struct
 from redis_operator import __version__
 
 from .inventory import Item, item_of
-from .objects import INSTALLATION_LABEL, Object, stages
+from .objects import COMPONENT_LABEL, INSTALLATION_LABEL, OPTIONAL_KINDS, Object, stages
 from .options import Options
 
 __all__ = ["STRATEGY_LABEL", "Listed", "Part", "Strategy", "generate", "name_of", "read", "written"]
@@ -34,6 +34,13 @@ class Listed(Struct, frozen=True):
 
     item: Item
     document: Object
+    optional: bool = False  # whether a cluster that does not serve the kind goes without
+
+    @property
+    def component(self) -> str:
+        """The part of the installation that it belongs to."""
+        labels = self.document["metadata"].get("labels") or {}
+        return str(labels.get(COMPONENT_LABEL, ""))
 
 
 class Part(Struct, frozen=True):
@@ -64,10 +71,13 @@ class Strategy(Struct, frozen=True):
 def generate(options: Options) -> Strategy:
     """Return what this version consists of."""
     parts = [
-        Part(stage.value, tuple(Listed(item_of(document), document) for document in made))
-        for stage, made in stages(options).items()
+        Part(stage.value, tuple(map(_listed, made))) for stage, made in stages(options).items()
     ]
     return Strategy(__version__, options, tuple(parts))
+
+
+def _listed(document: Object) -> Listed:
+    return Listed(item_of(document), document, document["kind"] in OPTIONAL_KINDS)
 
 
 def name_of(options: Options) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from redis_operator.api.webhooks import SERVICE
 
-from .options import Options
+from .options import EVERYWHERE, Options
 from .rights import OPERATOR
 
 __all__ = [
+    "METRICS_LABELS",
     "POD_LABELS",
     "PORT",
     "WEBHOOK_PORT",
@@ -21,11 +23,16 @@ __all__ = [
     "probes",
     "restricted_container",
     "restricted_pod",
+    "scrapers",
     "webhook_service",
 ]
 
 POD_LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 """By these, which never change, Deployment, budget, Service and NetworkPolicies know the pods."""
+METRICS_LABELS: Final = {"redisoperator.dev/service": "metrics"}
+"""On the Service that is scraped, and on no other."""
+SCRAPER_LABELS: Final = {"metrics": "enabled"}
+"""Namespaces that have them may read figures too, without a change of the installation."""
 PORT: Final = 8080
 WEBHOOK_PORT: Final = 9443
 _USER: Final = 65532
@@ -85,7 +92,8 @@ def _container(options: Options) -> dict[str, Any]:
         "imagePullPolicy": options.pull_policy,
         "command": ["redis-operator"],
         "args": [
-            *("run", "--log", "json", "--webhook-port", str(WEBHOOK_PORT)),
+            *("run", "--log", "json"),
+            *(("--webhook-port", str(WEBHOOK_PORT)) if options.webhooks else ()),
             *options.arguments,
         ],
         "env": [
@@ -96,13 +104,17 @@ def _container(options: Options) -> dict[str, Any]:
         ],
         "ports": [
             {"name": "metrics", "containerPort": PORT, "protocol": "TCP"},
-            {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
+            *([_webhook_port()] if options.webhooks else ()),
         ],
         # caches of a big cluster take a while to fill; that is readiness, not life
         **probes(),
         "resources": {part: dict(amounts) for part, amounts in options.resources.items()},
         "securityContext": restricted_container(),
     }
+
+
+def _webhook_port() -> dict[str, Any]:
+    return {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"}
 
 
 def restricted_pod() -> dict[str, Any]:
@@ -173,7 +185,11 @@ def metrics_service(options: Options) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"namespace": options.namespace, "name": f"{OPERATOR}-metrics"},
+        "metadata": {
+            "namespace": options.namespace,
+            "name": f"{OPERATOR}-metrics",
+            "labels": dict(METRICS_LABELS),
+        },
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -196,20 +212,42 @@ def webhook_service(options: Options) -> dict[str, Any]:
     }
 
 
-def network_policy(options: Options) -> dict[str, Any]:
-    """Return who may reach the operator's pods: anybody, at the two ports that they serve.
+def network_policy(
+    options: Options, name: str = OPERATOR, labels: Mapping[str, str] = POD_LABELS
+) -> dict[str, Any]:
+    """Return who may reach pods of ours: anybody at admission, some at the figures.
 
-    No label selects the API server or what scrapes metrics; where all else is forbidden, these two
-    must be let in.
+    No label selects the API server, so where it asks is open; what is asked there needs no secret.
+    A kubelet, which asks how pods are, reaches those of its own node whatever a policy says.
     """
-    ports = [{"port": port, "protocol": "TCP"} for port in ("metrics", "webhook")]
+    figures: dict[str, Any] = {"ports": [{"port": "metrics", "protocol": "TCP"}]}
+    if EVERYWHERE not in options.monitoring.scrape_namespaces:
+        figures["from"] = scrapers(options)
+    ingress = [figures]
+    if name == OPERATOR and options.webhooks:
+        ingress.append({"ports": [{"port": "webhook", "protocol": "TCP"}]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"namespace": options.namespace, "name": OPERATOR},
+        "metadata": {"namespace": options.namespace, "name": name},
         "spec": {
-            "podSelector": {"matchLabels": dict(POD_LABELS)},
+            "podSelector": {"matchLabels": dict(labels)},
             "policyTypes": ["Ingress"],
-            "ingress": [{"ports": ports}],
+            "ingress": ingress,
         },
     }
+
+
+def scrapers(options: Options) -> list[dict[str, Any]]:
+    """Return whose pods may read figures: of our namespace, of those named, of those labelled."""
+    named = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "In",
+        "values": list(options.monitoring.scrape_namespaces),
+    }
+    by_name = [{"namespaceSelector": {"matchExpressions": [named]}}] if named["values"] else []
+    return [
+        {"podSelector": {}},
+        {"namespaceSelector": {"matchLabels": dict(SCRAPER_LABELS)}},
+        *by_name,
+    ]

@@ -59,6 +59,15 @@ class DatabaseCollector(Collector):
         for phase in Phase:
             by_phase.add_metric([phase.value], phases.get(phase.value, 0))
         yield by_phase
+        own_phase = GaugeMetricFamily(
+            "redis_operator_database_phase",
+            "The phase of the database: 1.",
+            labels=[*_LABELS, "phase"],
+        )
+        for labels, status, _ in found:
+            if status.get("phase"):
+                own_phase.add_metric([*labels, status["phase"]], 1.0)
+        yield own_phase
         for name, text, value in _GAUGES:
             family = GaugeMetricFamily(f"redis_operator_database_{name}", text, labels=_LABELS)
             for labels, status, has_slots in found:
@@ -82,6 +91,19 @@ def _condition(kind: str) -> Callable[[Manifest], float]:
         )
 
     return value
+
+
+def _version_supported(status: Manifest) -> float:
+    """1 unless it is known to be none of the good ones: what is not known yet alarms nobody."""
+    conditions = status.get("conditions", ())
+    return float(
+        not any(c["type"] == "VersionSupported" and c["status"] == "False" for c in conditions)
+    )
+
+
+def _last_loss(status: Manifest) -> float:
+    time = (status.get("lastDataLoss") or {}).get("time")
+    return datetime.fromisoformat(time).timestamp() if time else 0.0
 
 
 def _replicas(status: Manifest) -> Iterator[dict[str, Any]]:
@@ -120,5 +142,15 @@ _GAUGES: tuple[tuple[str, str, Callable[[Manifest], float]], ...] = (
         "last_failover_timestamp_seconds",
         "When a shard last changed its primary; 0 when none did.",
         _last_failover,
+    ),
+    (
+        "last_data_loss_timestamp_seconds",
+        "When every copy of some data was last lost; 0 when that never happened.",
+        _last_loss,
+    ),
+    (
+        "version_supported",
+        "0: a version that is given up, or a patch level with faults that can cost data.",
+        _version_supported,
     ),
 )

@@ -35,11 +35,17 @@ def _lag(seen: Seen, offsets: Offsets) -> float | None:
     return float(max(0, ahead - seen.replication.offset))
 
 
+def _evicts(seen: Seen, _: Offsets) -> float | None:
+    policy = seen.setting("maxmemory-policy")
+    return None if policy is None else float(policy != "noeviction")
+
+
 GAUGES: tuple[tuple[str, str, Figure], ...] = (
     ("primary", "Whether it is a primary, as it says itself.", lambda s, _: s.is_primary),
     ("connected_clients", "Connections of clients.", lambda s, _: s.traffic.connected_clients),
     ("memory_used_bytes", "Memory that it uses.", lambda s, _: s.used_memory),
     ("memory_max_bytes", "Its maxmemory; 0: no limit.", lambda s, _: s.max_memory),
+    ("evicts", "Whether it makes room by evicting keys; 0: writes are refused then.", _evicts),
     ("keys", "Keys that it holds.", lambda s, _: s.keys),
     (
         "commands_per_second",

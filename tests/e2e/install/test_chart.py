@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from redis_operator.install.objects import objects
-from redis_operator.install.options import Options
+from redis_operator.install.inventory import item_of
+from redis_operator.install.objects import MONITORING_KINDS, objects
+from redis_operator.install.options import MonitoringOptions, Options
 
 pytestmark = pytest.mark.e2e
 CHART = Path(__file__).parents[3] / "charts" / "redis-operator"
@@ -25,6 +26,16 @@ SOME = Options(
     replicas=3,
     arguments=("--workers=4",),
     resources={"limits": {"memory": "1Gi"}},
+    monitoring=MonitoringOptions(
+        labels={"release": "prom"},
+        runbook_url="https://wiki.test/redis/",
+        scrape_namespaces=("metrics", "7"),
+    ),
+)
+WITHOUT = Options(
+    namespace="ops",
+    webhooks=False,
+    monitoring=MonitoringOptions(install=False, scrape_namespaces=("*",)),
 )
 
 
@@ -39,8 +50,9 @@ def helm(*words: str, check: bool = True) -> str:
 
 def rendered(options: Options, values: dict[str, Any]) -> list[dict[str, Any]]:
     policy = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+    monitor = "monitoring.coreos.com/v1/ServiceMonitor"
     words = ["template", "operator", str(CHART), "--namespace", options.namespace]
-    words += ["--api-versions", policy, "--kube-version", "1.30"]
+    words += ["--api-versions", policy, "--api-versions", monitor, "--kube-version", "1.30"]
     for name, value in values.items():
         words += ["--set-json", f"{name}={json.dumps(value)}"]
     return [found for found in yaml.safe_load_all(helm(*words)) if found]
@@ -64,17 +76,31 @@ def plain(made: dict[str, Any]) -> dict[str, Any]:
                 "replicas": 3,
                 "arguments": ["--workers=4"],
                 "resources": {"limits": {"memory": "1Gi"}, "requests": None},
+                "monitoring": {
+                    "labels": {"release": "prom"},
+                    "runbookUrl": "https://wiki.test/redis/",
+                    "scrapeNamespaces": ["metrics", "7"],
+                },
+            },
+        ),
+        (
+            WITHOUT,
+            {
+                "admission": {"install": False},
+                "monitoring": {"install": False, "scrapeNamespaces": ["*"]},
             },
         ),
     ],
-    ids=["all", "some"],
+    ids=["all", "some", "without"],
 )
 def test_the_chart_gives_the_same_objects_as_the_program(
     options: Options, values: dict[str, Any]
 ) -> None:
     found = rendered(options, values)
     wanted = [made for made in objects(options) if made["kind"] != "Namespace"]
-    assert sorted(map(plain, found), key=str) == sorted(map(plain, wanted), key=str)
+    if not options.webhooks:  # the chart's switch has the protection go too
+        wanted = [made for made in wanted if "AdmissionPolicy" not in made["kind"]]
+    assert sorted(map(plain, found), key=item_of) == sorted(map(plain, wanted), key=item_of)
 
 
 def test_wrong_values_are_refused_by_their_schema() -> None:
@@ -82,3 +108,11 @@ def test_wrong_values_are_refused_by_their_schema() -> None:
     said = helm(*words, check=False)
     assert "replicas" in said
     assert "what" in said
+
+
+def test_kinds_that_the_cluster_does_not_serve_are_left_out() -> None:
+    words = ("template", "operator", str(CHART), "--namespace", "ops", "--kube-version", "1.30")
+    found = yaml.safe_load_all(helm(*words))
+    kinds = {made["kind"] for made in found if made}
+    assert not kinds & MONITORING_KINDS
+    assert "ConfigMap" in kinds

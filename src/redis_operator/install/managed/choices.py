@@ -8,11 +8,16 @@ from typing import Any
 
 import msgspec
 
-from redis_operator.api.redisoperator import RedisOperator, RedisOperatorSpec, RedisOperatorStatus
+from redis_operator.api.redisoperator import (
+    MonitoringComponent,
+    RedisOperator,
+    RedisOperatorSpec,
+    RedisOperatorStatus,
+)
 from redis_operator.api.schema import Schema, schema_of
 from redis_operator.api.shape import Problem
 from redis_operator.api.validation import shape, without_null
-from redis_operator.install.options import Options
+from redis_operator.install.options import MonitoringOptions, Options
 
 __all__ = ["Named", "load_redisoperator", "load_status", "options_of"]
 
@@ -79,5 +84,16 @@ def options_of(
         replicas=spec.replicas,
         placement=msgspec.to_builtins(spec.placement),
         arguments=arguments,
+        webhooks=spec.components.admission.enabled,
+        monitoring=_monitoring(spec.components.monitoring),
         **changes,
+    )
+
+
+def _monitoring(wanted: MonitoringComponent) -> MonitoringOptions:
+    return MonitoringOptions(
+        install=wanted.enabled,
+        labels=wanted.labels,
+        runbook_url=wanted.runbook_url,
+        scrape_namespaces=wanted.scrape_namespaces,
     )

@@ -57,12 +57,27 @@ def redisoperator(options: Options) -> Manifest:
         spec["namespaces"] = {"names": list(options.watch_namespaces)}
     if options.arguments:
         spec["arguments"] = list(options.arguments)
+    if components := _components(options):
+        spec["components"] = components
     return {
         "apiVersion": REDIS_OPERATORS.api_version,
         "kind": REDIS_OPERATORS.kind,
         "metadata": {"name": DEFAULT_NAMESPACE},
         "spec": spec,
     }
+
+
+def _components(options: Options) -> dict[str, Any]:
+    """Return what is chosen otherwise than the kind's defaults say."""
+    found: dict[str, Any] = {}
+    if not options.webhooks:
+        found["admission"] = {"enabled": False}
+    chosen = msgspec.to_builtins(options.monitoring)
+    if not chosen.pop("install", True):
+        chosen["enabled"] = False
+    if chosen:
+        found["monitoring"] = chosen
+    return found
 
 
 class InstallerLife:

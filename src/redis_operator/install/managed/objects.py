@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from redis_operator.api.crd import redisoperator_crd
+from redis_operator.install.monitoring.objects import MONITORING_GROUP
 from redis_operator.install.objects import INSTALLATION_LABEL
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options
 from redis_operator.install.rights import (
@@ -28,6 +29,7 @@ from redis_operator.install.rights import (
 from redis_operator.install.workload import (
     PORT,
     from_pod,
+    network_policy,
     probes,
     restricted_container,
     restricted_pod,
@@ -65,9 +67,10 @@ INSTALLER_RIGHTS: Final[tuple[Rule, ...]] = (
 HOME_RIGHTS: Final[tuple[Rule, ...]] = (
     rule("apps", "deployments", [*_OWNED, "list", "watch"]),
     rule("batch", "jobs", ["get", "list", "watch", "create", "delete"]),
+    rule(MONITORING_GROUP, "servicemonitors prometheusrules", _OWNED),
     *ELECTION_RIGHTS,
 )
-"""In the operator's own namespace: the programs that it starts."""
+"""In the operator's own namespace: the programs that it starts, and how they are scraped."""
 
 STRATEGY_RIGHTS: Final[tuple[Rule, ...]] = (rule("", "configmaps", ["create", "patch"]),)
 """In the operator's own namespace: a version writes down what it consists of."""
@@ -106,6 +109,7 @@ def installer_objects(options: Options) -> list[dict[str, Any]]:
         bound(home, namespace=namespace, account=INSTALLER),
         strategy,
         bound(strategy, namespace=namespace, account=STRATEGY_ACCOUNT),
+        network_policy(options, INSTALLER, INSTALLER_LABELS),
         _deployment(options),
     ]
     return [_labelled(one, namespace) for one in made]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -42,8 +42,9 @@ from redis_operator.api.redisoperator import (
     RedisOperatorStatus,
     UpdateApproval,
 )
-from redis_operator.install.installer import Installer, InstallError
-from redis_operator.install.inventory import Inventory
+from redis_operator.install.installer import Installer, InstallError, kind_of
+from redis_operator.install.inventory import Inventory, Item
+from redis_operator.install.objects import Component
 from redis_operator.install.options import Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
@@ -52,7 +53,7 @@ from redis_operator.install.waiting import NotInForce, Patience, pod_limitation
 
 from .choices import Named, load_redisoperator, load_status, options_of
 from .job import strategy_job
-from .status import Standing, component, installation_status
+from .status import Standing, Survey, component_statuses, installation_status
 
 __all__ = ["APPROVAL_ANNOTATION", "FINALIZER", "REDIS_OPERATORS", "Installations"]
 
@@ -134,11 +135,12 @@ class Installations(Struct, frozen=True):
         try:
             await installer.sync(strategy)
         except NotInForce as error:
-            return await self._told(raw, Standing(waits_for=error.reason), strategy)
+            waits = Standing(waits_for=error.reason)
+            return await self._told(raw, waits, strategy, installer.left_out)
         except InstallError as error:
             return await self._told(raw, Standing(refusal="Refused", message=str(error)), strategy)
         await self._prune_strategies(name_of(options))
-        return await self._told(raw, Standing(), strategy)
+        return await self._told(raw, Standing(), strategy, installer.left_out)
 
     # The objects of a version
 
@@ -212,10 +214,32 @@ class Installations(Struct, frozen=True):
 
     # Telling
 
-    async def _told(self, raw: Manifest, standing: Standing, target: Strategy | None) -> Outcome:
+    async def _surveys(
+        self, target: Strategy | None, left_out: Collection[Item] = ()
+    ) -> list[Survey]:
+        """Return what there is of every part but the controller, whose pods say more."""
+        found = []
+        for listed in target.objects if target is not None else ():
+            if listed.component == Component.CONTROLLER:
+                continue
+            item = listed.item
+            try:
+                live = await self.client.get(kind_of(item), (item.namespace, item.name))
+            except NotFound:
+                live = None
+            found.append(Survey(listed, live, unserved=live is None and item in left_out))
+        return found
+
+    async def _told(
+        self,
+        raw: Manifest,
+        standing: Standing,
+        target: Strategy | None,
+        left_out: Collection[Item] = (),
+    ) -> Outcome:
         """Write the status if it differs; say when to look again."""
         before = load_status(raw)
-        installed, components = await self._known(before)
+        installed, components = await self._known(before, target, left_out)
         now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         after = installation_status(
             before,
@@ -246,7 +270,10 @@ class Installations(Struct, frozen=True):
             _LOG.warning("the status cannot be written: %s", other)
 
     async def _known(
-        self, before: RedisOperatorStatus
+        self,
+        before: RedisOperatorStatus,
+        target: Strategy | None,
+        left_out: Collection[Item],
     ) -> tuple[Inventory | None, Sequence[ComponentStatus]]:
         """Return what is installed and how it runs; what may not be read is as it was."""
         installed: Inventory | None = None
@@ -259,7 +286,8 @@ class Installations(Struct, frozen=True):
                 deployment = await self.client.get(DEPLOYMENTS, (self.namespace, OPERATOR))
             except NotFound:
                 deployment = None
-            components = [component(deployment, "controller")]
+            surveys = await self._surveys(target, left_out)
+            components = component_statuses(surveys, deployment, target, before.components)
         return installed, components
 
 

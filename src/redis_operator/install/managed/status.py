@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from kubecontroller.client.meta import Manifest
 from kubecontroller.client.workloads import Deployment
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisoperator import (
@@ -14,10 +15,11 @@ from redis_operator.api.redisoperator import (
     RedisOperatorStatus,
 )
 from redis_operator.install.inventory import Inventory, Phase
-from redis_operator.install.strategy import Strategy
+from redis_operator.install.objects import VERSION_LABEL, Component
+from redis_operator.install.strategy import Listed, Strategy
 from redis_operator.install.waiting import rollout_limitation
 
-__all__ = ["Standing", "component", "installation_status"]
+__all__ = ["Standing", "Survey", "component_statuses", "installation_status"]
 
 
 class Standing(Struct, frozen=True):
@@ -29,13 +31,89 @@ class Standing(Struct, frozen=True):
     ends: bool = False  # it is being removed
 
 
-def component(found: Deployment | None, name: str) -> ComponentStatus:
-    """Return how one Deployment is doing."""
+class Survey(Struct, frozen=True):
+    """One object of a strategy, and what there is of it."""
+
+    listed: Listed
+    live: Manifest | None
+    unserved: bool = False  # the cluster does not know its kind
+
+
+def component_statuses(
+    surveys: Sequence[Survey],
+    deployment: Deployment | None,
+    target: Strategy | None,
+    previous: Sequence[ComponentStatus] = (),
+) -> list[ComponentStatus]:
+    """Return how each part of the installation is doing, those that are switched off too.
+
+    While it is not known what is wanted, all but the controller are told as before.
+    """
+    if target is None:
+        last = next((one for one in previous if one.name == Component.CONTROLLER), None)
+        wanted = last.target_version if last is not None else ""
+        others = [one for one in previous if one.name != Component.CONTROLLER]
+        return [controller_status(deployment, wanted), *others]
+    version = target.version
+    names = list(
+        dict.fromkeys((*Component, *(s.listed.component for s in surveys if s.listed.component)))
+    )
+    found = [controller_status(deployment, version)]
+    for name in names[1:]:
+        own = [survey for survey in surveys if survey.listed.component == name]
+        if not own:
+            text = f"switched off by spec.components.{name}.enabled"
+            found.append(ComponentStatus(name=str(name), enabled=False, message=text))
+            continue
+        found.append(_objects_status(str(name), own, version))
+    return found
+
+
+def _objects_status(name: str, own: Sequence[Survey], version: str) -> ComponentStatus:
+    served = [survey for survey in own if not survey.unserved]
+    there = [survey.live for survey in served if survey.live is not None]
+    missing = [str(survey.listed.item) for survey in served if survey.live is None]
+    unserved = sorted({survey.listed.item.kind for survey in own if survey.unserved})
+    said = [f"not there yet: {', '.join(missing)}"] if missing else []
+    said += [f"this cluster does not serve {', '.join(unserved)}"] if unserved else []
+    return ComponentStatus(
+        name=name,
+        target_version=version,
+        observed_version=_oldest(map(_version, there)),
+        ready=f"{len(there)}/{len(served)}",
+        message="; ".join(said),
+    )
+
+
+def _version(live: Manifest) -> str:
+    return str((live["metadata"].get("labels") or {}).get(VERSION_LABEL, ""))
+
+
+def _oldest(versions: Iterable[str]) -> str:
+    """Return the version that all have, or that of those which are furthest behind."""
+    return min(versions, key=_ordered, default="")
+
+
+def _ordered(version: str) -> list[tuple[int, str]]:
+    parts = version.replace("-", ".").replace("+", ".").split(".")
+    return [(int(part) if part.isdigit() else -1, part) for part in parts]
+
+
+def controller_status(found: Deployment | None, version: str) -> ComponentStatus:
+    """Return how the operator's own pods are doing."""
+    name = Component.CONTROLLER.value
     if found is None:
-        return ComponentStatus(name=name, ready="0/0", message="there is no such Deployment")
+        return ComponentStatus(
+            name=name,
+            target_version=version,
+            ready="0/0",
+            message="there is no such Deployment",
+        )
     containers = found.spec.template.spec.containers or ()
     return ComponentStatus(
         name=name,
+        target_version=version,
+        observed_version=found.metadata.label(VERSION_LABEL),
         image=containers[0].image if containers else "",
         ready=f"{found.status.available_replicas}/{found.spec.replicas or 0}",
         message=rollout_limitation(found) or "",
@@ -58,7 +136,9 @@ def installation_status(
     version, digest = previous.observed_version, previous.observed_configuration
     if whole is not None:
         version, digest = whole.version, whole.digest
-    serves = any(one.ready and not one.ready.startswith("0/") for one in components)
+    name = Component.CONTROLLER.value
+    controller = next((c for c in components if c.name == name), ComponentStatus(name=name))
+    serves = bool(controller.ready) and not controller.ready.startswith("0/")
     if standing.ends:
         phase, message = InstallationPhase.DELETING, standing.message or standing.waits_for
     elif standing.refusal:
@@ -73,7 +153,7 @@ def installation_status(
     changes = message if goes_on else "nothing is changed"
     wrong = standing.message if standing.refusal else "nothing is wrong"
     conditions = (
-        _condition("Available", runs, _said(components), holds=serves),
+        _condition("Available", runs, f"{controller.ready or 'no'} pods are ready", holds=serves),
         _condition("Progressing", phase.value, changes, holds=goes_on),
         _condition(
             "Degraded", standing.refusal or "AsExpected", wrong, holds=bool(standing.refusal)
@@ -92,10 +172,6 @@ def installation_status(
         conditions=tuple(_dated(c, previous, generation, now) for c in conditions),
         components=tuple(components),
     )
-
-
-def _said(components: Sequence[ComponentStatus]) -> str:
-    return "; ".join(f"{one.name}: {one.ready} pods are ready" for one in components)
 
 
 def _condition(kind: str, reason: str, message: str, *, holds: bool) -> Condition:

@@ -1,0 +1,169 @@
+"""Parts of an installation switched off and on by its `RedisOperator`: pruned, made, told of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from install.test_managed import PLACE, Managed, managed
+from install.test_monitoring import ALL, monitored, serve_monitoring
+from kubecontroller.client.errors import NotFound
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import DEPLOYMENTS, NETWORK_POLICIES, ROLES, SECRETS, SERVICES
+from kubecontroller.testing.faults import CRASHES, NoFaults, Nth, Plan
+from kubecontroller.testing.seeds import derive
+from redis_operator.api.webhooks import SECRET, SERVICE
+from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS
+
+OFF = {"admission": {"enabled": False}, "monitoring": {"enabled": False}}
+OF_ADMISSION: tuple[tuple[Any, tuple[str, str]], ...] = (
+    (WEBHOOK_CONFIGURATIONS, ("", "redis-operator")),
+    (SERVICES.plain(), ("redis-operator", SERVICE)),
+    (ROLES.plain(), ("redis-operator", "redis-operator-certificate")),
+    (SECRETS.plain(), ("redis-operator", SECRET)),
+)
+
+
+def parts(status: Manifest) -> dict[str, Manifest]:
+    return {one["name"]: one for one in status["components"]}
+
+
+async def admission(one: Managed) -> list[str]:
+    """Return what there is of admission."""
+    found = []
+    for kind, key in OF_ADMISSION:
+        try:
+            await one.cluster.client.get(kind, key)
+        except NotFound:
+            continue
+        found.append(kind.kind)
+    return found
+
+
+async def container(one: Managed) -> Manifest:
+    found = await one.cluster.client.get(DEPLOYMENTS.plain(), PLACE)
+    return dict(found["spec"]["template"]["spec"]["containers"][0])
+
+
+async def test_switched_off_and_on_again_while_a_database_is_left_alone() -> None:
+    async with managed() as one:
+        await serve_monitoring(one.cluster)
+        one.start()
+        await one.say(image="redis-operator:1")
+        status = await one.until("Deployed")
+        await one.cluster.create_database("cache")
+        before = await one.cluster.databases()
+        assert len(await admission(one)) == len(OF_ADMISSION)
+        assert await monitored(one.cluster) == ALL
+        assert parts(status)["admission"]["ready"] == "6/6"
+        assert parts(status)["monitoring"]["ready"] == "4/4"
+        for part in parts(status).values():
+            assert part["targetVersion"] == part["observedVersion"] == "1"
+        await one.say(image="redis-operator:1", components=OFF)
+        status = await one.until("Deployed")
+        assert await admission(one) == []
+        assert await monitored(one.cluster) == []
+        assert "--webhook-port" not in (await container(one))["args"]
+        for name in ("admission", "monitoring"):
+            assert parts(status)[name] == {
+                "name": name,
+                "enabled": False,
+                "message": f"switched off by spec.components.{name}.enabled",
+            }
+        await one.say(image="redis-operator:1")
+        status = await one.until("Deployed")
+        assert len(await admission(one)) == len(OF_ADMISSION)
+        assert await monitored(one.cluster) == ALL
+        assert "--webhook-port" in (await container(one))["args"]
+        assert await one.cluster.databases() == before
+
+
+async def test_kinds_that_the_cluster_does_not_serve_are_told_and_taken_up_when_it_does() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        status = await one.until("Deployed")
+        part = parts(status)["monitoring"]
+        assert part["ready"] == "1/1"
+        assert part["message"] == "this cluster does not serve PrometheusRule, ServiceMonitor"
+        await serve_monitoring(one.cluster)
+        await asyncio.sleep(130.0)
+        assert await monitored(one.cluster) == ALL
+        assert parts(await one.status())["monitoring"]["ready"] == "4/4"
+
+
+async def test_an_object_that_somebody_deleted_comes_back() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        await one.cluster.client.delete(*OF_ADMISSION[1])
+        await asyncio.sleep(130.0)
+        assert len(await admission(one)) == len(OF_ADMISSION)
+
+
+async def test_an_update_tells_of_each_part() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        await one.say(image="redis-operator:missing")
+        status = await one.until("Updating", says="ImagePullBackOff")
+        assert parts(status)["admission"]["observedVersion"] == "1"
+        await one.say(image="redis-operator:2")
+        status = await one.until("Deployed")
+        for part in parts(status).values():
+            assert part["targetVersion"] == part["observedVersion"] == "2"
+
+
+async def test_who_may_scrape_is_as_the_spec_says() -> None:
+    async with managed() as one:
+        one.start()
+        chosen = {"monitoring": {"scrapeNamespaces": ["prom"], "labels": {"release": "x"}}}
+        await one.say(image="redis-operator:1", components=chosen)
+        await one.until("Deployed")
+        policy = await one.cluster.client.get(NETWORK_POLICIES.plain(), PLACE)
+        [figures, _] = policy["spec"]["ingress"]
+        named = [
+            rule["values"]
+            for peer in figures["from"]
+            for rule in peer.get("namespaceSelector", {}).get("matchExpressions", ())
+        ]
+        assert named == [["prom"]]
+        assert len(await admission(one)) == len(OF_ADMISSION), "what is not named stays on"
+
+
+@pytest.mark.parametrize("crash", sorted(CRASHES))
+@pytest.mark.parametrize("wanted", [OFF, {}], ids=["off", "on"])
+async def test_an_installer_killed_at_any_write_of_a_switch_comes_to_the_same_end(
+    crash: Any, wanted: Any
+) -> None:
+    before = {} if wanted else OFF
+
+    async def play(plan: Plan) -> tuple[dict[str, Any], int]:
+        async with managed() as one:
+            await serve_monitoring(one.cluster)
+            one.start()
+            await one.say(image="redis-operator:1", components=before)
+            await one.until("Deployed")
+            await one.kill()
+            transport = one.start(plan)
+            await one.say(image="redis-operator:1", components=wanted)
+            for _ in range(60):
+                await asyncio.sleep(0.5)
+                if transport.journal:
+                    break
+            await one.kill()
+            await transport.settle()
+            one.start()
+            await one.until("Deployed")
+            state = await one.cluster.state()
+            return {k: v for k, v in state.items() if not k.startswith("jobs")}, transport.writes
+
+    end, writes = await play(NoFaults())
+    assert writes > 10
+    number = 1 + derive(f"components {crash} {bool(wanted)}") % writes
+    found, _ = await play(Nth(writes={number: crash}))
+    assert found == end, f"{crash} at write {number}"
