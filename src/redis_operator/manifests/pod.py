@@ -44,6 +44,7 @@ __all__ = [
     "placement",
     "pod_template",
     "resources",
+    "server_mounts",
     "volumes",
 ]
 
@@ -160,12 +161,7 @@ def _server(redis: Redis, facts: Facts) -> Object:
             for port in layout_of(redis).ports
         ],
         "resources": resources(spec.resources),
-        "volumeMounts": [
-            {"name": "data", "mountPath": DATA},
-            {"name": "config", "mountPath": CONFIG, "readOnly": True},
-            {"name": "users", "mountPath": USERS, "readOnly": True},
-            *map(dict, spec.pod.volume_mounts),
-        ],
+        "volumeMounts": [*server_mounts(), *map(dict, spec.pod.volume_mounts)],
         "securityContext": locked_down(),
         # What a server says when it gives up reaches the pod's status, and from there people.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -173,6 +169,15 @@ def _server(redis: Redis, facts: Facts) -> Object:
         **_probes(spec.pod.probes),
     }
     return found
+
+
+def server_mounts() -> list[Object]:
+    """Where a server or a sentinel finds its data, its files and its users."""
+    return [
+        {"name": "data", "mountPath": DATA},
+        {"name": "config", "mountPath": CONFIG, "readOnly": True},
+        {"name": "users", "mountPath": USERS, "readOnly": True},
+    ]
 
 
 def resources(wanted: Resources) -> Object:

@@ -26,6 +26,7 @@ from .pod import (
     locked_down,
     placement,
     resources,
+    server_mounts,
     volumes,
 )
 from .users import EXPORTER, sentinel_acl_file_name
@@ -95,11 +96,7 @@ def _container(redis: Redis, facts: Facts) -> Object:
         ],
         "ports": [{"name": "sentinel", "containerPort": SENTINEL_PORT, "protocol": "TCP"}],
         "resources": resources(sentinel_of(spec).resources) or dict(_USUAL),
-        "volumeMounts": [
-            {"name": "data", "mountPath": DATA},
-            {"name": "config", "mountPath": CONFIG, "readOnly": True},
-            {"name": "users", "mountPath": USERS, "readOnly": True},
-        ],
+        "volumeMounts": server_mounts(),
         "securityContext": locked_down(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "livenessProbe": listens

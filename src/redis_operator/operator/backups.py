@@ -27,6 +27,7 @@ from kubecontroller.client.errors import (
 )
 from kubecontroller.client.meta import Key, Manifest, controller_of, meta_of
 from kubecontroller.client.objects import JOBS
+from kubecontroller.custom.conditions import with_condition
 from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.logs import fields
@@ -153,14 +154,12 @@ class Backups(Struct, frozen=True):
 
     def _refused(self, raw: Manifest, reason: str, text: str) -> RedisBackupStatus:
         known, generation = load_redisbackup_status(raw), raw["metadata"].get("generation", 0)
-        before = next((c for c in known.conditions if c.type == "Complete"), None)
-        since = before.last_transition_time if before is not None else ""
-        told = Condition(
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        complete = Condition(
             type="Complete",
             status="False",
             reason=reason,
             message=bounded(text),
-            last_transition_time=since or self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             observed_generation=generation,
         )
         return replace(
@@ -168,7 +167,7 @@ class Backups(Struct, frozen=True):
             observed_generation=generation,
             phase=known.phase or BackupPhase.PENDING,
             message=bounded(text),
-            conditions=(told,),
+            conditions=tuple(with_condition(known.conditions, complete, now)),
         )
 
     async def _report(self, raw: Manifest, after: RedisBackupStatus) -> None:

@@ -13,6 +13,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from kubecontroller.custom.conditions import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import (
@@ -269,10 +270,13 @@ def _status(
 ) -> RedisBackupStatus:
     known = backup.status
     done = "True" if phase is BackupPhase.COMPLETED else "False"
-    before = next((c for c in known.conditions if c.type == "Complete"), None)
-    since = _text(now)
-    if before is not None and before.status == done:
-        since = before.last_transition_time
+    complete = Condition(
+        type="Complete",
+        status=done,
+        reason=reason,
+        message=text,
+        observed_generation=backup.metadata.generation,
+    )
     return replace(
         known,
         observed_generation=backup.metadata.generation,
@@ -280,16 +284,7 @@ def _status(
         message=text,
         path=path_of(backup),
         location=location_of(backup),
-        conditions=(
-            Condition(
-                type="Complete",
-                status=done,
-                reason=reason,
-                message=text,
-                last_transition_time=since,
-                observed_generation=backup.metadata.generation,
-            ),
-        ),
+        conditions=tuple(with_condition(known.conditions, complete, _text(now))),
     )
 
 

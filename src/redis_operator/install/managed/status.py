@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.workloads import Deployment
+from kubecontroller.custom.conditions import dated
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisoperator import (
     ComponentStatus,
@@ -182,8 +184,4 @@ def _dated(
     condition: Condition, previous: RedisOperatorStatus, generation: int, now: str
 ) -> Condition:
     was = next((c for c in previous.conditions if c.type == condition.type), None)
-    same = was is not None and was.status == condition.status and was.last_transition_time
-    since = was.last_transition_time if was is not None and same else now
-    return Condition(
-        condition.type, condition.status, condition.reason, condition.message, since, generation
-    )
+    return dated(replace(condition, observed_generation=generation), was, now)
