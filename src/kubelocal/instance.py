@@ -1,6 +1,6 @@
 """One local cluster on this machine: where its files are and which addresses are its own.
 
-Every instance has a number, and with it a loopback network nobody else uses: pods in the lower half
+Every instance has a number, and with it a loopback network of its own: pods in the lower half
 of 127.N.0.0/16, services in the upper, the API server at its top. While an instance runs it holds
 the number by an abstract socket, so that two never share it whoever started them.
 """
@@ -159,7 +159,7 @@ class Instances:
         return [Instance(file.parent.name, file.parent) for file in files]
 
     def free_network(self) -> int:
-        """Return a network number that no instance here uses and nobody on this machine holds."""
+        """Return a network number that no instance uses and no process on this machine holds."""
         used = {settings.network for i in self.known() if (settings := i.settings()) is not None}
         for number in range(_FIRST, _LAST + 1):
             if number in used:

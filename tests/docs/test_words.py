@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "redis_operator"
+SOURCE = ROOT / "src"
 # Private idioms, and the usual word instead.
 _USUAL = {
     r"\banew\b": "again",

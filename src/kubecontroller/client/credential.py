@@ -101,7 +101,7 @@ class FixedLogin:
 class TokenFileLogin:
     """A token in a file that is replaced from time to time; read each minute and when refused.
 
-    A read that fails after one that worked is borne: rotation may be under way.
+    A read that fails after one that worked is tolerated: rotation may be under way.
     """
 
     def __init__(self, file: str) -> None:

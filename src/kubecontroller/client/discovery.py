@@ -215,7 +215,7 @@ class RestMapper:
         return await self._find(group, version, name, _is_called)
 
     async def groups(self) -> list[Group]:
-        """Return all that the server serves, read anew."""
+        """Return all that the server serves, read again."""
         async with self._turn:
             await self._load_all()
             return list(self._groups.values())

@@ -42,7 +42,7 @@ class Trust:
         self._look = 0.0
 
     def look_again(self) -> None:
-        """Read the files anew at the next request."""
+        """Read the files again at the next request."""
         self._look = 0.0
 
     def context(self, certificate: ClientCertificate | None, now: float) -> ssl.SSLContext:

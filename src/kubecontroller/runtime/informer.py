@@ -142,7 +142,7 @@ class Informer(Generic[T]):
     """The cache of one kind in one namespace (or all), narrowed by selectors.
 
     `cache` is what everyone reads. `transform` runs once before an object is stored, to drop what
-    nobody reads; it must keep the metadata. `resync` replays the cache to the handlers every so
+    is not read; it must keep the metadata. `resync` replays the cache to the handlers every so
     many seconds, give or take a tenth, without asking the server. What is `optional` is not waited
     for where the server refuses it or has no such kind: who reads such a cache asks `has_synced`
     first.

@@ -69,7 +69,7 @@ class StreamFault(StrEnum):
     CUT = "the connection breaks in the middle"
     CUT_IN_LINE = "the connection breaks in the middle of a line"
     HANG = "it stays open and silent"
-    GARBAGE = "a line that is no event"
+    GARBAGE = "a line that is not an event"
     EXPIRED = "410 at once"
 
 
@@ -306,7 +306,7 @@ async def _afflicted(
 
 
 async def _hanging(pieces: AsyncIterator[bytes], idle: float) -> AsyncIterator[bytes]:
-    """Let a few lines pass, then say nothing for as long as silence is borne."""
+    """Let a few lines pass, then say nothing for as long as silence is tolerated."""
     count = 0
     async for line in _lines(pieces):
         count += 1

@@ -1,4 +1,4 @@
-"""The seed of a run: drawn anew each time, printed, and given again to repeat the run exactly.
+"""The seed of a run: a new one each time, printed, and given again to repeat the run exactly.
 
 `SEED=...` in the environment is the run's seed; without it one is drawn and put there, so that
 processes started by this one have the same. Everything random in a run is derived from it by name:

@@ -123,7 +123,7 @@ class Collector:
         """Ask the API itself: a cache that has not seen an owner is no proof that there is none."""
         resource = self._resource_of(reference)
         if resource is None:
-            return True  # a kind that is not served (yet): nobody can say it is gone
+            return True  # a kind that is not served (yet): it cannot be said to be gone
         kind = self._caches.kind(resource)
         namespace = dependent["metadata"].get("namespace", "") if kind.namespaced else ""
         try:

@@ -1,4 +1,4 @@
-"""Event expiry: an event nobody repeated for an hour is deleted."""
+"""Event expiry: an event that was not repeated for an hour is deleted."""
 
 from __future__ import annotations
 

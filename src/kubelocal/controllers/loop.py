@@ -183,7 +183,7 @@ class ControlLoops:
         return Controller(name, reconcile, sources, workers=workers)
 
     def _tell_refused(self, resource: str, key: Key, step: Create, error: ApiError) -> None:
-        """Tell on the object a controller works for what it may not create: nobody else would."""
+        """Tell on the object a controller works for what it may not create: no one else does."""
         kind, subject = self._caches.kind(resource), self._caches.get(resource, *key)
         if subject is None:
             return

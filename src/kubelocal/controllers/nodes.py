@@ -102,7 +102,7 @@ def _on(view: View, node: str) -> list[Obj]:
 
 
 def _tell_pods(view: View, node: str, now: datetime) -> list[Change]:
-    """Mark the pods of a silent node not ready: nobody can say that they are."""
+    """Mark the pods of a silent node not ready: it is unknown whether they are."""
     steps: list[Change] = []
     for pod in _on(view, node):
         ready = condition(pod, "Ready")

@@ -326,7 +326,7 @@ class NodeAgent:
                     await self._processes.kill(container.identity)
 
     async def start_node(self, name: str) -> None:
-        """Power a node on again; its pods start anew."""
+        """Power a node on again; its pods start again."""
         self._know(name)
         if not self._layout.is_stopped(name):
             return

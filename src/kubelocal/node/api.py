@@ -40,7 +40,7 @@ class Token(Struct, frozen=True):
 
 
 def _without_managers(manifest: Manifest) -> Manifest:
-    """Drop what nobody on a node reads."""
+    """Drop what no part of a node reads."""
     manifest["metadata"].pop("managedFields", None)
     return manifest
 

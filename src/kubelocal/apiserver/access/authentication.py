@@ -1,4 +1,4 @@
-"""Who is asking: by client certificate, by bearer token, or nobody."""
+"""Who is asking: by client certificate, by bearer token, or anonymous."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Authenticator:
         self._tokens = tokens
 
     def identify(self, headers: Mapping[str, str], certificate: Mapping[str, Any] | None) -> User:
-        """Return who asks; a credential that is no good is refused, none at all is nobody."""
+        """Return who asks; a credential that is no good is refused, none at all is anonymous."""
         if certificate:
             return _subject(certificate)
         kind, _, token = headers.get("authorization", "").partition(" ")

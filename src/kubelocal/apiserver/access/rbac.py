@@ -1,6 +1,6 @@
 """Who may do what: roles and bindings in the store, asked for every request.
 
-The admin's group may do everything and needs no role, so that nobody can lock themselves out.
+The admin's group may do everything and needs no role, so that no one can lock themselves out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ResourceQuota: what a namespace may hold, checked whenever something is created in it.
 
-What is used is counted anew from the store each time, and only where there is a quota at all.
+What is used is counted from the store each time, and only where there is a quota at all.
 Quotas with scopes are not enforced.
 """
 

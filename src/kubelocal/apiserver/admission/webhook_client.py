@@ -13,7 +13,7 @@ from kubelocal.apiserver.calls import CallWebhook, Outcome, WebhookFailed, Webho
 
 __all__ = ["WebhookCaller"]
 
-_UNKNOWN_ISSUER = {18, 19, 20, 21}  # OpenSSL: self-signed, or issued by nobody we know
+_UNKNOWN_ISSUER = {18, 19, 20, 21}  # OpenSSL: self-signed, or issued by an unknown authority
 _LIMIT = 8 * 1024 * 1024
 
 

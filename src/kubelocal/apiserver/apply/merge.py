@@ -265,7 +265,7 @@ def _prune(
     mine: FieldSet,
     last: FieldSet,
 ) -> dict[str, Any]:
-    """Remove what this manager applied last time, not now, and nobody else manages."""
+    """Remove what this manager applied last time, not now, and no other manager owns."""
     if last == mine:
         return merged
     owned: FieldSet = {}
@@ -389,8 +389,8 @@ def track(
     bare_old = _bare(old) if old else _empty(schema, root)
     change = _without_fields(compare(root, bare_old, bare_new), from_paths(reset))
     me = Manager(manager, "Update", version, subresource)
-    nobody = Manager("", "", "", "")
-    _settle(managers, change, nobody, force=True)
+    none = Manager("", "", "", "")
+    _settle(managers, change, none, force=True)
     mine = difference(change.changed, _UNMANAGED)
     if mine:
         known = managers.get(me)

@@ -12,7 +12,7 @@ __all__ = ["ignored_by", "owned_after"]
 
 
 def ignored_by(resource: Resource, subresource: str) -> tuple[str, ...]:
-    """Return the fields that a write through a path cannot change, so nobody owns them by it."""
+    """Return the fields that a write through a path cannot change: it makes no manager own them."""
     if not resource.status:
         return ()
     if subresource == "status":

@@ -89,5 +89,5 @@ def _malformed(schema: Schema, value: Any) -> str | None:
         elif form == "date-time":
             datetime.fromisoformat(value)
     except (binascii.Error, ValueError):
-        return "illegal base64 data" if form == "byte" else f'"{value}" is no time (RFC 3339)'
+        return "illegal base64 data" if form == "byte" else f'"{value}" is not a time (RFC 3339)'
     return None

@@ -182,7 +182,7 @@ def _schema_props(found: dict[str, Any]) -> dict[str, Any]:
     """Return a schema as JSON writes it: words with dashes and dollars, and no zeros.
 
     Its zeros are dropped here because `items` and its like may hold anything as far as their own
-    schema tells, so nobody further out knows which are zeros of Go and which were meant.
+    schema tells, so no caller knows which are zeros of Go and which were meant.
     """
     words = definition(_SCHEMA_PROPS)["properties"]
     shown: dict[str, Any] = {}

@@ -33,7 +33,7 @@ def load(body: bytes) -> Any:
     try:
         text = body.decode("utf-8")
         if b"*" in body and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text)):
-            # an alias makes a small text a huge object, and nobody sends them
+            # an alias makes a small text a huge object, and clients do not send them
             raise bad_request("error decoding YAML: aliases are not allowed in a request body")
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -68,7 +68,7 @@ class HttpServer:
             connection.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE):
-                while self.connections:  # noqa: ASYNC110 - they go one by one, told by nobody
+                while self.connections:  # noqa: ASYNC110 - they go one by one, without a signal
                     await asyncio.sleep(0.005)
         for connection in tuple(self.connections):
             connection.abort()

@@ -178,7 +178,7 @@ def _grace(resource: Resource, value: Object, options: Options) -> int:
 
 
 def _usual(resource: Resource) -> str:
-    """Return what becomes of what is owned where nobody says it; Jobs leave their pods behind."""
+    """Return what becomes of dependents by default; Jobs leave their pods behind."""
     return "Orphan" if resource.key == "jobs.batch" else ""
 
 

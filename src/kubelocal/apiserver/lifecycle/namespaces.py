@@ -106,7 +106,7 @@ class Namespaces:
         return entry is not None and entry.fields[0] != "Terminating"
 
     def _fill(self, name: str) -> None:
-        """Give a living namespace what each has; who deletes it gets it anew."""
+        """Give a living namespace what each has; who deletes it gets it again."""
         for collection, kind, value in (
             ("serviceaccounts", "ServiceAccount", {}),
             ("configmaps", "ConfigMap", {"data": {"ca.crt": self._root_ca}}),

@@ -1,6 +1,6 @@
 """The Service `kubernetes` in `default`, by which pods find this server, and where it leads.
 
-It has the first address of the service network, as everywhere. Who deletes it gets it anew.
+It has the first address of the service network, as everywhere. Who deletes it gets it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the server adds to a new object of a built-in kind, beyond defaults, and nobody manages."""
+"""What the server adds to a new object of a built-in kind, beyond defaults, and no manager owns."""
 
 from __future__ import annotations
 

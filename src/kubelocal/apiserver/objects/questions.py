@@ -40,7 +40,7 @@ def fill_defaults(resource: Resource, value: Object) -> None:
 
 
 def complete(resource: Resource, value: Object) -> None:
-    """Add to a new object what the server itself adds and nobody manages."""
+    """Add to a new object what the server itself adds and no field manager owns."""
     if resource.custom is None:
         prepare(resource.group, resource.kind, value)
 

@@ -102,7 +102,7 @@ class FieldIndex:
         return self._paths.get(collection, ())
 
     def learn(self, store: Store, collection: str, paths: tuple[str, ...]) -> None:
-        """Let a collection be selected by these fields; entries there are read anew."""
+        """Let a collection be selected by these fields; entries there are read again."""
         if self.paths(collection) == paths:
             return
         self._paths[collection] = paths

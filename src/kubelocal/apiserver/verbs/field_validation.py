@@ -1,4 +1,4 @@
-"""Bodies against their schema: values of the wrong type, and fields nobody knows.
+"""Bodies against their schema: values of the wrong type, and unknown fields.
 
 Wrong types are always refused for built-in kinds, as Go cannot hold them. Unknown fields are
 dropped silently, with a warning, or refused, as the client asked with `fieldValidation`.

@@ -103,7 +103,7 @@ def plan(view: View, namespace: str, name: str, now: datetime) -> Changes:
 
 
 def _left(view: View, namespace: str, name: str) -> list[Obj]:
-    """Return the pods that nobody counts any more, since their job goes or is gone."""
+    """Return the pods that do not count any more, since their job goes or is gone."""
     return [
         pod
         for pod in view.list("pods", namespace)

@@ -73,7 +73,7 @@ class PodContext(Protocol):
         """Write down which instance of a container is about to be started."""
 
     def changed(self) -> None:
-        """Have the pod's status derived and published anew."""
+        """Have the pod's status derived and published again."""
 
     async def wait_objects_changed(self, timeout: float) -> None:
         """Return when something the pod refers to changed, or after so many seconds."""

@@ -148,7 +148,7 @@ class PodRunner:
         self.folder.write(self._record)
 
     def changed(self) -> None:
-        """Have the pod's status derived and published anew."""
+        """Have the pod's status derived and published again."""
         self._changed.set()
         self._publish(self)
 

@@ -25,7 +25,7 @@ __all__ = ["Finished", "Session", "run_command", "start_session"]
 
 _MOST_OUTPUT = 10 * 1024
 _CHUNK = 65536
-_MOST_WAITING = 16  # chunks of output that nobody has read yet
+_MOST_WAITING = 16  # chunks of output that were not read yet
 _KILLED_WITHIN = 5.0
 
 

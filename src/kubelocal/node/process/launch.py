@@ -174,7 +174,7 @@ def _program_mounts(launch: Launch, place: Path) -> list[Mount]:
 
 
 def _scratch(place: Path, target: str) -> Path:
-    """Return a fresh folder, for what an image declares as a volume and nobody mounts."""
+    """Return a fresh folder, for a volume that an image declares and the pod does not mount."""
     folder = place / "scratch" / target.strip("/").replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)  # for whoever the container runs as

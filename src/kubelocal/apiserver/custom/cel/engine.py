@@ -1,6 +1,6 @@
 """The CEL engine, loaded without the command line that its package brings along.
 
-Importing the package `cel` imports its interactive shell: two seconds for something that nobody
+Importing the package `cel` imports its interactive shell: two seconds for something that no one
 here uses. Its compiled module stands alone, so it is loaded by its file.
 """
 
