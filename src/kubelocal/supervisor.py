@@ -93,7 +93,7 @@ async def _trim_for_ever(instance: Instance) -> None:
 
 
 def trim(log: Path) -> None:
-    """Begin a new log where one has grown too large; what it held stays beside it, until the next time.
+    """Begin a new log where one is too large; what it held stays beside it until the next time.
 
     It is emptied and not replaced: its writer has it open, to append.
     """

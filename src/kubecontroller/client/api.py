@@ -192,7 +192,7 @@ class Client:
 
         `initial_events` asks the server to send the present objects first and then a bookmark
         with `initial_events_end`. `server_timeout` asks it to end the stream after that many
-        seconds; `idle` is how long silence is tolerated, half a minute longer than that unless given.
+        seconds; `idle` is how long silence may last, half a minute longer than that unless given.
 
         Errors: `Expired` (on entry or from the iterator) when the version is too old, any other
         `ApiError` the server sends, `GarbledLine`, `StreamStalled`, `ConnectionFailed`.

@@ -8,7 +8,7 @@ any replica at any time comes to the same conclusion:
 2. The newest CA has been in the bundle for `overlap`: a server certificate is issued from it.
 3. That certificate has been served for `overlap`: older CAs leave the bundle.
 
-A server certificate past two thirds of its life, or for other names, is issued again at once, unless
+A server certificate past two thirds of its life, or for other names, is renewed at once, unless
 that would use a CA that is not known yet.
 
 What was deleted or damaged is made good from what is still served, where that is known: the server
