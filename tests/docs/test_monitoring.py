@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
 from redis_operator.operator.server_measures import LastLooks, ServerCollector
 
@@ -19,6 +20,7 @@ def test_the_page_names_every_series_and_no_other() -> None:
     losses_counter(registry)
     registry.register(DatabaseCollector(list))
     registry.register(ServerCollector(LastLooks()))
+    registry.register(BackupCollector(list))
     served = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in registry.collect()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.measures import DatabaseCollector, actions_counter
 
 
@@ -48,3 +49,32 @@ def test_a_database_without_slots_has_no_figures_of_slots() -> None:
     assert 'redis_operator_database_ready{name="one"' in text
     assert "redis_operator_database_slots_served{" not in text
     assert "redis_operator_database_shards{" not in text
+
+
+def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:
+    def backup(name: str, redis: str, **status: object) -> dict[str, object]:
+        meta = {"namespace": "n", "name": name}
+        return {"metadata": meta, "spec": {"redis": redis}, "status": status}
+
+    good = {"phase": "Completed", "startTime": "2026-01-01T00:00:00Z", "size": 9, "stored": 4}
+    backups = [
+        backup("old", "cache", **good, completionTime="2026-01-01T00:00:05Z"),
+        backup("new", "cache", **good | {"size": 10}, completionTime="2026-01-01T00:00:30Z"),
+        backup("bad", "cache", phase="Failed", completionTime="2026-02-01T00:00:00Z"),
+        backup("first", "other"),
+        backup("broken", "other", phase=5),
+    ]
+    registry = CollectorRegistry()
+    registry.register(BackupCollector(lambda: backups))
+    text = generate_latest(registry).decode()
+    for line in (
+        'redis_operator_backups{name="cache",namespace="n",phase="Completed"} 2.0',
+        'redis_operator_backups{name="cache",namespace="n",phase="Failed"} 1.0',
+        'redis_operator_backups{name="other",namespace="n",phase="Pending"} 2.0',
+        'success_timestamp_seconds{name="cache",namespace="n"} 1.76722563e+09',
+        'redis_operator_backup_last_duration_seconds{name="cache",namespace="n"} 30.0',
+        'redis_operator_backup_last_size_bytes{name="cache",namespace="n"} 10.0',
+        'redis_operator_backup_last_stored_bytes{name="cache",namespace="n"} 4.0',
+    ):
+        assert line in text
+    assert 'redis_operator_backup_last_size_bytes{name="other"' not in text

@@ -12,6 +12,7 @@ from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.triggers import by_label, mapped
 from redis_operator.manifests.names import INTENT_ANNOTATION
 from redis_operator.manifests.workers import BACKUP_LABEL, RESTORED_LABEL
+from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.restores import Restores
 from redis_operator.operator.settings import Settings
@@ -52,6 +53,7 @@ def add_backups(
         image=settings.worker_image,
         clock=clock,
     )
+    manager.metrics.registry.register(BackupCollector(lambda: list(world.backups)))
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
 
 
