@@ -23,6 +23,7 @@ from redis_operator.planning.at import At
 from redis_operator.planning.failover.actions import (
     Elect,
     Follow,
+    Introduce,
     Promote,
     ResetSentinel,
     SwitchOver,
@@ -457,3 +458,17 @@ async def test_a_sentinel_that_begins_again_knows_the_others_and_asks_for_replic
             if found.replicas:  # type: ignore[attr-defined]
                 return
             await asyncio.sleep(0.02)
+
+
+async def test_a_sentinel_knows_whom_it_is_told_of_and_keeps_what_it_knew(
+    database: Database,
+) -> None:
+    first, *others = [await database.watcher(n) for n in range(3)]
+    action = Introduce(first, NAME, await database.at(0), tuple(others))
+    assert not await database.do(action)
+    (known,) = await database.sentinels[0].ask(sentinel.sentinels(NAME))
+    assert {other.run_id for other in known} == {str(other.id) for other in others}  # type: ignore[attr-defined]
+    assert "names another" in await database.do(
+        structs.replace(action, primary=await database.at(1))
+    )
+    assert await database.named() == [(database.servers[0].address.host, 6379)] * 3

@@ -30,7 +30,7 @@ from planning.test_failover import (
 )
 from redis_operator.planning.actions import LabelRole
 from redis_operator.planning.advice import Plan, Wanted
-from redis_operator.planning.failover.actions import Elect, Follow, Promote, Watch
+from redis_operator.planning.failover.actions import Elect, Follow, Introduce, Promote, Watch
 from redis_operator.planning.failover.guards import GUARDS
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.guards import breaches
@@ -312,3 +312,45 @@ def test_a_sentinel_forgets_nothing_once_it_doubts_the_primary(
     (step,) = steps(blind)
     found = precondition(step, Facts(sentinel=view.view))
     assert found is None if words is None else words in (found or "")
+
+
+# Sentinels that have not heard of each other
+
+
+def hearing(ordinal: int, *heard: int, **fields: Any) -> SentinelSeen:
+    """A sentinel that has heard of these others."""
+    known = tuple(OtherSentinel(f"id-{n}", f"10.0.1.{n}", 26379) for n in heard)
+    return sentinel(ordinal, sentinels=known, **fields)
+
+
+def test_sentinels_are_told_of_those_that_they_have_not_heard_of_and_of_nobody_else() -> None:
+    observed = replace(WHOLE, sentinels=(hearing(0, 1), hearing(1, 0, 2), hearing(2)))
+    found = {step.node.pod: [o.pod for o in step.others] for step in steps(observed)}
+    assert found == {
+        "db-sentinel-0": ["db-sentinel-2"],
+        "db-sentinel-2": ["db-sentinel-0", "db-sentinel-1"],
+    }
+    assert plan(WANTED, observed, NOW).rule == "introduce"
+
+
+def test_one_that_was_reset_a_moment_ago_finds_the_others_by_itself() -> None:
+    reset = hearing(2, known_ms=1000)
+    observed = replace(WHOLE, sentinels=(sentinel(0), sentinel(1), reset))
+    assert steps(observed) == ()
+    assert [s.node.pod for s in steps(replace(observed, formed=False))] == ["db-sentinel-2"]
+
+
+def test_a_sentinel_that_goes_or_says_nothing_itself_is_not_introduced() -> None:
+    late = hearing(2, 0, 1)
+    going = replace(late, pod=replace(late.pod, deleting=True))
+    for other in (going, hearing(2, 0, 1, in_the_past=True), sentinel(2, None), sentinel(2, 1)):
+        observed = replace(WHOLE, sentinels=(hearing(0, 1), hearing(1, 0), other))
+        assert not [step for step in steps(observed) if isinstance(step, Introduce)]
+
+
+def test_nobody_is_introduced_to_a_sentinel_that_names_another_primary_by_then() -> None:
+    (step,) = steps(replace(WHOLE, sentinels=(hearing(0, 1), sentinel(1), sentinel(2))))
+    assert precondition(step, Facts(sentinel=sentinel(0).view)) is None
+    assert "names another" in (precondition(step, Facts(sentinel=sentinel(0, 1).view)) or "")
+    assert "names another" in (precondition(step, Facts(sentinel=sentinel(0, None).view)) or "")
+    assert "does not respond" in (precondition(step, Facts()) or "")

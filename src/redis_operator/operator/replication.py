@@ -25,6 +25,7 @@ from redis_operator.planning.failover.actions import (
     Elect,
     Follow,
     FollowSource,
+    Introduce,
     Promote,
     ResetSentinel,
     SwitchOver,
@@ -74,6 +75,7 @@ class _Replication:
             Follow: Effect(self._follow, read=self._read),
             FollowSource: Effect(self._follow_source, read=self._read),
             Watch: Effect(self._watch, read=self._read_sentinel),
+            Introduce: Effect(self._introduce, read=self._read_sentinel),
             Unwatch: Effect(self._unwatch, read=self._read_sentinel),
             ResetSentinel: Effect(self._reset, read=self._read_sentinel),
             SwitchOver: Effect(self._switch, read=self._read_promotion, verify=self._promoted),
@@ -94,7 +96,7 @@ class _Replication:
         )
         return Facts(server=server, sentinels=tuple(views))
 
-    async def _read_sentinel(self, action: Watch | Unwatch | ResetSentinel) -> Facts:
+    async def _read_sentinel(self, action: Watch | Introduce | Unwatch | ResetSentinel) -> Facts:
         return Facts(sentinel=await self._view(action.node))
 
     async def _sentinel(self, at: At) -> Connection:
@@ -212,6 +214,12 @@ class _Replication:
         others = action.others if again else ()
         await _tell(connection, words, _introductions(others, name, primary.ip))
         connection.notes[SERVER_PASSWORD] = password_hash(self._passwords.sentinel)
+
+    async def _introduce(self, action: Introduce, _: Facts) -> None:
+        """Tell a sentinel of others that it has not heard of."""
+        connection = await self._sentinel(action.node)
+        others = _introductions(action.others, action.name, action.primary.ip)
+        await _tell(connection, [], others)
 
     async def _unwatch(self, action: Unwatch, facts: Facts) -> None:
         """Have a sentinel monitor nothing."""

@@ -15,6 +15,7 @@ __all__ = [
     "FailoverAction",
     "Follow",
     "FollowSource",
+    "Introduce",
     "Promote",
     "ResetSentinel",
     "SwitchOver",
@@ -107,6 +108,18 @@ class Watch(Struct, frozen=True):
     afresh: bool = False
 
 
+class Introduce(Struct, frozen=True):
+    """Tell a sentinel of others, in the words that they say to it themselves every two seconds.
+
+    Nothing is changed but that it knows who and where they are. Refused unless it names `primary`.
+    """
+
+    node: At  # the sentinel
+    name: str
+    primary: At
+    others: tuple[At, ...]
+
+
 class Unwatch(Struct, frozen=True):
     """`SENTINEL REMOVE`: a sentinel stops to monitor a primary that it cannot replace.
 
@@ -145,5 +158,13 @@ class SwitchOver(Struct, frozen=True):
 
 
 FailoverAction: TypeAlias = (
-    Promote | Elect | Follow | FollowSource | Watch | Unwatch | ResetSentinel | SwitchOver
+    Promote
+    | Elect
+    | Follow
+    | FollowSource
+    | Watch
+    | Introduce
+    | Unwatch
+    | ResetSentinel
+    | SwitchOver
 )

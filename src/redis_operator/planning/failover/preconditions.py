@@ -10,6 +10,7 @@ from .actions import (
     Elect,
     Follow,
     FollowSource,
+    Introduce,
     Promote,
     ResetSentinel,
     SwitchOver,
@@ -144,6 +145,16 @@ def _watch(action: Watch, facts: Facts) -> str | None:
         return f"{action.node.pod} is failing over"
     if action.afresh and found is not None and not found.up:
         return f"{action.node.pod} has no connection to the primary: it forgets nothing now"
+    return None
+
+
+@precondition_of(Introduce)
+def _introduce(action: Introduce, facts: Facts) -> str | None:
+    """Only who monitors the same primary has anything to say to the others."""
+    if facts.sentinel is None:
+        return f"{action.node.pod} does not respond: what it monitors is not known"
+    if not naming(action.name, action.primary, (facts.sentinel,)):
+        return f"{action.node.pod} names another primary by now"
     return None
 
 

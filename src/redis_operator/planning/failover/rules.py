@@ -24,9 +24,10 @@ from ..common.rows import (
 from ..common.switch import drain
 from ..row import Companion, Kind, Row
 from .acquaint import acquaint
-from .actions import Elect, Follow, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
+from .actions import Elect, Follow, Introduce, Promote, ResetSentinel, SwitchOver, Unwatch, Watch
 from .follow import follow
 from .ghosts import forget_replicas, forget_sentinels
+from .introduce import introduce
 from .leave import dismiss_sentinels, shrink
 from .name_primary import name_primary
 from .sentinel_pods import replace_sentinel, roll_sentinels, sentinel_pods, shrink_sentinels
@@ -88,6 +89,15 @@ RULES: tuple[Row, ...] = (
         "sentinels protect what leads now, before anything is changed",
         actions=(Watch,),
         cases=("SE-05", "SE-06", "SE-07", "SE-15"),
+    ),
+    Row(
+        "introduce",
+        introduce,
+        Kind.UPKEEP,
+        "ConfiguringSentinels",
+        "sentinels that monitor the primary agree on nothing before they know each other",
+        actions=(Introduce,),
+        cases=("SE-14",),
     ),
     Row(
         "vouch",
