@@ -15,6 +15,7 @@ from redis_operator.planning.actions import ScaleWorkload
 from redis_operator.planning.advice import Phase, Plan, Wanted
 from redis_operator.planning.announcements import announcements
 from redis_operator.planning.context import Context
+from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Evidence, Node, Observed, Seen, Unreachable, Volume
 from redis_operator.planning.status import status
 from redis_testing.cluster.database import SimulatedDatabase
@@ -33,9 +34,10 @@ def told(
     *,
     now: str = "2030-01-01T00:00:00Z",
     protected: bool = False,
+    auth: Degradation | None = None,
 ) -> RedisStatus:
     context = Context(
-        previous=previous or RedisStatus(), generation=1, now=now, protected=protected
+        previous=previous or RedisStatus(), generation=1, now=now, protected=protected, auth=auth
     )
     return status(wanted, observed, advice or Plan(), context)
 
@@ -181,6 +183,14 @@ def test_a_pause_is_a_condition_of_its_own_and_no_warning() -> None:
     assert [(n.reason, n.warning) for n in news] == [("Paused", False)]
     held = told(replace(AT_REST, update_paused=True), whole(), previous=at_work)
     assert condition(held, "Paused")[:2] == ("True", "UpdatePaused")
+
+
+def test_passwords_that_a_person_changes_are_no_warning_and_a_secret_that_is_wrong_is() -> None:
+    at_work = told(AT_REST, whole())
+    for reason, warning in (("Rotating", False), ("AuthSecret", True)):
+        after = told(AT_REST, whole(), previous=at_work, auth=Degradation(reason, "so"))
+        news = {n.reason: n.warning for n in announcements(at_work, after)}
+        assert news[reason] is warning
 
 
 def test_a_database_that_sleeps_says_so_and_one_that_wakes_too() -> None:

@@ -9,7 +9,9 @@ from ..api.status import RedisStatus
 
 __all__ = ["Announcement", "announcements"]
 
-_WISHED = frozenset({"Hibernated", "Waking", "Paused", "UpdatePaused", "Applying", "Resizing"})
+_WISHED = frozenset(
+    {"Hibernated", "Waking", "Paused", "UpdatePaused", "Applying", "Resizing", "Rotating"}
+)
 """Reasons that a person brought about with the spec: nothing is wrong."""
 _NEUTRAL = frozenset({"Paused", "Hibernated", "Following"})
 """Conditions that are worth an event when they become true, and when they are so no more."""
