@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from install.small_cluster import small_cluster
+from kubecontroller.client.api import Client
 from kubecontroller.client.errors import ConnectionFailed, Forbidden, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
+    CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -27,8 +30,9 @@ from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
 from redis_operator.api.webhooks import CONFIGURATION, SECRET
 from redis_operator.install.installer import InstallError
+from redis_operator.install.managed.lifecycle import InstallerLife
 from redis_operator.install.options import Options
-from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce
+from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, NotInForce, Patience
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
 
 CLUSTER_ROLES: Kind[Manifest] = Kind(
@@ -365,3 +369,65 @@ async def test_every_example_is_stored_by_the_definitions_that_are_installed() -
             place = {"namespace": "default"} if namespaced else {}
             made = {**document, "metadata": {**document["metadata"], **place}}
             await cluster.client.apply(kind, made, dry_run=True)
+
+
+@pytest.mark.parametrize("with_installer", [False, True])
+async def test_a_namespace_that_was_there_before_keeps_its_rules_and_stays(
+    *, with_installer: bool
+) -> None:
+    async with small_cluster() as cluster:
+        mine = {"team": "blue", "pod-security.kubernetes.io/enforce": "privileged"}
+        await cluster.client.create(
+            NAMESPACES.plain(), {"metadata": {"name": "tools", "labels": mine}}
+        )
+        sleeping = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}}
+        container = {"name": "one", "image": "program"}
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+        other = {"namespace": "tools", "name": "sleeping"}
+        await cluster.client.create(
+            DEPLOYMENTS.plain(), {"metadata": other, "spec": {**sleeping, "template": template}}
+        )
+        options = Options(namespace="tools")
+        if with_installer:
+            life = InstallerLife(
+                Client(cluster.transport, field_manager="redis-operator-install"),
+                tell=cluster.told.append,
+                patience=Patience(5.0),
+            )
+            with suppress(NotInForce):  # no program follows the RedisOperator here
+                await life.install(options)
+            await life.remove("tools")
+        await cluster.installer().install(options)
+        found = await cluster.client.get(NAMESPACES, ("", "tools"))
+        assert dict(found.metadata.labels or {}) == {**mine, "kubernetes.io/metadata.name": "tools"}
+        assert any("was there before" in line for line in cluster.told)
+        await cluster.installer().preview(options)
+        assert "Namespace tools: left as it is, it was there before" in cluster.told
+        await cluster.remover().uninstall("tools")
+        assert not (await cluster.client.get(NAMESPACES, ("", "tools"))).metadata.is_deleting
+        await cluster.client.get(DEPLOYMENTS, ("tools", "sleeping"))
+
+
+async def test_a_namespace_that_still_ends_is_waited_for() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        held = {
+            "metadata": {
+                "namespace": "redis-operator",
+                "name": "slow",
+                "finalizers": ["example.com/slow"],
+            }
+        }
+        await cluster.client.create(CONFIG_MAPS.plain(), held)
+        await cluster.client.delete(NAMESPACES, ("", "redis-operator"))
+
+        async def let_go() -> None:
+            await asyncio.sleep(20.0)
+            change = MergePatch({"metadata": {"finalizers": None}})
+            await cluster.client.patch(CONFIG_MAPS, ("redis-operator", "slow"), change)
+
+        letting = asyncio.create_task(let_go())
+        await cluster.installer().install(Options())
+        await letting
+        found = await cluster.client.get(DEPLOYMENTS, ("redis-operator", "redis-operator"))
+        assert found.status.available_replicas == 2

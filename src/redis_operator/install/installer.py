@@ -37,7 +37,7 @@ from .options import Options
 from .persistence import PersistentTransport
 from .rights import OPERATOR, RBAC
 from .strategy import Listed, Strategy, generate
-from .waiting import Patience, wait_for_stage
+from .waiting import Patience, wait, wait_for_stage
 
 __all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Tell", "kind_of", "persistent"]
 
@@ -96,6 +96,7 @@ class Installer:
         Once that was done, only what somebody changed since is written.
         """
         options, version, digest = strategy.options, strategy.version, strategy.digest
+        foreign = await self.has_foreign(options.namespace)
         live = await self._check(strategy)
         wanted = [listed.item for listed in strategy.objects]
         whole = Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED, version, digest)
@@ -104,6 +105,8 @@ class Installer:
         both = tuple(sorted({*known, *wanted}))
         for part in strategy.parts:
             for listed in part.objects:
+                if foreign and listed.item.kind == NAMESPACES.kind:
+                    continue
                 if old != whole or not _contains(live.get(listed.item), listed.document):
                     await self._apply(listed)
             if part.stage == Stage.NAMESPACE and old != whole:
@@ -125,7 +128,8 @@ class Installer:
         strategy = generate(options)
         await self._check(strategy)
         for listed in strategy.objects:
-            self._tell(f"{listed.item}: {await self._would(listed)}")
+            if listed.item.kind != NAMESPACES.kind or not await self.has_foreign(listed.item.name):
+                self._tell(f"{listed.item}: {await self._would(listed)}")
         old = await self.find(options.namespace)
         wanted = [listed.item for listed in strategy.objects]
         for item in surplus(old.items if old is not None else (), wanted):
@@ -149,6 +153,25 @@ class Installer:
             self._tell(f"{item}: deleted")
             return
         raise InstallError(f"{item} keeps changing; run the same command again")
+
+    async def has_foreign(self, namespace: str) -> bool:
+        """Tell whether a namespace is somebody else's, whose rules for pods are theirs.
+
+        Waits for one that is being deleted. Raises `NotInForce`.
+        """
+        found: Manifest | None = None
+
+        async def ending() -> str | None:
+            nonlocal found
+            found = await self._live(NAMESPACES.plain(), ("", namespace))
+            ends = (found or {}).get("metadata", {}).get("deletionTimestamp")
+            return f"namespace {namespace} is still being deleted" if ends else None
+
+        await wait(ending, self._patience)
+        if found is None or INSTALLATION_LABEL in (found["metadata"].get("labels") or {}):
+            return False
+        self._tell(f"Namespace {namespace}: left as it is, it was there before")
+        return True
 
     async def refuse_taken(self, documents: Iterable[Object], namespace: str) -> None:
         """Raise `InstallError` where an object belongs to somebody else's installation."""

@@ -101,8 +101,11 @@ class InstallerLife:
         """Put the installer there, say what it is to install, and wait until it has."""
         documents = installer_objects(options)
         await self._installer.refuse_taken([*documents, *objects(options)], options.namespace)
+        foreign = await self._installer.has_foreign(options.namespace)
         for document in documents:
             item = item_of(document)
+            if foreign and item.kind == "Namespace":
+                continue
             await self._client.apply(kind_of(item), document)
             self._tell(f"{item}: applied")
             if item.kind == CUSTOM_RESOURCE_DEFINITIONS.kind:
