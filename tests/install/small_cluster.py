@@ -1,7 +1,8 @@
 """A cluster in virtual time: the API server, its controllers, and nodes that run operator pods.
 
 Pods do what operator pods do: they are ready after a while, the oldest holds the lease, and they
-end when they are deleted. An image whose name has `missing` in it is never pulled.
+end when they are deleted. An image whose name has `missing` in it is never pulled; the operator of
+one with `broken` in it ends as soon as it starts.
 """
 
 from __future__ import annotations
@@ -149,6 +150,9 @@ class SmallCluster:
         status: dict[str, Any] = {"name": "operator", "image": image, "ready": True, "imageID": ""}
         if "missing" in image:
             waiting = {"reason": "ImagePullBackOff", "message": f"there is no {image}"}
+            status |= {"ready": False, "state": {"waiting": waiting}}
+        if "broken" in image:
+            waiting = {"reason": "CrashLoopBackOff", "message": "back-off"}
             status |= {"ready": False, "state": {"waiting": waiting}}
         ready = {"type": "Ready", "status": "True" if status["ready"] else "False"}
         change = {

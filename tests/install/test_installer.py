@@ -431,3 +431,45 @@ async def test_a_namespace_that_still_ends_is_waited_for() -> None:
         await letting
         found = await cluster.client.get(DEPLOYMENTS, ("redis-operator", "redis-operator"))
         assert found.status.available_replicas == 2
+
+
+async def test_a_helm_release_is_not_taken_apart() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        change = MergePatch({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}})
+        await cluster.client.patch(CLUSTER_ROLES, ("", "redis-operator"), change)
+        before = await cluster.state()
+        with pytest.raises(InstallError, match="helm uninstall"):
+            await cluster.remover().uninstall("redis-operator")
+        assert await cluster.state() == before
+
+
+async def test_a_database_that_nobody_was_asked_about_is_not_deleted() -> None:
+    async with small_cluster() as cluster:
+        await cluster.installer().install(Options())
+        await cluster.create_database("cache")
+        remover = cluster.remover()
+        listed = await remover.check("redis-operator", everything=True)
+        await cluster.create_database("late")
+        before = await cluster.state()
+        with pytest.raises(InstallError, match="default/late was created meanwhile"):
+            await remover.uninstall("redis-operator", everything=True, listed=listed)
+        assert await cluster.state() == before
+        await cluster.client.delete(REDISES, ("default", "late"))
+        await asyncio.sleep(5.0)
+
+        async def race() -> None:
+            for _ in range(600):
+                await asyncio.sleep(0.1)
+                if not await cluster.databases():
+                    break
+            spec = {"mode": "Standalone"}
+            await cluster.client.create(
+                REDISES, {"metadata": {"name": "late", "namespace": "default"}, "spec": spec}
+            )
+
+        racing = asyncio.create_task(race())
+        with pytest.raises(InstallError, match="default/late was created meanwhile"):
+            await remover.uninstall("redis-operator", everything=True, listed=listed)
+        await racing
+        assert [raw["metadata"]["name"] for raw in await cluster.databases()] == ["late"]

@@ -85,7 +85,7 @@ class Managed:
         transport = FaultyTransport(own, plan or NoFaults())
         client = Client(_Noting(transport, self.written), field_manager="redis-operator-install")
         manager = Manager(client, name="installer")
-        add_installations(manager, "redis-operator")
+        add_installations(manager, "redis-operator", clock=lambda: self.cluster.now().timestamp())
         self._task = asyncio.create_task(manager.run())
         return transport
 
@@ -456,3 +456,22 @@ def test_a_number_of_replicas_that_cannot_be_is_refused() -> None:
     found = CliRunner().invoke(install, ["--print", "--replicas", "0"])
     assert found.exit_code == 2, found.output
     assert "--replicas: 0 is not between 1 and 10" in found.output
+
+
+async def test_an_update_that_comes_to_nothing_is_told_after_ten_minutes() -> None:
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        await one.say(image="redis-operator:broken")
+        status = await one.until("Updating", says="new pods")
+        assert told_in(status, "Degraded")[0] == "False"
+        await asyncio.sleep(660.0)
+        status = await one.status()
+        holds, message = told_in(status, "Degraded")
+        assert (status["phase"], holds) == ("Updating", "True")
+        assert "CrashLoopBackOff" in message
+        assert told_in(status, "Available")[0] == "True", "the old pods serve on"
+        await one.say(image="redis-operator:1")
+        status = await one.until("Deployed")
+        assert told_in(status, "Degraded")[0] == "False"

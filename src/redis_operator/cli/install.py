@@ -295,7 +295,7 @@ def uninstall(
             click.confirm(f"Delete {len(found)} databases with their data?", abort=True)
         life = InstallerLife(client, tell=click.echo, patience=Patience(timeout))
         await life.remove(namespace)
-        await remover.uninstall(namespace, everything=everything)
+        await remover.uninstall(namespace, everything=everything, listed=found)
         if everything:
             for claim in await remover.leftovers():
                 click.echo(f"PersistentVolumeClaim {claim}: stays; its data are kept until deleted")

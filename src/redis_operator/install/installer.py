@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict, NotFound
@@ -96,7 +97,8 @@ class Installer:
         Once that was done, only what somebody changed since is written.
         """
         options, version, digest = strategy.options, strategy.version, strategy.digest
-        foreign = await self.has_foreign(options.namespace)
+        if await self.has_foreign(options.namespace):
+            strategy = _without_namespace(strategy)
         live = await self._check(strategy)
         wanted = [listed.item for listed in strategy.objects]
         whole = Inventory(options, tuple(sorted(wanted)), Phase.INSTALLED, version, digest)
@@ -105,15 +107,11 @@ class Installer:
         both = tuple(sorted({*known, *wanted}))
         for part in strategy.parts:
             for listed in part.objects:
-                if foreign and listed.item.kind == NAMESPACES.kind:
-                    continue
                 if old != whole or not _contains(live.get(listed.item), listed.document):
                     await self._apply(listed)
             if part.stage == Stage.NAMESPACE and old != whole:
-                await self._record(Inventory(options, both, Phase.INSTALLING, version, digest))
-                for item in surplus(known, wanted):
-                    if item.is_asking:
-                        await self.delete(item, options.namespace)
+                begun = Inventory(options, both, Phase.INSTALLING, version, digest)
+                await self._begin(begun, surplus(known, wanted))
             documents = [listed.document for listed in part.objects]
             await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)
         for item in surplus(known, wanted):
@@ -182,18 +180,19 @@ class Installer:
                 raise InstallError(problem)
 
     async def check_lives(self, namespace: str) -> None:
-        """Raise `InstallError` where the operator of this cluster lives in another namespace.
+        """Raise `InstallError` where the operator lives in another namespace, or is Helm's.
 
         Who has nothing here may have lost it: only what is labelled as another's says so.
         """
+        operator = await self._live(_CLUSTER_ROLES, ("", OPERATOR))
+        if _label(operator, _MANAGED_BY) == "Helm":
+            raise InstallError("the operator belongs to a Helm release: use `helm uninstall`")
         for name in (INVENTORY, _INSTALLER):
             kind: Kind[Any] = CONFIG_MAPS if name == INVENTORY else DEPLOYMENTS
             if await self._live(kind.plain(), (namespace, name)) is not None:
                 return
-        for name in (OPERATOR, _INSTALLER):
-            found = await self._live(_CLUSTER_ROLES, ("", name))
-            labels = (found or {}).get("metadata", {}).get("labels") or {}
-            home = labels.get(INSTALLATION_LABEL, namespace)
+        for found in (operator, await self._live(_CLUSTER_ROLES, ("", _INSTALLER))):
+            home = _label(found, INSTALLATION_LABEL) or namespace
             if home != namespace:
                 raise InstallError(
                     f"no operator lives in namespace {namespace!r}: use --namespace {home}"
@@ -213,6 +212,13 @@ class Installer:
             return
         self.left_out.discard(item)
         self._tell(f"{item}: applied")
+
+    async def _begin(self, begun: Inventory, gone: Iterable[Item]) -> None:
+        """Write down what will be there; the API server stops asking who will not answer."""
+        await self._record(begun)
+        for item in gone:
+            if item.is_asking:
+                await self.delete(item, begun.options.namespace)
 
     async def _record(self, inventory: Inventory) -> None:
         await self._client.apply(CONFIG_MAPS, written(inventory))
@@ -276,6 +282,19 @@ class Installer:
                     f"Redis {name}: this version does not take its spec, and looks after it by the "
                     f"last one that was good: {'; '.join(map(str, read))}"
                 )
+
+
+def _without_namespace(strategy: Strategy) -> Strategy:
+    """Return what is applied where the namespace is somebody else's; the stage itself stays."""
+    parts = tuple(
+        replace(part, objects=tuple(o for o in part.objects if o.item.kind != NAMESPACES.kind))
+        for part in strategy.parts
+    )
+    return replace(strategy, parts=parts)
+
+
+def _label(found: Manifest | None, name: str) -> str:
+    return str(((found or {}).get("metadata", {}).get("labels") or {}).get(name, ""))
 
 
 def _taken(item: Item, live: Manifest | None, namespace: str) -> str:

@@ -8,10 +8,11 @@ while no operator runs; the next one adds it again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from kubecontroller.client.api import Client
-from kubecontroller.client.errors import NotFound
+from kubecontroller.client.errors import Conflict, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import (
     CONFIG_MAPS,
@@ -71,9 +72,21 @@ class Remover:
             )
         return found
 
-    async def uninstall(self, namespace: str, *, everything: bool = False) -> None:
-        """Remove the operator that lives in a namespace; with everything, databases before it."""
+    async def uninstall(
+        self,
+        namespace: str,
+        *,
+        everything: bool = False,
+        listed: Sequence[Manifest] | None = None,
+    ) -> None:
+        """Remove the operator that lives in a namespace; with everything, databases before it.
+
+        Where databases were `listed` for somebody to agree to, no other one is deleted.
+        """
         found = await self.check(namespace, everything=everything)
+        if everything and listed is not None:
+            uids = {raw["metadata"]["uid"] for raw in listed}
+            _refuse_late([raw for raw in found if raw["metadata"]["uid"] not in uids])
         installed = await self._installer.find(namespace)
         options = installed.options if installed is not None else Options(namespace=namespace)
         items = {item_of(made) for made in objects(options)}
@@ -95,6 +108,7 @@ class Remover:
             if not item.is_kept:
                 await self._installer.delete(item, namespace)
         if everything:
+            _refuse_late([r for r in await self.databases() if not _is_ending(r)])
             await self._delete_kept(order, namespace)
         await self._installer.delete(certificate_item(namespace), namespace)
         await self._installer.delete(item_of(written(Inventory(options))), namespace)
@@ -108,18 +122,18 @@ class Remover:
         owners = [(REDIS_FAILOVERS, raw) for raw in await self._all(REDIS_FAILOVERS)]
         for kind, raw in [*owners, *((REDISES, raw) for raw in found)]:
             meta = raw["metadata"]
-            with suppress(NotFound):
-                await self._client.delete(kind, (meta["namespace"], meta["name"]))
+            with suppress(NotFound, Conflict):  # it went, or another one is in its place
+                await self._client.delete(kind, (meta["namespace"], meta["name"]), uid=meta["uid"])
             self._tell(f"{kind.kind} {_name(raw)}: deleted")
 
         async def held() -> str | None:
-            left = [_name(raw) for raw in await self.databases()]
+            left = [_name(raw) for raw in await self.databases() if _is_ending(raw)]
             if not left or not await self._runs(namespace):
                 return None
             return f"the operator does not let go of {', '.join(left)}"
 
         await wait(held, self._patience)
-        if await self.databases():
+        if any(map(_is_ending, await self.databases())):
             self._tell("no operator runs that could delete volumes: claims of databases stay")
 
     async def _runs(self, namespace: str) -> bool:
@@ -173,6 +187,19 @@ class Remover:
         """Return the volume claims that databases leave behind, by namespace and name."""
         page = await self._client.list(PERSISTENT_VOLUME_CLAIMS, labels=DATABASE_LABEL)
         return sorted("/".join(c.metadata.key) for c in page.items if not c.metadata.is_deleting)
+
+
+def _refuse_late(found: Sequence[Manifest]) -> None:
+    """Databases go only if they were there when somebody agreed."""
+    if found:
+        raise InstallError(
+            f"Redis {', '.join(map(_name, found))} was created meanwhile, and stays with its kind: "
+            "run the same command again"
+        )
+
+
+def _is_ending(raw: Manifest) -> bool:
+    return bool(raw["metadata"].get("deletionTimestamp"))
 
 
 def _name(raw: Manifest) -> str:

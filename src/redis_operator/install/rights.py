@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from redis_operator.api.webhooks import CONFIGURATION, SECRET
+from redis_operator.api.webhooks import CONFIGURATION, INSTALLATION_LABEL, SECRET
 
 __all__ = [
     "BUNDLE_RIGHTS",
@@ -182,8 +182,9 @@ def bound(given: dict[str, Any], *, namespace: str, account: str = OPERATOR) -> 
 def account(namespace: str = OPERATOR) -> list[dict[str, Any]]:
     """Return the operator's namespace and account with its role: all that local mode needs."""
     given = cluster_role()
+    metadata = {"name": namespace, "labels": {INSTALLATION_LABEL: namespace}}
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata},
         service_account(namespace),
         given,
         bound(given, namespace=namespace),

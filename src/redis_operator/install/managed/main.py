@@ -7,7 +7,8 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -70,7 +71,9 @@ def run_installer(arguments: Sequence[str]) -> int:
     return 0
 
 
-def add_installations(manager: Manager, namespace: str) -> Controller:
+def add_installations(
+    manager: Manager, namespace: str, *, clock: Callable[[], float] = time.time
+) -> Controller:
     """Add the controller of the `RedisOperator` to a manager that lives in a namespace."""
     operators = manager.informer(REDIS_OPERATORS)
     namespaces = manager.informer(NAMESPACES)
@@ -90,6 +93,7 @@ def add_installations(manager: Manager, namespace: str) -> Controller:
         namespace=namespace,
         operator=operators.cache.get,
         namespaces=known,
+        clock=clock,
     )
     others = [manager.informer(kind, namespace=namespace) for kind in (DEPLOYMENTS, JOBS)]
     controller = Controller(

@@ -53,7 +53,13 @@ from redis_operator.install.waiting import NotInForce, Patience, pod_limitation
 
 from .choices import Named, load_redisoperator, load_status, options_of
 from .job import strategy_job
-from .status import Standing, Survey, component_statuses, installation_status
+from .status import (
+    Standing,
+    Survey,
+    component_statuses,
+    installation_status,
+    under_way_for,
+)
 
 __all__ = ["APPROVAL_ANNOTATION", "FINALIZER", "REDIS_OPERATORS", "Installations"]
 
@@ -64,6 +70,8 @@ FINALIZER: Final = "redisoperator.dev/installation"
 APPROVAL_ANNOTATION: Final = "redisoperator.dev/approve-update"
 _LOG = logging.getLogger(__name__)
 _SOON_SECONDS: Final = 2.0
+_LATER_SECONDS: Final = 30.0  # what has lasted long is looked at less often
+_OFTEN: Final = 10.0
 _REST_SECONDS: Final = 60.0  # what somebody changed by hand is put right after so long
 _FAILED_SECONDS: Final = 60.0  # a Job that failed is tried again after so long
 _KEPT_STRATEGIES: Final = 3
@@ -256,8 +264,10 @@ class Installations(Struct, frozen=True):
             )
         except (NotFound, ApiError) as error:
             _LOG.warning("the status cannot be written: %s", error)
-        goes_on = bool(standing.waits_for)
-        return Again(_SOON_SECONDS if goes_on else _REST_SECONDS)
+        if not standing.waits_for:
+            return Again(_REST_SECONDS)
+        lasted = under_way_for(before, now).total_seconds()
+        return Again(min(max(lasted / _OFTEN, _SOON_SECONDS), _LATER_SECONDS))
 
     async def _told_refused(self, raw: Manifest, error: ApiError) -> None:
         """Say what the API server does not let us do; whoever can, changes that."""

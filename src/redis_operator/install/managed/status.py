@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +23,14 @@ from redis_operator.install.objects import VERSION_LABEL, Component
 from redis_operator.install.strategy import Listed, Strategy
 from redis_operator.install.waiting import rollout_limitation
 
-__all__ = ["Standing", "Survey", "component_statuses", "installation_status"]
+__all__ = ["Standing", "Survey", "component_statuses", "installation_status", "under_way_for"]
+
+_LONGEST: Final = timedelta(minutes=10)
+_UNDER_WAY: Final = (
+    InstallationPhase.DEPLOYING,
+    InstallationPhase.UPDATING,
+    InstallationPhase.DELETING,
+)
 
 
 class Standing(Struct, frozen=True):
@@ -150,15 +159,20 @@ def installation_status(
         message = standing.waits_for or "objects are being applied"
     else:
         phase, message = InstallationPhase.DEPLOYED, f"version {version} is installed"
-    goes_on = phase not in (InstallationPhase.FAILED, InstallationPhase.DEPLOYED)
+    goes_on = phase in _UNDER_WAY
     runs = "OperatorRuns" if serves else "OperatorDoesNotRun"
     changes = message if goes_on else "nothing is changed"
-    wrong = standing.message if standing.refusal else "nothing is wrong"
+    refusal, wrong = standing.refusal, standing.message
+    if not refusal and goes_on and under_way_for(previous, now) >= _LONGEST:
+        refusal, wrong = "NotProgressing", f"for more than ten minutes: {message}"
     conditions = (
         _condition("Available", runs, f"{controller.ready or 'no'} pods are ready", holds=serves),
         _condition("Progressing", phase.value, changes, holds=goes_on),
         _condition(
-            "Degraded", standing.refusal or "AsExpected", wrong, holds=bool(standing.refusal)
+            "Degraded",
+            refusal or "AsExpected",
+            wrong if refusal else "nothing is wrong",
+            holds=bool(refusal),
         ),
     )
     return RedisOperatorStatus(
@@ -174,6 +188,16 @@ def installation_status(
         conditions=tuple(_dated(c, previous, generation, now) for c in conditions),
         components=tuple(components),
     )
+
+
+def under_way_for(status: RedisOperatorStatus, now: str) -> timedelta:
+    """Return for how long a change has been under way; nothing when there is none."""
+    since = [c.last_transition_time for c in status.conditions if c.type == "Progressing"]
+    begun = since[0] if since and status.phase in _UNDER_WAY else now
+    try:
+        return datetime.fromisoformat(now) - datetime.fromisoformat(begun)
+    except ValueError:
+        return timedelta(0)
 
 
 def _condition(kind: str, reason: str, message: str, *, holds: bool) -> Condition:
