@@ -60,7 +60,7 @@ class RedisBackupSpec(Part, frozen=True):
     redis: str
     storage: BackupStorage
     allow_primary: bool = True
-    compression: int = 3
+    compression: int = 1
     attempts: int = 3
     resources: Resources = field(default_factory=Resources)
 

@@ -83,7 +83,7 @@ class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="tak
     user: str
     attempt: str  # names the objects of this attempt, so that two never write the same
     shards: tuple[ShardTask, ...]
-    level: int = 3
+    level: int = 1
     parallel: int = 4
 
 
