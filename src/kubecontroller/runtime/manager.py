@@ -118,7 +118,9 @@ class Manager:
         transport: Transport = measured
         if election is not None:
             transport = FencedTransport(measured, election)
-            self.metrics.leading.labels(election.settings.name).set(0)
+        # who needs no election leads as soon as it works: an alert must not take it for nobody
+        self._leading = self.metrics.leading.labels(election.settings.name if election else name)
+        self._leading.set(0)
         self.client = Client(transport, field_manager=client.field_manager, timeout=client.timeout)
         self.unfenced_client = Client(
             measured, field_manager=client.field_manager, timeout=client.timeout
@@ -318,16 +320,15 @@ class Manager:
 
     async def _lead(self) -> None:
         election = self.election
-        if election is None:
-            return
-        election.start()
-        self._spawn("machinery", "leadership", self._follow_leadership(election))
-        await election.wait_leading()
-        self.metrics.leading.labels(election.settings.name).set(1)
+        if election is not None:
+            election.start()
+            self._spawn("machinery", "leadership", self._follow_leadership(election))
+            await election.wait_leading()
+        self._leading.set(1)
 
     async def _follow_leadership(self, election: Election) -> None:
         await election.lost.wait()
-        self.metrics.leading.labels(election.settings.name).set(0)
+        self._leading.set(0)
         lost = LeadershipLost(
             f"the lease {election.settings.namespace}/{election.settings.name} was lost; "
             f"{election.holder or 'no one'} was seen to hold it last"
@@ -394,7 +395,7 @@ class Manager:
         await self._cancel("machinery")
         if self.election is not None:
             await self.election.stop(timeout=0.0 if is_lost else _RELEASE_SECONDS)
-            self.metrics.leading.labels(self.election.settings.name).set(0)
+        self._leading.set(0)
 
     async def _stop_events(self, *, is_lost: bool) -> None:
         await self.recorder.drain(timeout=0.0 if is_lost else 1.0)

@@ -254,6 +254,17 @@ def leading(operator: Operator) -> float:
     return sample.value
 
 
+async def test_who_needs_no_election_leads_as_soon_as_it_works(server, kind, running):
+    operator = Operator(server, kind)
+    assert leading(operator) == 0
+    async with running(operator.manager.run()) as (task,):
+        await asyncio.sleep(1)
+        assert leading(operator) == 1
+        operator.manager.request_stop()
+        await task
+    assert leading(operator) == 0
+
+
 @real
 async def test_a_standby_is_warm_and_takes_over_at_once_after_a_graceful_stop(
     server, client, kind, manifest, running
