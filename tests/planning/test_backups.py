@@ -11,7 +11,8 @@ import pytest
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.backup.task import Report
-from redis_operator.planning.backups import BackupPlan, State, Worker, path_of, plan_backup
+from redis_operator.planning.attempts import State, Worker
+from redis_operator.planning.backups import BackupPlan, path_of, plan_backup
 from redis_operator.planning.restores import restore_limitation
 from redis_operator.redis.versions import Version
 

@@ -150,6 +150,7 @@ def redisbackup_crd() -> Schema:
             Column("Shards", ".status.shards", "integer"),
             Column("Size", ".status.size", "integer"),
             Column("Stored", ".status.stored", "integer"),
+            Column("Verified", ".status.verified"),
             Column("Completed", ".status.completionTime", "date"),
             _AGE,
             Column("Location", ".status.location", wide="Where it is"),

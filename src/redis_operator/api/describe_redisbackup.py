@@ -34,6 +34,10 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupSpec.attempts": described(
         "How many workers may fail before the backup has failed.", minimum=1, maximum=10
     ),
+    "RedisBackupSpec.verify": described(
+        "Whether the backup is loaded into a scratch server of the same image once it is complete: "
+        "condition Verified tells what came of it. It needs the memory of the largest shard."
+    ),
     "RedisBackupSpec.resources": described(
         "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."
     ),
@@ -61,6 +65,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupPart.offset": described("Where in the shard's history the snapshot is."),
     "BackupPart.size": described("Bytes of the snapshot."),
     "BackupPart.stored": described("Bytes that are stored."),
+    "BackupPart.keys": described("Keys that a scratch server had when it was verified."),
     "RedisBackupStatus.observed_generation": described("The generation that was looked at."),
     "RedisBackupStatus.phase": described("How far it is. Completed and Failed are for good."),
     "RedisBackupStatus.message": described("The state in one sentence."),
@@ -72,12 +77,19 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupStatus.mode": described("Mode of the database."),
     "RedisBackupStatus.engine": described("Engine that wrote the snapshots."),
     "RedisBackupStatus.version": described("Version that wrote the snapshots."),
+    "RedisBackupStatus.image": described("Image of the servers that it was read from."),
     "RedisBackupStatus.rdb": described("Format of the snapshots, as they begin."),
     "RedisBackupStatus.location": described("Where it is, for people."),
     "RedisBackupStatus.path": described("Its folder in the store."),
     "RedisBackupStatus.shards": described("Number of snapshots."),
     "RedisBackupStatus.size": described("Bytes of all snapshots."),
     "RedisBackupStatus.stored": described("Bytes that are stored."),
+    "RedisBackupStatus.verified": described(
+        "Whether a scratch server has loaded it: status of condition Verified."
+    ),
+    "RedisBackupStatus.keys": described(
+        "Keys of all parts that a scratch server had when it was verified."
+    ),
     "RedisBackupStatus.parts": described(
         "The snapshots; absent where they are too many for the worker's last words.", listKey="name"
     ),

@@ -62,6 +62,7 @@ class RedisBackupSpec(Part, frozen=True):
     allow_primary: bool = True
     compression: int = 1
     attempts: int = 3
+    verify: bool = False
     resources: Resources = field(default_factory=Resources)
 
 
@@ -74,6 +75,7 @@ class BackupPart(Part, frozen=True):
     offset: int = 0
     size: int = 0
     stored: int = 0
+    keys: int | None = None
 
 
 class RedisBackupStatus(Part, frozen=True):
@@ -90,12 +92,15 @@ class RedisBackupStatus(Part, frozen=True):
     mode: str = ""
     engine: str = ""
     version: str = ""
+    image: str = ""
     rdb: str = ""
     location: str = ""
     path: str = ""
     shards: int = 0
     size: int = 0
     stored: int = 0
+    verified: str = ""
+    keys: int | None = None
     parts: tuple[BackupPart, ...] = ()
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from .check import check
 from .errors import WorkerError
 from .primary import Primary, find_part, verify
 from .replica import Login
 from .store import open_shelf
 from .take import report_of, take
-from .task import LOGIN, TASK, Report, ServeTask, TakeTask, read_task
+from .task import LOGIN, SCRATCH, TASK, Report, TakeTask, Task, VerifyTask, read_task
 
 __all__ = ["main"]
 
@@ -55,8 +56,11 @@ def _first(group: BaseException) -> WorkerError:
     return group
 
 
-async def _run(task: TakeTask | ServeTask, environment: Mapping[str, str]) -> Report:
+async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     shelf = open_shelf(task.store)
+    if isinstance(task, VerifyTask):
+        ports = (task.port, task.scratch_port)
+        return await check(shelf, Path(SCRATCH), environment.get("POD_IP", ""), ports=ports)
     login = _login(task.user)
     if isinstance(task, TakeTask):
         return report_of(await take(task, shelf, login))

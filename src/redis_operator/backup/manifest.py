@@ -19,7 +19,8 @@ class StoredPart(Struct, frozen=True, rename="camel"):
     """The snapshot of one shard.
 
     `sha256` and `size` are of the RDB as the server sent it; `stored` is the size of the object,
-    which holds it as one zstd frame. `rdb` is how the RDB begins: its format and version.
+    which holds it as one zstd frame. `rdb` is how the RDB begins: its format and version. `keys`
+    are those of its first database, by its number, as the server announced them; None: not known.
     """
 
     name: str
@@ -32,6 +33,7 @@ class StoredPart(Struct, frozen=True, rename="camel"):
     sha256: str
     slots: str = ""
     source: str = ""  # the pod that it was read from
+    keys: dict[str, int] | None = None
 
 
 class Manifest(Struct, frozen=True, rename="camel"):

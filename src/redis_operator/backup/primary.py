@@ -28,7 +28,7 @@ from .replica import Login
 from .squeeze import Decompressor
 from .store import Shelf
 
-__all__ = ["Primary", "find_part", "verify"]
+__all__ = ["Primary", "find_part", "manifest_of", "rdb_of", "verify"]
 
 _LOG = logging.getLogger(__name__)
 _PING = encode(("PING",))
@@ -37,15 +37,20 @@ _IDLE_SECONDS = 3600.0
 _OUT = 1 << 20
 
 
-async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:
-    """Return the manifest of a backup of one part, and that part. Raises `Damaged`."""
+async def manifest_of(shelf: Shelf) -> Manifest:
+    """Return the manifest of a backup. Raises `Damaged`."""
     raw = await shelf.get(MANIFEST)
     if raw is None:
         raise Damaged(f"there is no {MANIFEST}, so there is no backup")
     try:
-        found = read_manifest(raw)
+        return read_manifest(raw)
     except ManifestError as error:
         raise Damaged(str(error)) from error
+
+
+async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:
+    """Return the manifest of a backup of one part, and that part. Raises `Damaged`."""
+    found = await manifest_of(shelf)
     if len(found.parts) != 1:
         raise Damaged(f"the backup has {len(found.parts)} shards, and one server holds one")
     return found, found.parts[0]
@@ -97,6 +102,7 @@ class Primary:
         self._id = secrets.token_hex(20)
         self._run_id = secrets.token_hex(20)
         self._offset = 0
+        self.sent = 0  # how often somebody began to take the snapshot
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
         """Listen until the server that is returned is closed."""
@@ -170,6 +176,7 @@ class Primary:
     async def _replicate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send the snapshot, and then signs of life."""
         part = self._part
+        self.sent += 1
         writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
         async for piece in rdb_of(self._shelf, part):
             writer.write(piece)

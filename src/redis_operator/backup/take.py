@@ -20,6 +20,7 @@ import msgspec
 
 from .errors import SourceError, WorkerError
 from .manifest import MANIFEST, Manifest, StoredPart, read_manifest
+from .rdb import keys_announced
 from .replica import Login, attach
 from .squeeze import Compressor
 from .store import Shelf
@@ -122,6 +123,7 @@ async def _from(
             sha256=squeeze.digest.hexdigest(),
             slots=shard.slots,
             source=source.pod,
+            keys=squeeze.keys,
         )
 
 
@@ -132,6 +134,7 @@ class _Squeeze:
         self.digest = hashlib.sha256()
         self.size = 0
         self.magic = ""
+        self.keys: dict[str, int] | None = None
         self._compressor = Compressor(level)
 
     async def squeezed(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -142,7 +145,7 @@ class _Squeeze:
             while batch := await ahead:
                 ahead = asyncio.ensure_future(anext(batches, b""))
                 if not self.magic:
-                    self.magic = _magic(batch)
+                    self.magic, self.keys = _magic(batch), keys_announced(batch)
                 made = await asyncio.to_thread(self._take, batch)
                 if made:
                     yield made

@@ -14,6 +14,7 @@ __all__ = [
     "FOLDER",
     "KEYS",
     "LOGIN",
+    "SCRATCH",
     "TASK",
     "Report",
     "S3Place",
@@ -23,6 +24,7 @@ __all__ = [
     "Store",
     "TakeTask",
     "Task",
+    "VerifyTask",
     "read_report",
     "read_task",
 ]
@@ -35,6 +37,8 @@ LOGIN = "/login/password"
 """The file with the password of the user that a worker is, or that it asks for."""
 KEYS = "/keys"
 """The folder with the credentials of an object store: `accessKeyId` and `secretAccessKey`."""
+SCRATCH = "/scratch"
+"""The folder that a worker has in common with the scratch server that it verifies a backup with."""
 _MESSAGE_BYTES = 4000  # a container's last words may have 4096
 
 
@@ -95,7 +99,15 @@ class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="se
     port: int = 6379
 
 
-Task: TypeAlias = TakeTask | ServeTask
+class VerifyTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="verify"):
+    """Load every part of a backup into the scratch server beside the worker, and compare."""
+
+    store: Store
+    port: int = 6379
+    scratch_port: int = 6380
+
+
+Task: TypeAlias = TakeTask | ServeTask | VerifyTask
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -106,6 +118,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
     rdb: str = ""
     size: int = 0
     stored: int = 0
+    keys: int = 0
     parts: tuple[dict[str, str | int], ...] = ()
 
     def text(self) -> bytes:

@@ -69,7 +69,7 @@ PERSISTENCE_ANNOTATION: Final = "redisoperator.dev/persistence"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 VERSION_ANNOTATION: Final = "redisoperator.dev/version"
 WORKER_LABEL: Final = "redisoperator.dev/worker"
-"""On Jobs and pods of workers: `backup` or `restore`."""
+"""On Jobs and pods of workers: `backup`, `verify` or `restore`."""
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
 NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
 

@@ -16,6 +16,7 @@ from redis_operator.backup.task import (
     FOLDER,
     KEYS,
     LOGIN,
+    SCRATCH,
     TASK,
     S3Place,
     ServeTask,
@@ -23,6 +24,7 @@ from redis_operator.backup.task import (
     Store,
     TakeTask,
     Task,
+    VerifyTask,
 )
 
 from .names import CLIENT_PORT, MANAGER, WORKER_LABEL, users_secret, worker_labels
@@ -34,24 +36,37 @@ __all__ = [
     "ATTEMPT_LABEL",
     "BACKUP_LABEL",
     "RESTORED_LABEL",
+    "WORKER_CONTAINER",
     "restore_job",
     "restore_job_name",
     "take_job",
     "take_job_name",
+    "verify_job",
+    "verify_job_name",
 ]
 
 BACKUP_LABEL: Final = "redisoperator.dev/backup"
 ATTEMPT_LABEL: Final = "redisoperator.dev/attempt"
 RESTORED_LABEL: Final = "redisoperator.dev/restores"
+WORKER_CONTAINER: Final = "worker"
 _USER: Final = 65532
 _RESOURCES: Final = Resources(
     requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "512Mi"}
 )
+_SCRATCH: Final = f"""\
+until [ -f {SCRATCH}/server.conf ]; do sleep 0.2; done
+exec "$SERVER" {SCRATCH}/server.conf
+"""
 
 
 def take_job_name(backup: str, attempt: int) -> str:
     """Return the name of the Job of one attempt."""
     return f"{backup}-backup-{attempt}"
+
+
+def verify_job_name(backup: str, attempt: int) -> str:
+    """Return the name of the Job of one attempt to verify a backup."""
+    return f"{backup}-verify-{attempt}"
 
 
 def restore_job_name(database: str) -> str:
@@ -108,6 +123,45 @@ def restore_job(redis: Redis, storage: BackupStorage, path: str, *, image: str) 
     return _job(redis, restore_job_name(name), labels, pod)
 
 
+def verify_job(
+    backup: RedisBackup, redis: Redis | None, *, attempt: int, path: str, image: str
+) -> Object:
+    """Return the Job that loads a backup into a scratch server beside its worker.
+
+    The server runs the image that wrote the backup. It waits for the settings that the worker
+    writes, and ends with it: in the end it is told to, and the operator removes what is left.
+    """
+    name, spec = verify_job_name(backup.metadata.name, attempt), backup.spec
+    task = VerifyTask(store=_store(spec.storage, path))
+    labels = {
+        WORKER_LABEL: "verify",
+        BACKUP_LABEL: backup.metadata.name,
+        ATTEMPT_LABEL: str(attempt),
+    }
+    pod = _pod(task, spec.storage, None, spec.resources, image)
+    shared = {"name": "scratch", "mountPath": SCRATCH}
+    pod["volumes"].append({"name": "scratch", "emptyDir": {}})
+    pod["containers"][0]["volumeMounts"].append(shared)
+    sized = redis.spec.resources if redis is not None else Resources()
+    server: Object = {
+        "name": "server",
+        "image": backup.status.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", _SCRATCH],
+        "env": [{"name": "SERVER", "value": f"{backup.status.engine}-server"}],
+        "workingDir": SCRATCH,
+        "resources": resources(sized),
+        "securityContext": locked_down(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [shared],
+    }
+    pod["containers"].append(server)
+    if redis is not None and redis.spec.pod.image_pull_secrets:
+        secrets = [{"name": secret.name} for secret in redis.spec.pod.image_pull_secrets]
+        pod["imagePullSecrets"] = secrets
+    return _job(backup, name, labels, pod)
+
+
 def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Object) -> Object:
     labels = labels | {"app.kubernetes.io/managed-by": MANAGER}
     reference = {
@@ -143,11 +197,15 @@ def _store(storage: BackupStorage, path: str) -> Store:
 
 
 def _pod(
-    task: Task, storage: BackupStorage, login: tuple[str, str], wanted: Resources, image: str
+    task: Task, storage: BackupStorage, login: tuple[str, str] | None, wanted: Resources, image: str
 ) -> dict[str, Any]:
-    secret, user = login
-    volumes: list[Object] = [_secret("login", secret, {user: LOGIN.rpartition("/")[2]})]
-    mounts = [{"name": "login", "mountPath": LOGIN.rpartition("/")[0], "readOnly": True}]
+    volumes: list[Object] = []
+    mounts: list[Object] = []
+    if login is not None:
+        secret, user = login
+        volumes.append(_secret("login", secret, {user: LOGIN.rpartition("/")[2]}))
+        mount = {"name": "login", "mountPath": LOGIN.rpartition("/")[0], "readOnly": True}
+        mounts.append(mount)
     if storage.claim is not None:
         claim = {"claimName": storage.claim.name}
         volumes.append({"name": "store", "persistentVolumeClaim": claim})
@@ -171,7 +229,7 @@ def _pod(
         },
         "containers": [
             {
-                "name": "worker",
+                "name": WORKER_CONTAINER,
                 "image": image,
                 "imagePullPolicy": "IfNotPresent",
                 "command": ["redis-operator", "backup-worker"],

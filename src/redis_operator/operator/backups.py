@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import (
     AlreadyExists,
     BadRequest,
+    Conflict,
     Forbidden,
     Invalid,
     KubeError,
@@ -27,6 +29,7 @@ from kubecontroller.client.errors import (
 )
 from kubecontroller.client.meta import Key, Manifest, controller_of, meta_of
 from kubecontroller.client.objects import JOBS
+from kubecontroller.client.verbs import Propagation
 from kubecontroller.custom.conditions import with_condition
 from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.events import Recorder, Regarding
@@ -39,10 +42,11 @@ from redis_operator.api.redisbackup_validation import load_redisbackup, load_red
 from redis_operator.api.validation import load
 from redis_operator.manifests.names import users_secret
 from redis_operator.manifests.users import BACKUP
-from redis_operator.manifests.workers import take_job, take_job_name
+from redis_operator.manifests.workers import take_job, take_job_name, verify_job
 from redis_operator.operator.world import REDIS_BACKUPS, World
 from redis_operator.planning.backups import BackupPlan, Start, path_of, plan_backup
 from redis_operator.planning.conditions import bounded
+from redis_operator.planning.verification import VERIFIED, plan_verification, unverified
 
 __all__ = ["Backups"]
 
@@ -78,6 +82,8 @@ class Backups(Struct, frozen=True):
             await self._report(raw, self._refused(raw, "InvalidSpec", text))
             return Done()
         redis = self._database((key[0], backup.spec.redis))
+        if backup.status.phase is BackupPhase.COMPLETED and backup.spec.verify:
+            return await self._verify(raw, backup, redis)
         plan = plan_backup(
             backup,
             redis,
@@ -85,10 +91,13 @@ class Backups(Struct, frozen=True):
             pods=self._pods((key[0], backup.spec.redis)),
             login=self._has_login((key[0], backup.spec.redis)),
             now=self._now(),
+            images=self._images((key[0], backup.spec.redis)),
         )
         if plan.start is not None and redis is not None:
             return await self._start(raw, backup, redis, plan, plan.start)
         await self._report(raw, plan.status)
+        if plan.status.phase is BackupPhase.COMPLETED and backup.spec.verify:
+            return Again(_SOON_SECONDS)  # what we write ourselves does not wake us
         return Again(plan.again) if plan.again is not None else Done()
 
     async def _start(
@@ -109,7 +118,11 @@ class Backups(Struct, frozen=True):
         try:
             await self.client.create(JOBS, job)
         except AlreadyExists:
-            return await self._taken(raw, backup, (key[0], name))
+            taken = await self._taken(backup, (key[0], name))
+            if not taken:
+                return Again(_SOON_SECONDS)
+            await self._report(raw, self._refused(raw, "ChildRefused", taken))
+            return Again(_REFUSED_SECONDS)
         except (Forbidden, Invalid, BadRequest) as error:
             text = f"Job {name} may not be created: {error}"
             fresh = {**raw, "status": msgspec.to_builtins(plan.status)}
@@ -118,18 +131,56 @@ class Backups(Struct, frozen=True):
         _LOG.info("a worker was started", extra=fields(backup=key[1], job=name))
         return Done()
 
-    async def _taken(self, raw: Manifest, backup: RedisBackup, job: Key) -> Outcome:
-        """See whose the Job is: the cache may not show our own yet; another's is never touched."""
+    async def _verify(self, raw: Manifest, backup: RedisBackup, redis: Redis | None) -> Outcome:
+        """Have a backup that is complete loaded into a scratch server, and say what came of it."""
+        key = (backup.metadata.namespace, backup.metadata.name)
+        workers = self.world.workers.of_backup(key, backup.metadata.uid, "verify")
+        plan = plan_verification(backup, workers, now=self._now())
+        await self._report(raw, plan.status)
+        if plan.over:
+            await self._end((key[0], plan.over), backup.metadata.uid)
+        if plan.start:
+            job = verify_job(
+                backup, redis, attempt=plan.start, path=backup.status.path, image=self.image
+            )
+            try:
+                await self.client.create(JOBS, job)
+            except AlreadyExists:
+                taken = await self._taken(backup, (key[0], job["metadata"]["name"]))
+                return await self._unverified(raw, backup, taken) if taken else Again(_SOON_SECONDS)
+            except (Forbidden, Invalid, BadRequest) as error:
+                text = f"Job {job['metadata']['name']} may not be created: {error}"
+                return await self._unverified(raw, backup, text)
+        return Again(plan.again) if plan.again is not None else Done()
+
+    async def _unverified(self, raw: Manifest, backup: RedisBackup, text: str) -> Outcome:
+        await self._report(raw, unverified(backup, "ChildRefused", bounded(text), self._now()))
+        return Again(_REFUSED_SECONDS)
+
+    async def _end(self, key: Key, uid: str) -> None:
+        """Remove a Job whose worker has ended and whose scratch server has not."""
+        job = self.world.workers.job(key)
+        if job is None or job.metadata.is_deleting:
+            return
+        owner = controller_of(job.metadata)
+        ended = any(c.status == "True" for c in job.status.conditions or ())
+        if ended or owner is None or owner.uid != uid:
+            return
+        with suppress(NotFound, Conflict):
+            await self.client.delete(
+                JOBS, key, uid=job.metadata.uid, propagation=Propagation.BACKGROUND
+            )
+
+    async def _taken(self, backup: RedisBackup, job: Key) -> str:
+        """Say that a Job is another's, which is never touched; empty: the cache will show ours."""
         try:
             found = await self.client.get(JOBS, job)
         except NotFound:
-            return Again(_SOON_SECONDS)
+            return ""
         owner = controller_of(found.metadata)
         if owner is not None and owner.uid == backup.metadata.uid:
-            return Again(_SOON_SECONDS)
-        text = f"Job {job[1]} already exists and does not belong to this backup; delete it"
-        await self._report(raw, self._refused(raw, "ChildRefused", text))
-        return Again(_REFUSED_SECONDS)
+            return ""
+        return f"Job {job[1]} already exists and does not belong to this backup; delete it"
 
     def _database(self, key: Key) -> Redis | None:
         raw = self.world.redis(key)
@@ -143,6 +194,14 @@ class Backups(Struct, frozen=True):
             pod.metadata.name: pod.status.pod_ip
             for pod in self.world.pods_of(key)
             if not pod.metadata.is_deleting and pod.status.phase == "Running"
+        }
+
+    def _images(self, key: Key) -> dict[str, str]:
+        return {
+            pod.metadata.name: container.image
+            for pod in self.world.pods_of(key)
+            for container in pod.spec.containers or ()
+            if container.name == "server"
         }
 
     def _has_login(self, key: Key) -> bool:
@@ -185,6 +244,7 @@ class Backups(Struct, frozen=True):
     def _announce(self, raw: Manifest, before: RedisBackupStatus, after: RedisBackupStatus) -> None:
         """Tell of what changes for people: a phase, another attempt, a refusal."""
         about, message = Regarding.of(REDIS_BACKUPS, raw), after.message
+        self._announce_verification(about, before, after)
         reason = after.conditions[0].reason if after.conditions else ""
         was = before.conditions[0].reason if before.conditions else ""
         if after.phase is BackupPhase.COMPLETED and before.phase is not after.phase:
@@ -195,6 +255,19 @@ class Backups(Struct, frozen=True):
             self.recorder.normal(about, "BackupStarted", f"attempt {after.attempt}: {after.job}")
         elif reason not in (was, "Reading"):
             self.recorder.warning(about, reason, message)
+
+    def _announce_verification(
+        self, about: Regarding, before: RedisBackupStatus, after: RedisBackupStatus
+    ) -> None:
+        was = {c.reason for c in before.conditions if c.type == VERIFIED}
+        for found in after.conditions:
+            if found.type != VERIFIED or found.reason in (*was, "Verifying"):
+                continue
+            if found.status == "True":
+                self.recorder.normal(about, "BackupVerified", found.message)
+            else:
+                reason = "BackupNotVerified" if found.status == "False" else found.reason
+                self.recorder.warning(about, reason, found.message)
 
 
 def _plain(status: RedisBackupStatus) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from kubecontroller.client.meta import Key, controller_of
 from kubecontroller.client.objects import JOBS, PODS, Job, Pod
+from kubecontroller.client.workloads import Terminated
 from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
 from redis_operator.backup.task import Report, read_report
 from redis_operator.manifests.names import WORKER_LABEL
-from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL
-from redis_operator.planning.backups import State, Worker
+from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL, WORKER_CONTAINER
+from redis_operator.planning.attempts import State, Worker
 
 __all__ = ["Workers"]
 
@@ -47,13 +48,14 @@ class Workers(Struct, frozen=True):
             and owner.uid == job.metadata.uid
         ]
 
-    def of_backup(self, key: Key, uid: str) -> tuple[Worker, ...]:
-        """Return every attempt of a backup."""
+    def of_backup(self, key: Key, uid: str, kind: str = "backup") -> tuple[Worker, ...]:
+        """Return every attempt to take a backup, or (`verify`) to verify it."""
         return tuple(
             _worker(job, self.pods_of(job))
             for job in self.jobs
             if job.metadata.namespace == key[0]
             and job.metadata.label(BACKUP_LABEL) == key[1]
+            and job.metadata.label(WORKER_LABEL) == kind
             and (owner := controller_of(job.metadata)) is not None
             and owner.uid == uid
         )
@@ -70,6 +72,10 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
         state = State.FAILED
     times = [c.last_transition_time for c in ended if c.last_transition_time is not None]
     report, words = last_words(pods)
+    over = _worker_container(pods)
+    if state is State.ACTIVE and over is not None:  # what is beside it may run on
+        state = State.FAILED if over.exit_code else State.SUCCEEDED
+        times = [over.finished_at] if over.finished_at is not None else []
     trouble = ""
     if state is State.ACTIVE:
         trouble = waiting(pods)
@@ -86,13 +92,23 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
     )
 
 
+def _worker_container(pods: Iterable[Pod]) -> Terminated | None:
+    """Return how the worker of a pod ended that has another container beside it."""
+    for pod in pods:
+        found = pod.status.container_statuses or ()
+        for status in found:
+            if len(found) > 1 and status.name == WORKER_CONTAINER:
+                return status.state.terminated
+    return None
+
+
 def last_words(pods: Iterable[Pod]) -> tuple[Report | None, str]:
     """Return what a worker said at its end: as a report, or else the end of its log."""
     words = ""
     for pod in pods:
         for status in pod.status.container_statuses or ():
             ended = status.state.terminated
-            if ended is None:
+            if ended is None or status.name != WORKER_CONTAINER:
                 continue
             report = read_report(ended.message)
             if report is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from enum import Enum
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,31 +25,14 @@ from redis_operator.api.redisbackup import (
 from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import Report, ShardTask, Source
 
-__all__ = ["BackupPlan", "Start", "State", "Worker", "location_of", "path_of", "plan_backup"]
+from .attempts import State, Worker, reason_of, why
+
+__all__ = ["BackupPlan", "Start", "location_of", "path_of", "plan_backup"]
 
 _PAUSE = timedelta(seconds=10)
 _LOOK_SECONDS = 5.0
 _ENDED = (BackupPhase.COMPLETED, BackupPhase.FAILED)
 _REST = (Phase.HIBERNATED, Phase.WAKING, Phase.DELETING)
-
-
-class State(Enum):
-    """How a worker is."""
-
-    ACTIVE = "active"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-
-
-class Worker(Struct, frozen=True):
-    """One attempt as it was seen; `trouble` is why its pod does not start."""
-
-    attempt: int
-    job: str
-    state: State
-    report: Report | None = None
-    trouble: str = ""
-    ended: datetime | None = None
 
 
 class Start(Struct, frozen=True):
@@ -94,11 +77,12 @@ def plan_backup(
     pods: Mapping[str, str],
     login: bool,
     now: datetime,
+    images: Mapping[str, str] = MappingProxyType({}),
 ) -> BackupPlan:
     """Decide about one backup.
 
-    `pods` has the addresses of the database's pods that run, `login` tells whether the worker's
-    user has a password yet.
+    `pods` has the addresses of the database's pods that run, `images` those of their servers,
+    `login` tells whether the worker's user has a password yet.
     """
     known = backup.status
     if known.phase in _ENDED:
@@ -116,9 +100,9 @@ def plan_backup(
         return BackupPlan(_failed(backup, last, now))
     wait = _pause(last, len(failures), now)
     if last is not None and wait > 0:
-        text = f"attempt {last.attempt} failed: {_why(last)}; another one follows"
-        return BackupPlan(_running(backup, last, _reason(last), text, now), again=wait)
-    return _next(backup, redis, last, pods=pods, login=login, now=now)
+        text = f"attempt {last.attempt} failed: {why(last)}; another one follows"
+        return BackupPlan(_running(backup, last, reason_of(last), text, now), again=wait)
+    return _next(backup, redis, last, pods=pods, login=login, now=now, images=images)
 
 
 def _next(
@@ -129,6 +113,7 @@ def _next(
     pods: Mapping[str, str],
     login: bool,
     now: datetime,
+    images: Mapping[str, str],
 ) -> BackupPlan:
     attempt = last.attempt + 1 if last is not None else 1
     reason, text = _unready(backup, redis, login=login)
@@ -146,6 +131,7 @@ def _next(
         mode=redis.spec.mode.value,
         engine=redis.status.engine or redis.spec.engine.value,
         version=redis.status.version,
+        image=images.get(shards[0].sources[0].pod, ""),
         shards=len(shards),
     )
     return BackupPlan(status, Start(attempt, shards))
@@ -155,7 +141,7 @@ def _wait(
     backup: RedisBackup, last: Worker | None, reason: str, text: str, now: datetime
 ) -> BackupPlan:
     if last is not None:
-        text = f"attempt {last.attempt} failed: {_why(last)}; the next one waits: {text}"
+        text = f"attempt {last.attempt} failed: {why(last)}; the next one waits: {text}"
     phase = BackupPhase.PENDING if last is None else BackupPhase.RUNNING
     return BackupPlan(_status(backup, phase, reason, text, now), again=_LOOK_SECONDS)
 
@@ -212,16 +198,6 @@ def _pause(last: Worker | None, failures: int, now: datetime) -> float:
     return (last.ended + pause - now).total_seconds()
 
 
-def _why(worker: Worker) -> str:
-    if worker.report is not None and worker.report.error:
-        return worker.report.error
-    return worker.trouble or f"worker {worker.job} ended without a word; see its log"
-
-
-def _reason(worker: Worker) -> str:
-    return (worker.report.reason if worker.report is not None else "") or "WorkerFailed"
-
-
 def _completed(
     backup: RedisBackup, worker: Worker, report: Report, now: datetime
 ) -> RedisBackupStatus:
@@ -258,8 +234,8 @@ def _running(
 
 
 def _failed(backup: RedisBackup, worker: Worker, now: datetime) -> RedisBackupStatus:
-    text = f"attempt {worker.attempt} of {backup.spec.attempts} failed: {_why(worker)}"
-    found = _status(backup, BackupPhase.FAILED, _reason(worker), text, now)
+    text = f"attempt {worker.attempt} of {backup.spec.attempts} failed: {why(worker)}"
+    found = _status(backup, BackupPhase.FAILED, reason_of(worker), text, now)
     return replace(
         found, attempt=worker.attempt, job=worker.job, completion_time=_text(worker.ended or now)
     )
