@@ -6,12 +6,13 @@ Shared by the HTTP front end and the in-process transport, so that both behave a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from kubelocal.apiserver.calls import Answer, CallWebhook, Outcome, Steps
-from kubelocal.apiserver.storage.watch import BATCH, Watch
+from kubelocal.apiserver.storage.watch import Watch
 
-__all__ = ["BOOKMARK_EVERY", "Feed", "Perform", "drive", "finish", "pump"]
+__all__ = ["BOOKMARK_EVERY", "FeedWriter", "Perform", "drive", "finish", "pump"]
 
 BOOKMARK_EVERY = 60.0
 _BEFORE_END = 2.0
@@ -42,9 +43,43 @@ async def finish(steps: Steps[Answer], effect: CallWebhook, perform: Perform) ->
 
 
 class Feed:
+    """What a watch has to say until it ends: its changes, and bookmarks when they are due.
+
+    Without I/O and without a clock: the two that use it write to a connection (`FeedWriter`) or
+    are read by a task (`pump`), and say what time it is.
+    """
+
+    def __init__(self, watch: Watch, now: float) -> None:
+        self._watch = watch
+        self._end = now + watch.timeout
+        self._mark = self._next_mark(now)
+
+    @property
+    def due(self) -> float:
+        """When to look again, should the watch not wake before."""
+        return min(self._end, self._mark) if self._watch.bookmarks else self._end
+
+    def take(self, now: float) -> bytes:
+        """Return what there is to write; empty when there is nothing."""
+        lines = self._watch.poll()
+        if not lines and self._watch.bookmarks and now >= self._mark:
+            self._mark = self._next_mark(now)
+            lines = self._watch.mark()
+        return b"".join(lines) if len(lines) != 1 else lines[0]
+
+    def is_over(self, now: float) -> bool:
+        """Whether there will be no more."""
+        return self._watch.ended or now >= self._end
+
+    def _next_mark(self, now: float) -> float:
+        late = self._end - _BEFORE_END
+        return min(now + BOOKMARK_EVERY, late) if now < late else self._end + 1
+
+
+class FeedWriter:
     """Writes what a watch has to say until it ends, without a task of its own.
 
-    `write` takes bytes, `done` is told once when there will be no more, and nothing is written
+    `write` takes bytes, `done` is called once when there will be no more, and nothing is written
     while `has_room` says no; `flush` goes on after that.
     """
 
@@ -58,29 +93,25 @@ class Feed:
     ) -> None:
         self._watch, self._loop = watch, loop
         self._write, self._done, self._has_room = write, done, has_room
+        self._feed = Feed(watch, loop.time())
         self._is_woken = False
-        self._end = loop.time() + watch.timeout
-        self._timers = [loop.call_at(self._end, self._expire)]
-        if watch.bookmarks:
-            mark = _next_mark(loop.time(), self._end)
-            self._timers.append(loop.call_at(mark, self._mark))
+        self._timer: asyncio.TimerHandle | None = loop.call_at(self._feed.due, self._look)
         watch.on_ready = self._wake
 
     def flush(self) -> None:
         """Write what there is, as far as there is room."""
         self._is_woken = False
-        while self._has_room() and (lines := self._watch.poll()):
-            self._write(b"".join(lines) if len(lines) > 1 else lines[0])
-            if len(lines) < BATCH:
-                break
-        if self._watch.ended:
-            self._expire()
+        while self._has_room() and (piece := self._feed.take(self._loop.time())):
+            self._write(piece)
+        if self._timer is not None and self._feed.is_over(self._loop.time()):
+            self.close()
+            self._done()
 
     def close(self) -> None:
         """Stop watching."""
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._watch.close()
 
     def _wake(self) -> None:
@@ -88,17 +119,13 @@ class Feed:
             self._is_woken = True
             self._loop.call_soon(self.flush)
 
-    def _expire(self) -> None:
-        if self._timers:
-            self.close()
-            self._done()
-
-    def _mark(self) -> None:
-        mark = _next_mark(self._loop.time(), self._end)
-        if mark < self._end:
-            self._timers[1] = self._loop.call_at(mark, self._mark)
-        if self._has_room():
-            self._write(b"".join(self._watch.mark()))
+    def _look(self) -> None:
+        self.flush()
+        if self._timer is not None:
+            # without room the bookmark stays due: it comes with the flush that follows
+            due = self._feed.due
+            pause = due if due > self._loop.time() else self._loop.time() + _BEFORE_END
+            self._timer = self._loop.call_at(pause, self._look)
 
 
 async def pump(watch: Watch) -> AsyncIterator[bytes]:
@@ -106,31 +133,17 @@ async def pump(watch: Watch) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     watch.on_ready = ready.set
-    end = loop.time() + watch.timeout
-    mark = _next_mark(loop.time(), end)
+    feed = Feed(watch, loop.time())
     try:
         while True:
             ready.clear()
-            lines = watch.poll()
-            if lines:
-                yield b"".join(lines)
+            if piece := feed.take(loop.time()):
+                yield piece
                 continue
-            if watch.ended or loop.time() >= end:
+            if feed.is_over(loop.time()):
                 return
-            until = min(end, mark) if watch.bookmarks else end
-            try:
-                async with asyncio.timeout_at(until):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(feed.due):
                     await ready.wait()
-            except TimeoutError:
-                if watch.bookmarks and loop.time() >= mark:
-                    mark = _next_mark(loop.time(), end)
-                    lines = watch.mark()
-                    if lines:
-                        yield b"".join(lines)
     finally:
         watch.close()
-
-
-def _next_mark(now: float, end: float) -> float:
-    late = end - _BEFORE_END
-    return min(now + BOOKMARK_EVERY, late) if now < late else end + 1

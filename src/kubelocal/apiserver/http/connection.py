@@ -36,7 +36,7 @@ from kubelocal.apiserver.http.wire import (
     last_chunk,
 )
 from kubelocal.apiserver.objects.metadata import new_uid
-from kubelocal.apiserver.pump import Feed, Perform, finish
+from kubelocal.apiserver.pump import FeedWriter, Perform, finish
 from kubelocal.apiserver.storage.watch import Watch
 
 __all__ = ["Connection", "Service", "WebSocket"]
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._message: Message | None = None  # the request that is being answered
         self._user: User | None = None  # known for good when a certificate names them
         self._task: asyncio.Task[None] | None = None
-        self._feed: Feed | None = None
+        self._feed: FeedWriter | None = None
         self._socket: WebSocket | None = None
         self._unsent: memoryview | None = None
         self._unwanted: int | None = None  # bytes thrown away since nothing more is read
@@ -230,7 +230,9 @@ class Connection(asyncio.Protocol):
                 self.respond(answer)
             case Watch():
                 self.begin([("content-type", "application/json")])
-                self._feed = Feed(answer, self._loop, self.write, self._fed, self._room.is_set)
+                self._feed = FeedWriter(
+                    answer, self._loop, self.write, self._fed, self._room.is_set
+                )
                 self._feed.flush()
             case Connect():
                 talk = self._service.converse(self, self._message, answer)
