@@ -26,7 +26,7 @@ from kubelocal.apiserver.daemon import Daemon
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import Settings as ServerSettings
 from kubelocal.apiserver.storage.sqlite import StateError
-from kubelocal.controllers.engine.caches import BUILT_IN_KINDS
+from kubelocal.controllers.engine.caches import BUILT_IN_KINDS, Caches
 from kubelocal.controllers.loop import ControlLoops
 from kubelocal.controllers.volumes import DEFAULT_CLASS
 from kubelocal.distribution import Distribution
@@ -50,7 +50,6 @@ __all__ = ["end_leftovers", "main", "node_specs", "run"]
 _LOG = logging.getLogger(__name__)
 _POD_GRACE_SECONDS = 30.0
 _RETRY_SECONDS = 1.0
-_NODES: Kind[Manifest] = BUILT_IN_KINDS["nodes"]
 
 
 def node_specs(settings: Settings) -> Sequence[NodeSpec]:
@@ -118,17 +117,20 @@ async def _serve(
             service_network=service_network(settings.network), host=f"{host}:{port}"
         ),
     )
-    agent = _agent(instance, settings, _client(daemon, "kubelet"), distribution, home)
+    caches = Caches(_client(daemon, "control-plane"))
+    kubelet = _client(daemon, "kubelet")
+    agent = _agent(instance, settings, kubelet, distribution, home, caches=caches)
     daemon.http.hooks = agent
     await daemon.start()
     write_private(instance.kubeconfig, daemon.kubeconfig().encode())
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [
+                group.create_task(caches.run()),
                 group.create_task(agent.run()),
-                group.create_task(_control(daemon, instance, distribution)),
+                group.create_task(_control(daemon, instance, distribution, caches)),
                 group.create_task(
-                    _obey_power(_client(daemon, "power"), agent, distribution.power_annotation)
+                    _obey_power(caches.informers["nodes"], agent, distribution.power_annotation)
                 ),
             ]
             await agent.wait_ready()
@@ -158,6 +160,8 @@ def _agent(
     client: Client,
     distribution: Distribution,
     home: Path,
+    *,
+    caches: Caches,
 ) -> NodeAgent:
     return NodeAgent(
         client,
@@ -169,11 +173,14 @@ def _agent(
         images=[Path(folder) for folder in settings.images],
         instance=instance.name,
         hidden=[instance.folder, home],  # keys, state and volumes of all instances
+        informers=caches.informers,
     )
 
 
-async def _control(daemon: Daemon, instance: Instance, distribution: Distribution) -> None:
-    client = _client(daemon, "control-plane")
+async def _control(
+    daemon: Daemon, instance: Instance, distribution: Distribution, caches: Caches
+) -> None:
+    client = caches.client
     with contextlib.suppress(AlreadyExists):
         await client.create(BUILT_IN_KINDS["storageclasses"], DEFAULT_CLASS)
     for wanted in distribution.objects():
@@ -181,7 +188,7 @@ async def _control(daemon: Daemon, instance: Instance, distribution: Distributio
     if distribution.account is not None:
         config = daemon.account_kubeconfig(*distribution.account)
         write_private(instance.operator_kubeconfig, config.encode())  # it waits for this file
-    await ControlLoops(client).run()
+    await ControlLoops(client, caches=caches).run()
 
 
 def _kind_of(wanted: Manifest) -> Kind[Manifest]:
@@ -190,7 +197,7 @@ def _kind_of(wanted: Manifest) -> Kind[Manifest]:
     return Kind(group, version, wanted["kind"], plural, "namespace" in wanted["metadata"], dict)
 
 
-async def _obey_power(client: Client, agent: NodeAgent, annotation: str) -> None:
+async def _obey_power(nodes: Informer[Manifest], agent: NodeAgent, annotation: str) -> None:
     """Switch nodes off and on as their annotation says."""
     changes: asyncio.Queue[Manifest] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -202,10 +209,8 @@ async def _obey_power(client: Client, agent: NodeAgent, annotation: str) -> None
             case _:
                 pass
 
-    informer = Informer(client, _NODES)
-    informer.subscribe(changed)
     await agent.wait_ready()
-    following = asyncio.create_task(informer.run())
+    following = nodes.subscribe(changed)
     try:
         while True:
             node = await changes.get()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ import pytest
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import NoAnswer
-from kubecontroller.client.objects import PODS
+from kubecontroller.client.meta import Manifest
+from kubecontroller.client.objects import CONFIG_MAPS, PODS
 from kubelocal import control_plane
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.control_plane import _client, _obey_power, _serve
+from kubelocal.controllers.engine.caches import Caches
 from kubelocal.distribution import Distribution
 from kubelocal.instance import Instance, Settings
 from kubelocal.loopback import held_number
@@ -148,18 +150,56 @@ async def test_a_node_that_cannot_be_switched_off_at_once_is_switched_off_later(
     switched: list[str] = []
     obey = _obey_power
 
-    async def obeying(client: Client, agent: Any, annotation: str) -> None:
+    async def obeying(nodes: Any, agent: Any, annotation: str) -> None:
         async def start_node(name: str) -> None:
             if tries:
                 raise tries.pop()
             switched.append(name)
 
         monkeypatch.setattr(agent, "start_node", start_node)
-        await obey(client, agent, annotation)
+        await obey(nodes, agent, annotation)
 
     monkeypatch.setattr(control_plane, "_obey_power", obeying)
     await serve(instance, monkeypatch, switch, stopping)
     assert switched[0] == "node1"
+
+
+def by_uid(objects: Iterable[Manifest]) -> dict[str, Manifest]:
+    return {found["metadata"]["uid"]: found for found in objects}
+
+
+async def test_controllers_and_node_agent_share_one_cache_that_no_reader_changes(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, watches = asyncio.Event(), {}
+    kept: list[Caches] = []
+
+    class Kept(Caches):
+        def __init__(self, client: Client) -> None:
+            super().__init__(client)
+            kept.append(self)
+
+    monkeypatch.setattr(control_plane, "Caches", Kept)
+    manifest = msgspec.json.decode(msgspec.json.encode(POD))
+    manifest["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "m"}}]
+    mount = {"name": "v", "mountPath": "/v"}
+    manifest["spec"]["containers"][0]["volumeMounts"] = [mount]
+
+    async def look(client: Client) -> None:
+        await client.create(CONFIG_MAPS, {"metadata": {"name": "m", "namespace": "default"}})
+        await client.create(PODS, manifest)
+        await until_running(client)
+        store = client.transport._server.core.store  # type: ignore[attr-defined]
+        for plural in ("pods", "nodes", "configmaps"):
+            watches[plural] = len(store.collection(plural).wakers)
+        for plain in (PODS.plain(), CONFIG_MAPS.plain()):
+            cache = kept[0].informers[plain.plural].cache
+            while by_uid(cache) != by_uid((await client.list(plain)).items):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)  # or the time of `serve` is over
+        stopping.set()
+
+    await serve(instance, monkeypatch, look, stopping)
+    assert watches == {"pods": 1, "nodes": 1, "configmaps": 1}
 
 
 def first_log(folder: Path) -> str:
@@ -183,8 +223,8 @@ async def test_pods_see_neither_keys_nor_state_of_the_cluster(
     agents: list[NodeAgent] = []
     make = control_plane._agent
 
-    def made(*given: Any) -> NodeAgent:
-        agents.append(make(*given))
+    def made(*given: Any, **more: Any) -> NodeAgent:
+        agents.append(make(*given, **more))
         return agents[0]
 
     monkeypatch.setattr(control_plane, "_agent", made)

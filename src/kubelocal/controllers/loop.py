@@ -49,7 +49,10 @@ class Forwarding(Protocol):
 
 
 class ControlLoops:
-    """All controllers, the scheduler and the service forwarder of one control plane."""
+    """All controllers, the scheduler and the service forwarder of one control plane.
+
+    `caches` are given where others read them too; whoever made them runs them.
+    """
 
     def __init__(
         self,
@@ -57,8 +60,10 @@ class ControlLoops:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         forwarder: Forwarding | None = None,
+        caches: Caches | None = None,
     ) -> None:
-        self._caches = Caches(client)
+        self._runs_caches = caches is None
+        self._caches = caches or Caches(client)
         self._recorder = Recorder(client, component="controller-manager")
         self._clock = clock
         self._forwarder = forwarder if forwarder is not None else Forwarder()
@@ -73,7 +78,8 @@ class ControlLoops:
         """Run until cancelled; service addresses stop answering then."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._caches.run())
+                if self._runs_caches:
+                    group.create_task(self._caches.run())
                 group.create_task(self._recorder.run())
                 await self._caches.wait_synced()
                 for controller in self._controllers:

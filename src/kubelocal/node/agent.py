@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kubecontroller.client.api import Client
@@ -17,6 +17,7 @@ from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, SECRETS
 from kubecontroller.runtime.changes import Added, Change, Deleted, Updated
+from kubecontroller.runtime.informer import Informer
 from kubelocal.apiserver.pod_api import ExecOptions, ExecSession, LogOptions
 from kubelocal.node.addresses import AddressPool
 from kubelocal.node.api import VOLUMES, Cluster
@@ -47,7 +48,8 @@ class NodeAgent:
     `addresses` is the loopback network of the instance; `mode` forces a way to mount; `catalog`
     says which images there are, `images` are folders with more programs (`NAME/VERSION/bin`);
     `pids_limit` holds for each container, where control groups can be written; `hidden` are folders
-    that pods see empty, where they have mount namespaces of their own.
+    that pods see empty, where they have mount namespaces of their own; `informers` are caches by
+    plural that the process keeps anyway.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class NodeAgent:
         instance: str = "default",
         pids_limit: int | None = 4096,
         hidden: Iterable[Path] = (),
+        informers: Mapping[str, Informer[Manifest]] | None = None,
     ) -> None:
         self._client = client
         self._layout = Layout(data_dir)
@@ -75,7 +78,7 @@ class NodeAgent:
         self._pids_limit = pids_limit
         self._hidden = tuple(folder.resolve() for folder in hidden)
         self._processes = Processes(self._layout.keeper)
-        self._cluster = Cluster(client)
+        self._cluster = Cluster(client, informers)
         self._recorder = EventRecorder(client)
         self._runners: dict[str, PodRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

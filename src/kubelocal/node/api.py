@@ -30,6 +30,10 @@ from kubelocal.node.errors import VolumeError
 __all__ = ["VOLUMES", "Cluster", "Token"]
 
 VOLUMES: Kind[Manifest] = Kind("", "v1", "PersistentVolume", "persistentvolumes", False, dict)
+_KINDS = (
+    *(k.plain() for k in (PODS, CONFIG_MAPS, SECRETS, SERVICES, PERSISTENT_VOLUME_CLAIMS)),
+    VOLUMES,
+)
 
 
 class Token(Struct, frozen=True):
@@ -39,22 +43,20 @@ class Token(Struct, frozen=True):
     seconds: float
 
 
-def _without_managers(manifest: Manifest) -> Manifest:
-    """Drop what no part of a node reads."""
-    manifest["metadata"].pop("managedFields", None)
-    return manifest
-
-
 class Cluster:
-    """Caches of pods and of what they refer to, kept up to date while `run` runs."""
+    """Caches of pods and of what they refer to, kept up to date while `run` runs.
 
-    def __init__(self, client: Client) -> None:
+    `shared` are informers by plural that somebody else runs: no second cache is kept then.
+    """
+
+    def __init__(
+        self, client: Client, shared: Mapping[str, Informer[Manifest]] | None = None
+    ) -> None:
         self.client = client
-        kinds = (PODS, CONFIG_MAPS, SECRETS, SERVICES, PERSISTENT_VOLUME_CLAIMS)
-        self._informers = {
-            kind.plural: Informer(client, kind, transform=_without_managers)
-            for kind in (*(kind.plain() for kind in kinds), VOLUMES)
-        }
+        self._own = [] if shared is not None else [Informer(client, kind) for kind in _KINDS]
+        self._informers: Mapping[str, Informer[Manifest]] = (
+            shared if shared is not None else {own.kind.plural: own for own in self._own}
+        )
 
     @property
     def pods(self) -> Informer[Manifest]:
@@ -68,13 +70,13 @@ class Cluster:
     async def run(self) -> None:
         """Keep the caches up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers.values():
+            for informer in self._own:
                 tasks.create_task(informer.run())
 
     async def wait_synced(self) -> None:
         """Return once every cache holds what there is."""
-        for informer in self._informers.values():
-            await informer.wait_synced()
+        for kind in _KINDS:
+            await self._informers[kind.plural].wait_synced()
 
     async def find(self, kind: Kind[Any], key: Key) -> Manifest | None:
         """Return an object from the cache, or from the server when the cache has none yet."""
