@@ -13,7 +13,7 @@ from redis_operator.api.redisbackup import RedisBackup
 from redis_operator.backup.task import ShardTask, Source, TakeTask, read_task
 from redis_operator.manifests.names import worker_labels
 from redis_operator.manifests.objects import Object
-from redis_operator.manifests.workers import restore_job, take_job
+from redis_operator.manifests.workers import restore_job, take_job, verify_job
 
 CLAIM: dict[str, Any] = {"claim": {"name": "backups"}}
 BUCKET: dict[str, Any] = {"s3": {"bucket": "b-1", "secretName": "store-keys"}}
@@ -45,6 +45,34 @@ def test_a_worker_has_no_rights_and_its_secrets_are_files(storage: dict[str, Any
     assert secrets[0]["items"] == [{"key": "backup", "path": "password"}]  # and no other user's
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_keys_of_encryption_are_files_and_a_secret_that_is_missing_is_told_by_the_worker() -> None:
+    raw = {
+        "metadata": {"namespace": "default", "name": "monday", "uid": "backup-uid"},
+        "spec": {"redis": "cache", "storage": CLAIM, "encryption": {"secretName": "words"}},
+        "status": {"image": "valkey/valkey:9.1", "engine": "valkey"},
+    }
+    backup = msgspec.convert(raw, RedisBackup)
+    shards = (ShardTask("shard-0", (Source("cache-0-1", "10.0.0.1"),)),)
+    restored = restore_job(
+        database(), backup.spec.storage, "p", image="i", encryption=backup.spec.encryption
+    )
+    for made in (
+        take_job(backup, database(), attempt=1, shards=shards, path="p", image="ours:1"),
+        verify_job(backup, None, attempt=1, path="p", image="ours:1"),
+        restored,
+    ):
+        pod = made["spec"]["template"]["spec"]
+        [volume] = [v for v in pod["volumes"] if v["name"] == "encryption"]
+        assert volume["secret"]["secretName"] == "words"
+        assert volume["secret"]["optional"] is True
+        held = [c["name"] for c in pod["containers"] if has(c, "encryption")]
+        assert held == ["worker"]  # a scratch server is not given keys
+
+
+def has(container: Object, volume: str) -> bool:
+    return any(mount["name"] == volume for mount in container["volumeMounts"])
 
 
 def test_one_job_is_one_attempt_and_goes_with_its_backup() -> None:

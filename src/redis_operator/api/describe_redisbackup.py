@@ -11,6 +11,7 @@ __all__ = ["REDISBACKUP_FIELDS"]
 _FOLDER: Final = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
 _BUCKET: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 _ENDPOINT: Final = r"^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._/-]*)?$"
+_KEY: Final = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 _REGION: Final = r"^[a-zA-Z0-9-]+$"
 
 REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
@@ -37,6 +38,20 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupSpec.verify": described(
         "Whether the backup is loaded into a scratch server of the same image once it is complete: "
         "condition Verified tells what came of it. It needs the memory of the largest shard."
+    ),
+    "RedisBackupSpec.encryption": described(
+        "Parts are encrypted with AES-256-GCM by a key of a Secret, and the manifest is signed "
+        "with it. Without the key there is no backup. Absent: nothing is encrypted."
+    ),
+    "BackupEncryption.secret_name": named(
+        "Name of a Secret in the same namespace. Each entry is a key: its name is the key's id, "
+        "its value 32 bytes in base64. Keep the keys of all backups that are to stay readable."
+    ),
+    "BackupEncryption.key_id": described(
+        "Id of the key to encrypt with. Absent: the one that the entry current of the Secret "
+        "names, or else the only one.",
+        pattern=_KEY,
+        maxLength=64,
     ),
     "RedisBackupSpec.resources": described(
         "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."

@@ -10,6 +10,7 @@ from .metadata import Condition, Metadata, Part
 from .redis import Resources
 
 __all__ = [
+    "BackupEncryption",
     "BackupPart",
     "BackupPhase",
     "BackupStorage",
@@ -54,6 +55,13 @@ class BackupStorage(Part, frozen=True):
     s3: S3Storage | None = None
 
 
+class BackupEncryption(Part, frozen=True):
+    """The keys that a backup is encrypted with."""
+
+    secret_name: str
+    key_id: str = ""
+
+
 class RedisBackupSpec(Part, frozen=True):
     """What is backed up, and where to."""
 
@@ -63,6 +71,7 @@ class RedisBackupSpec(Part, frozen=True):
     compression: int = 1
     attempts: int = 3
     verify: bool = False
+    encryption: BackupEncryption | None = None
     resources: Resources = field(default_factory=Resources)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Damaged", "SourceError", "StoreError", "WorkerError"]
+__all__ = ["Damaged", "KeyMissing", "SourceError", "StoreError", "WorkerError"]
 
 
 class WorkerError(Exception):
@@ -25,6 +25,12 @@ class StoreError(WorkerError):
     """The store refuses, or cannot be reached."""
 
     reason = "StoreFailed"
+
+
+class KeyMissing(WorkerError):  # noqa: N818 - what it is
+    """A key of encryption is not there, or is not a key. It says nothing about the backup."""
+
+    reason = "KeyMissing"
 
 
 class Damaged(WorkerError):  # noqa: N818 - what it is

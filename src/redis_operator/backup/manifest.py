@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-__all__ = ["FORMAT", "MANIFEST", "Manifest", "ManifestError", "StoredPart", "read_manifest"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "Manifest",
+    "ManifestError",
+    "Sealing",
+    "StoredPart",
+    "read_manifest",
+]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -18,9 +26,10 @@ class ManifestError(Exception):
 class StoredPart(Struct, frozen=True, rename="camel"):
     """The snapshot of one shard.
 
-    `sha256` and `size` are of the RDB as the server sent it; `stored` is the size of the object,
-    which holds it as one zstd frame. `rdb` is how the RDB begins: its format and version. `keys`
-    are those of its first database, by its number, as the server announced them; None: not known.
+    `sha256` and `size` are of the RDB as the server sent it; `stored` is the size of the zstd
+    frame that the object holds, or that is encrypted in it. `rdb` is how the RDB begins: its format
+    and version. `keys` are those of its first database, by its number, as the server announced
+    them; None: not known.
     """
 
     name: str
@@ -36,6 +45,14 @@ class StoredPart(Struct, frozen=True, rename="camel"):
     keys: dict[str, int] | None = None
 
 
+class Sealing(Struct, frozen=True, rename="camel"):
+    """How parts are encrypted, with which key, and the HMAC of the manifest by the same key."""
+
+    key_id: str
+    algorithm: str
+    mac: str = ""
+
+
 class Manifest(Struct, frozen=True, rename="camel"):
     """One backup: whose it is, what wrote it, and its parts."""
 
@@ -49,6 +66,7 @@ class Manifest(Struct, frozen=True, rename="camel"):
     ended: str
     parts: tuple[StoredPart, ...]
     format: int = FORMAT
+    encryption: Sealing | None = None
 
     @property
     def size(self) -> int:

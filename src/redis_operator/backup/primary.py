@@ -22,13 +22,13 @@ import hiredis
 
 from redis_operator.redis.resp import encode
 
-from .errors import Damaged
+from .errors import Damaged, KeyMissing
 from .manifest import MANIFEST, Manifest, ManifestError, StoredPart, read_manifest
 from .replica import Login
 from .squeeze import Decompressor
 from .store import Shelf
 
-__all__ = ["Primary", "find_part", "manifest_of", "rdb_of", "verify"]
+__all__ = ["Primary", "find_part", "manifest_of", "rdb_of", "trusted", "verify"]
 
 _LOG = logging.getLogger(__name__)
 _PING = encode(("PING",))
@@ -42,10 +42,26 @@ async def manifest_of(shelf: Shelf) -> Manifest:
     raw = await shelf.get(MANIFEST)
     if raw is None:
         raise Damaged(f"there is no {MANIFEST}, so there is no backup")
+    return trusted(shelf, raw)
+
+
+def trusted(shelf: Shelf, raw: bytes) -> Manifest:
+    """Return a manifest that can be read, and that the owner of the key wrote where there is one.
+
+    Raises `Damaged` and `KeyMissing`.
+    """
     try:
-        return read_manifest(raw)
+        found = read_manifest(raw)
     except ManifestError as error:
         raise Damaged(str(error)) from error
+    if shelf.seal is not None:
+        shelf.seal.check(raw, found)
+    elif found.encryption is not None:
+        raise KeyMissing(
+            f"the backup is encrypted with key {found.encryption.key_id}; name the Secret that has "
+            "it in spec.encryption.secretName"
+        )
+    return found
 
 
 async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:

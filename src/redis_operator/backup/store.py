@@ -23,7 +23,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, S3Store
 
 from .errors import StoreError
-from .task import FOLDER, KEYS, Store
+from .seal import Keyring, Seal
+from .task import ENCRYPTION, FOLDER, KEYS, Store
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
@@ -36,24 +37,37 @@ _READ_BYTES = 4 << 20
 
 
 class Shelf:
-    """One folder of a store."""
+    """One folder of a store. With a seal, objects that are written in pieces are encrypted."""
 
-    def __init__(self, store: Any, place: str, folder: Path | None = None) -> None:
+    def __init__(
+        self, store: Any, place: str, folder: Path | None = None, seal: Seal | None = None
+    ) -> None:
+        self.seal = seal
         self._store = store
         self._place = place
         self._folder = folder  # where it is on a volume
 
     async def write(self, name: str, chunks: AsyncIterator[bytes]) -> int:
-        """Write an object piece by piece; return its size. Without the last piece there is none."""
+        """Write an object piece by piece; return the size of what was given.
+
+        Without the last piece there is no object.
+        """
         size = 0
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for chunk in chunks:
+                size += len(chunk)
+                yield chunk
+
+        written = self.seal.sealed(name, counted()) if self.seal is not None else counted()
         with self._named(name):
             writer = obstore.open_writer_async(
                 self._store, name, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
             )
             async with writer:
-                async for chunk in chunks:
+                async for chunk in written:
                     await writer.write(chunk)
-                    size += len(chunk)
             await self._settle(name)
         return size
 
@@ -76,8 +90,12 @@ class Shelf:
             except FileNotFoundError:
                 return None
 
-    async def read(self, name: str) -> AsyncIterator[bytes]:
-        """Read an object piece by piece."""
+    def read(self, name: str) -> AsyncIterator[bytes]:
+        """Read an object piece by piece, as it was given to `write`."""
+        found = self._read(name)
+        return self.seal.opened(name, found) if self.seal is not None else found
+
+    async def _read(self, name: str) -> AsyncIterator[bytes]:
         with self._named(name):
             meta = await obstore.head_async(self._store, name)
             size = int(meta["size"])
@@ -130,14 +148,23 @@ def _sync(path: Path) -> None:
 
 
 def open_shelf(
-    store: Store, *, folder: str = FOLDER, keys: str = KEYS, retry_seconds: float = 60.0
+    store: Store,
+    *,
+    folder: str = FOLDER,
+    keys: str = KEYS,
+    encryption: str = ENCRYPTION,
+    retry_seconds: float = 60.0,
 ) -> Shelf:
     """Return the folder that a task names."""
+    seal = None
+    if store.encryption is not None:
+        asked = store.encryption
+        seal = Seal(Keyring(asked.secret, Path(encryption)), asked.key_id)
     if store.s3 is None:
         place = Path(folder) / store.path
         try:
             place.mkdir(parents=True, exist_ok=True)
-            return Shelf(LocalStore(prefix=place), f"volume:/{store.path}", place)
+            return Shelf(LocalStore(prefix=place), f"volume:/{store.path}", place, seal)
         except (OSError, BaseError) as error:
             raise StoreError(f"volume:/{store.path}: {error}") from error
     bucket = store.s3
@@ -162,7 +189,7 @@ def open_shelf(
         )
     except (BaseError, ValueError) as error:
         raise StoreError(f"s3://{bucket.bucket}/{store.path}: {error}") from error
-    return Shelf(made, f"s3://{bucket.bucket}/{store.path}")
+    return Shelf(made, f"s3://{bucket.bucket}/{store.path}", seal=seal)
 
 
 def _key(folder: str, name: str) -> str:

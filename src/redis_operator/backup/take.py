@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from .errors import SourceError, WorkerError
-from .manifest import MANIFEST, Manifest, StoredPart, read_manifest
+from .manifest import MANIFEST, Manifest, StoredPart
+from .primary import trusted
 from .rdb import keys_announced
 from .replica import Login, attach
 from .squeeze import Compressor
@@ -46,7 +47,9 @@ async def take(
     """
     known = await shelf.get(MANIFEST)
     if known is not None:
-        return read_manifest(known)
+        return trusted(shelf, known)
+    if shelf.seal is not None:
+        shelf.seal.sealing()  # a key that is missing is told before anything is read
     begun = _now()
     turns = asyncio.Semaphore(task.parallel)
 
@@ -66,12 +69,16 @@ async def take(
         begun=begun,
         ended=_now(),
         parts=tuple(job.result() for job in work),
+        encryption=shelf.seal.sealing() if shelf.seal is not None else None,
     )
     text = msgspec.json.format(msgspec.json.encode(manifest))
+    if shelf.seal is not None:
+        text = shelf.seal.signed(text)
+        manifest = trusted(shelf, text)
     if not await shelf.create(MANIFEST, text):
         written = await shelf.get(MANIFEST)
         assert written is not None
-        manifest = read_manifest(written)
+        manifest = trusted(shelf, written)
     await _tidy(shelf, manifest)
     return manifest
 

@@ -11,11 +11,13 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
+    "ENCRYPTION",
     "FOLDER",
     "KEYS",
     "LOGIN",
     "SCRATCH",
     "TASK",
+    "Encryption",
     "Report",
     "S3Place",
     "ServeTask",
@@ -37,6 +39,8 @@ LOGIN = "/login/password"
 """The file with the password of the user that a worker is, or that it asks for."""
 KEYS = "/keys"
 """The folder with the credentials of an object store: `accessKeyId` and `secretAccessKey`."""
+ENCRYPTION = "/encryption"
+"""The folder with the keys that backups are encrypted with, by their ids."""
 SCRATCH = "/scratch"
 """The folder that a worker has in common with the scratch server that it verifies a backup with."""
 _MESSAGE_BYTES = 4000  # a container's last words may have 4096
@@ -51,11 +55,19 @@ class S3Place(Struct, frozen=True, rename="camel", omit_defaults=True):
     keys: bool = False
 
 
+class Encryption(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The Secret with the keys, and the id of the one for new backups; empty: the current one."""
+
+    secret: str
+    key_id: str = ""
+
+
 class Store(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Where a backup is: a bucket, or else the mounted volume; and the folder in it."""
 
     path: str
     s3: S3Place | None = None
+    encryption: Encryption | None = None
 
 
 class Source(Struct, frozen=True, rename="camel"):

@@ -11,13 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from redis_operator.api.redis import Redis, Resources
-from redis_operator.api.redisbackup import BackupStorage, RedisBackup
+from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
 from redis_operator.backup.task import (
+    ENCRYPTION,
     FOLDER,
     KEYS,
     LOGIN,
     SCRATCH,
     TASK,
+    Encryption,
     S3Place,
     ServeTask,
     ShardTask,
@@ -86,7 +88,7 @@ def take_job(
     """Return the Job that takes a backup, once: another attempt is another Job."""
     name, spec = take_job_name(backup.metadata.name, attempt), backup.spec
     task = TakeTask(
-        store=_store(spec.storage, path),
+        store=_store(spec.storage, path, spec.encryption),
         namespace=backup.metadata.namespace,
         redis=spec.redis,
         uid=redis.metadata.uid,
@@ -110,10 +112,17 @@ def take_job(
     )
 
 
-def restore_job(redis: Redis, storage: BackupStorage, path: str, *, image: str) -> Object:
+def restore_job(
+    redis: Redis,
+    storage: BackupStorage,
+    path: str,
+    *,
+    image: str,
+    encryption: BackupEncryption | None = None,
+) -> Object:
     """Return the Job that servers of a new database replicate from until they have its content."""
     name = redis.metadata.name
-    task = ServeTask(store=_store(storage, path), user=REPLICATION, port=CLIENT_PORT)
+    task = ServeTask(store=_store(storage, path, encryption), user=REPLICATION, port=CLIENT_PORT)
     labels = {WORKER_LABEL: "restore", RESTORED_LABEL: name}
     pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     [container] = pod["containers"]
@@ -132,7 +141,7 @@ def verify_job(
     writes, and ends with it: in the end it is told to, and the operator removes what is left.
     """
     name, spec = verify_job_name(backup.metadata.name, attempt), backup.spec
-    task = VerifyTask(store=_store(spec.storage, path))
+    task = VerifyTask(store=_store(spec.storage, path, spec.encryption))
     labels = {
         WORKER_LABEL: "verify",
         BACKUP_LABEL: backup.metadata.name,
@@ -188,12 +197,13 @@ def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Obj
     }
 
 
-def _store(storage: BackupStorage, path: str) -> Store:
+def _store(storage: BackupStorage, path: str, asked: BackupEncryption | None) -> Store:
+    encryption = Encryption(asked.secret_name, asked.key_id) if asked is not None else None
     if storage.s3 is None:
-        return Store(path)
+        return Store(path, encryption=encryption)
     s3 = storage.s3
     place = S3Place(s3.bucket, endpoint=s3.endpoint, region=s3.region, keys=bool(s3.secret_name))
-    return Store(path, place)
+    return Store(path, place, encryption)
 
 
 def _pod(
@@ -214,6 +224,12 @@ def _pod(
         keys = {name: name for name in ("accessKeyId", "secretAccessKey")}
         volumes.append(_secret("keys", storage.s3.secret_name, keys))
         mounts.append({"name": "keys", "mountPath": KEYS, "readOnly": True})
+    if task.store.encryption is not None:
+        secret = task.store.encryption.secret
+        # Which key is needed is in the manifest. A Secret that is missing is told by the worker.
+        held = {"secretName": secret, "defaultMode": 0o440, "optional": True}
+        volumes.append({"name": "encryption", "secret": held})
+        mounts.append({"name": "encryption", "mountPath": ENCRYPTION, "readOnly": True})
     return {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

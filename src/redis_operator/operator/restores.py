@@ -129,7 +129,13 @@ class Restores(Struct, frozen=True):
         return await self._start(raw, redis, backup)
 
     async def _start(self, raw: Manifest, redis: Redis, backup: RedisBackup) -> Outcome:
-        made = restore_job(redis, backup.spec.storage, backup.status.path, image=self.image)
+        made = restore_job(
+            redis,
+            backup.spec.storage,
+            backup.status.path,
+            image=self.image,
+            encryption=backup.spec.encryption,
+        )
         name = made["metadata"]["name"]
         try:
             await self.client.create(JOBS, made)
