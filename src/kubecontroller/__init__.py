@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kubecontroller.runtime.caches import Caches
     from kubecontroller.runtime.controller import Controller
     from kubecontroller.runtime.events import Recorder, Regarding
-    from kubecontroller.runtime.finalizers import add_finalizer, remove_finalizer
+    from kubecontroller.runtime.finalizers import Finalizer
     from kubecontroller.runtime.informer import Informer
     from kubecontroller.runtime.lease import LeaseSettings
     from kubecontroller.runtime.logs import set_up
@@ -65,6 +65,7 @@ __all__ = [
     "Controller",
     "ControllerBuilder",
     "Done",
+    "Finalizer",
     "Forbidden",
     "HealthServer",
     "HttpTransport",
@@ -90,12 +91,10 @@ __all__ = [
     "Regarding",
     "Retry",
     "Stop",
-    "add_finalizer",
     "by_label",
     "install_definitions",
     "load",
     "mapped",
-    "remove_finalizer",
     "run_process",
     "serve_webhooks",
     "set_up",
@@ -119,7 +118,7 @@ _PLACES = {
     "runtime.caches": "Caches",
     "runtime.controller": "Controller",
     "runtime.events": "Recorder Regarding",
-    "runtime.finalizers": "add_finalizer remove_finalizer",
+    "runtime.finalizers": "Finalizer",
     "runtime.informer": "Informer",
     "runtime.lease": "LeaseSettings",
     "runtime.logs": "set_up",

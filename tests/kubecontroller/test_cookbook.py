@@ -8,12 +8,15 @@ import re
 import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import kubecontroller as kc
+from kubecontroller.client.request import JSON, Request, object_path
 from kubelocal.apiserver.daemon import Daemon
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +63,16 @@ async def manager(tmp_path: Path) -> AsyncIterator[kc.Manager]:
         await server.stop()
 
 
+async def token_of(client: kc.Client, namespace: str, account: str) -> str:
+    path = object_path(
+        "", "v1", "serviceaccounts", namespace=namespace, name=account, subresource="token"
+    )
+    headers = (("accept", JSON), ("content-type", JSON))
+    request = Request("POST", path, headers=headers, body=b'{"spec": {}}')
+    response = await client.transport.request(request, timeout=10)
+    return str(msgspec.json.decode(response.body)["status"]["token"])
+
+
 def test_the_cookbook_has_a_dozen_recipes_of_one_block_each() -> None:
     assert len(RECIPES) >= 12
     assert {name for name, blocks in RECIPES.items() if len(blocks) != 1} == set()
@@ -70,6 +83,7 @@ async def test_the_recipe_runs(name: str, manager: kc.Manager) -> None:
     (beginning,) = BLOCK.findall(BEGINNING)
     recipe = "async def recipe():\n" + textwrap.indent(RECIPES[name][0], "    ")
     scope = {"manager": manager, "client": manager.client, "running": running, "until": until}
+    scope["token_of"] = partial(token_of, manager.client)
     for source in (beginning, recipe):
         exec(compile(source, f"cookbook: {name}", "exec", dont_inherit=True), scope)
     await scope["recipe"]()  # type: ignore[operator]  # raises where an assertion of it fails

@@ -7,6 +7,7 @@ import asyncio
 from kubecontroller.client.api import Propagation
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
+from kubecontroller.runtime.outcomes import Outcome
 from redis_operator.manifests.names import IDENTITY_ANNOTATION
 from redis_operator.operator.ending import Ending
 from redis_operator.operator.world import REDISES
@@ -61,11 +62,15 @@ def test_a_database_recreated_at_once_has_volumes_and_an_identity_of_its_own() -
     simulate(scenario, snapshot=formed(database()))
 
 
+async def not_followed() -> Outcome:
+    raise AssertionError("a database that goes is not followed")
+
+
 def test_a_cache_that_shows_a_database_of_long_ago_costs_the_new_one_nothing() -> None:
     async def scenario(sim: Simulation) -> None:
         old = await deleted_and_made_again(sim)
         before = await claims(sim)
-        await Ending(sim.client).end(old)
+        await Ending(sim.client).around(old, follow=not_followed)
         assert await claims(sim) == before
         assert not any(deleting for _, deleting in before.values())
         await asyncio.sleep(15.0)

@@ -18,9 +18,14 @@ certificate goes on, and a new CA follows the lost one as if that were due.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from pathlib import Path
+from typing import IO, Final, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -29,7 +34,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-__all__ = ["Material", "next_check", "renewed"]
+__all__ = ["Material", "load_chain", "next_check", "renewed"]
 
 _CA_LIFE: Final = timedelta(days=3650)
 _LEAF_LIFE: Final = timedelta(days=365)
@@ -287,3 +292,29 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+
+
+def load_chain(context: ssl.SSLContext, material: Material) -> None:
+    """Swap the certificate of a live context.
+
+    It reads files only. Where the system can, that is one in memory: a pod may have no folder that
+    it can write to. Else the key is on disk for that moment, for us alone.
+    """
+    with _file() as file:
+        file.write(material.certificate + material.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+@contextmanager
+def _file() -> Iterator[IO[bytes]]:
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile(prefix="tls-", suffix=".pem") as file:
+            yield cast("IO[bytes]", file)
+        return
+    descriptor = os.memfd_create("tls")
+    with Path(f"/proc/self/fd/{descriptor}").open("wb") as file:
+        try:
+            yield file
+        finally:
+            os.close(descriptor)

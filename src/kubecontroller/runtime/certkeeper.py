@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
-import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,7 +26,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.certificates import Material, next_check, renewed
+from kubecontroller.runtime.certificates import Material, load_chain, next_check, renewed
 from kubecontroller.runtime.changes import Change, Deleted, Updated
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.logs import fields
@@ -137,7 +134,8 @@ class CertificateKeeper:
         """Read, renew if due, load and inject; return what is served now."""
         material = await self._agree()
         if material != self._loaded:
-            _load(self.context, material)  # in the loop, where handshakes read the same context
+            # in the loop, where handshakes read the same context
+            load_chain(self.context, material)
             self._loaded = material
             _log.info("certificate loaded", extra=fields(secret="/".join(self._secret)))
         if self._injected != material.authorities:
@@ -277,29 +275,3 @@ def _decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
         except ValueError:
             continue  # as good as missing
     return found
-
-
-def _load(context: ssl.SSLContext, material: Material) -> None:
-    """Swap the certificate of a live context.
-
-    It reads files only. Where the system can, that is one in memory: a pod may have no folder that
-    it can write to. Else the key is on disk for that moment, for us alone.
-    """
-    with _file() as file:
-        file.write(material.certificate + material.key)
-        file.flush()
-        context.load_cert_chain(file.name)
-
-
-@contextmanager
-def _file() -> Iterator[IO[bytes]]:
-    if not hasattr(os, "memfd_create"):
-        with tempfile.NamedTemporaryFile(prefix="tls-", suffix=".pem") as file:
-            yield cast("IO[bytes]", file)
-        return
-    descriptor = os.memfd_create("tls")
-    with Path(f"/proc/self/fd/{descriptor}").open("wb") as file:
-        try:
-            yield file
-        finally:
-            os.close(descriptor)

@@ -3,23 +3,25 @@
 The order that never leaves anything behind: add the finalizer *by itself* before creating what
 has to be cleaned up; when the object is being deleted, clean up first and remove the finalizer
 last. Both are JSON patches that test what they assume, so that a finalizer somebody else changed
-meanwhile is never lost.
+meanwhile is never lost. `Finalizer` keeps that order around a reconcile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Conflict, Invalid, NotFound
 from kubecontroller.client.meta import HasMetadata, Key, ObjectMeta, meta_of
 from kubecontroller.client.patches import JsonPatch
 from kubecontroller.client.scheme import Kind
+from kubecontroller.runtime.outcomes import Done, Outcome
 
-__all__ = ["add_finalizer", "has_finalizer", "remove_finalizer"]
+__all__ = ["Finalizer", "add_finalizer", "has_finalizer", "remove_finalizer"]
 
 _TRIES = 3
+T = TypeVar("T")
 
 
 def has_finalizer(obj: HasMetadata | Mapping[str, Any], name: str) -> bool:
@@ -79,6 +81,52 @@ async def remove_finalizer(
         reason="Conflict",
         ref=str(kind.ref(meta.key)),
     )
+
+
+class Finalizer(Generic[T]):
+    """A finalizer around the reconcile of one kind: it is added before, and removed after.
+
+    Guarantees: `follow` runs only for objects that hold the finalizer and are not being deleted;
+    `clean_up` runs only for an object that is being deleted now, as the server has it and with the
+    uid that was seen, however old the cache is; the finalizer is removed only after it.
+    """
+
+    def __init__(self, client: Client, kind: Kind[T], name: str) -> None:
+        self._client, self._kind, self.name = client, kind, name
+
+    async def around(
+        self,
+        obj: HasMetadata | Mapping[str, Any],
+        *,
+        follow: Callable[[], Awaitable[Outcome]],
+        clean_up: Callable[[T], Awaitable[Outcome | None]],
+    ) -> Outcome:
+        """Reconcile an object, or clean up after it.
+
+        `clean_up` returns nothing once everything is clean, and the object may go; an outcome
+        keeps it: `Again` to look later, `Done` to wait for a change.
+
+        Errors: those of `add_finalizer` and `remove_finalizer`, and what the two raise.
+        """
+        meta = meta_of(obj)
+        if not meta.is_deleting:
+            if await add_finalizer(self._client, self._kind, obj, self.name):
+                return Done()  # it comes back as an event
+            return await follow()
+        if not has_finalizer(obj, self.name):
+            return Done()
+        try:
+            live = await self._client.get(self._kind, meta.key)
+        except NotFound:
+            return Done()
+        found = meta_of(live)  # type: ignore[arg-type]  # T has metadata, as kinds have
+        if found.uid != meta.uid or not found.is_deleting:
+            return Done()
+        outcome = await clean_up(live)
+        if outcome is not None:
+            return outcome
+        await remove_finalizer(self._client, self._kind, live, self.name)  # type: ignore[arg-type]
+        return Done()
 
 
 def _removal(meta: ObjectMeta, name: str) -> list[dict[str, Any]]:

@@ -216,9 +216,20 @@ class Manager:
             raise RuntimeError("webhooks must be added before the manager runs")
         self._webhooks.append(server)
 
-    def serve_health(self, *, host: str = "0.0.0.0", port: int = 8080) -> HealthServer:
-        """Serve `/healthz`, `/readyz` and `/metrics` from the start; return the server."""
-        self.health = HealthServer(self.metrics, host=host, port=port)
+    def serve_health(
+        self, *, host: str = "0.0.0.0", port: int = 8080, secured_port: int | None = None
+    ) -> HealthServer:
+        """Serve `/healthz`, `/readyz` and `/metrics` from the start; return the server.
+
+        With `secured_port`, metrics are served there instead, over TLS, to readers whose token the
+        API server knows and lets `get` the path `/metrics`.
+        """
+        secured = None
+        if secured_port is not None:
+            from kubecontroller.runtime.secured import SecuredMetrics  # noqa: PLC0415 - heavy
+
+            secured = SecuredMetrics(self.unfenced_client, port=secured_port)
+        self.health = HealthServer(self.metrics, host=host, port=port, secured=secured)
         return self.health
 
     def limitation(self) -> str | None:

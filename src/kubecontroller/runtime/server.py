@@ -3,6 +3,9 @@
 `/healthz` says whether the process should be left alive, `/readyz` whether it should be sent work,
 `/metrics` what it has done. A check is a function that returns why not, or nothing; the reasons
 are in the answer, so that `kubectl describe` shows them.
+
+Metrics can be secured: then they are served on a port of their own over TLS, to readers whom the
+API server lets in. Health stays open, since a kubelet shows no token.
 """
 
 from __future__ import annotations
@@ -10,16 +13,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from aiohttp import web
 
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.metrics import CONTENT_TYPE, Metrics
 
+if TYPE_CHECKING:  # what makes certificates is loaded by those who serve with one
+    import ssl
+
+    from kubecontroller.runtime.secured import SecuredMetrics
+
 __all__ = ["CannotServe", "Check", "HealthServer"]
 
 _log = logging.getLogger(__name__)
+_METRICS = "/metrics"
 
 Check: TypeAlias = Callable[[], str | None]
 """Why not, or nothing when all is well. Must not block."""
@@ -30,15 +39,27 @@ class CannotServe(RuntimeError):  # noqa: N818 - the state of affairs
 
 
 class HealthServer:
-    """Serves the three pages. Port 0 takes any free one; `port` then says which."""
+    """Serves the three pages. Port 0 takes any free one; `port` then says which.
 
-    def __init__(self, metrics: Metrics, *, host: str = "0.0.0.0", port: int = 8080) -> None:
+    With `secured`, `/metrics` is served on its port instead, over TLS, to its readers alone.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        *,
+        host: str = "0.0.0.0",
+        port: int = 8080,
+        secured: SecuredMetrics | None = None,
+    ) -> None:
         self.port = port
         self._host = host
         self._metrics = metrics
+        self.secured = secured
         self._health: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {}
-        self._runner: web.AppRunner | None = None
+        self._runners: list[web.AppRunner] = []
+        self._renewing: asyncio.Task[None] | None = None
 
     def add_health(self, name: str, check: Check) -> None:
         """Add a reason to be restarted."""
@@ -53,29 +74,47 @@ class HealthServer:
         app = web.Application()
         app.router.add_get("/healthz", self._serve_health)
         app.router.add_get("/readyz", self._serve_readiness)
-        app.router.add_get("/metrics", self._serve_metrics)
-        self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=1.0
-        )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self.port)
+        if self.secured is None:
+            app.router.add_get(_METRICS, self._serve_metrics)
         try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise CannotServe(
-                f"cannot serve health and metrics on {self._host}:{self.port}: {error.strerror}. "
-                "Choose another port, or 0 for any"
-            ) from error
-        address: tuple[str, int] = self._runner.addresses[0]
-        self.port = address[1]
-        _log.info("serving health and metrics", extra=fields(host=self._host, port=self.port))
+            self.port = await self._listen(app, self.port, "health and metrics")
+            if self.secured is not None:
+                await self._start_secured(self.secured)
+        except CannotServe:
+            await self.stop()
+            raise
+
+    async def _start_secured(self, secured: SecuredMetrics) -> None:
+        secured.renew()
+        self._renewing = asyncio.create_task(secured.keep_valid())
+        app = web.Application()
+        app.router.add_get(_METRICS, self._serve_secured)
+        secured.port = await self._listen(app, secured.port, "secured metrics", secured.context)
 
     async def stop(self) -> None:
         """Stop serving."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+        while self._runners:
+            await self._runners.pop().cleanup()
+
+    async def _listen(
+        self, app: web.Application, port: int, what: str, context: ssl.SSLContext | None = None
+    ) -> int:
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        self._runners.append(runner)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, port, ssl_context=context).start()
+        except OSError as error:
+            raise CannotServe(
+                f"cannot serve {what} on {self._host}:{port}: {error.strerror}. "
+                "Choose another port, or 0 for any"
+            ) from error
+        address: tuple[str, int] = runner.addresses[0]
+        _log.info("serving", extra=fields(what=what, host=self._host, port=address[1]))
+        return address[1]
 
     async def _serve_health(self, _: web.Request) -> web.Response:
         return _answer(self._health)
@@ -86,6 +125,15 @@ class HealthServer:
     async def _serve_metrics(self, _: web.Request) -> web.Response:
         body = await asyncio.shield(self._metrics.exposition())
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+    async def _serve_secured(self, request: web.Request) -> web.Response:
+        assert self.secured is not None
+        given = request.headers.get("Authorization")
+        refusal = await self.secured.reviews.refusal(given, _METRICS)
+        if refusal is None:
+            return await self._serve_metrics(request)
+        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+        return web.Response(status=refusal.status, text=f"{refusal.reason}\n", headers=headers)
 
 
 def _answer(checks: dict[str, Check]) -> web.Response:

@@ -6,6 +6,7 @@ by their owner references; claims go only when the policy says so. K-21, K-22
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -13,7 +14,7 @@ from kubecontroller.client.api import Client, Propagation
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
-from kubecontroller.runtime.finalizers import add_finalizer, remove_finalizer
+from kubecontroller.runtime.finalizers import Finalizer
 from kubecontroller.runtime.outcomes import Done, Outcome
 from redis_operator.manifests.names import DATABASE_LABEL, IDENTITY_ANNOTATION
 from redis_operator.operator.world import REDISES
@@ -29,31 +30,22 @@ class Ending:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._finalizer = Finalizer(client, REDISES, FINALIZER)
 
-    async def hold(self, raw: Manifest) -> bool:
-        """Add the finalizer before anything is created; whether it had to be added."""
-        return await add_finalizer(self._client, REDISES, raw, FINALIZER)
+    async def around(self, raw: Manifest, follow: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Follow a database that the finalizer holds; or, at its end, deal with the volumes.
 
-    async def end(self, raw: Manifest) -> Outcome:
-        """Deal with the volumes, then let the database go.
-
-        The database is read once more: what a cache shows may be one that went long ago, and a new
-        one of the same name may stand in its place. K-07, K-31
+        The database is read once more then: what a cache shows may be one that went long ago, and a
+        new one of the same name may stand in its place. K-07, K-31
         """
-        meta = raw["metadata"]
-        if FINALIZER not in (meta.get("finalizers") or ()):
-            return Done()
-        try:
-            live = await self._client.get(REDISES, (meta["namespace"], meta["name"]))
-        except NotFound:
-            return Done()
-        found = live["metadata"]
-        if found["uid"] != meta["uid"] or not found.get("deletionTimestamp") or is_protected(live):
-            return Done()
+        return await self._finalizer.around(raw, follow=follow, clean_up=self._clean_up)
+
+    async def _clean_up(self, live: Manifest) -> Outcome | None:
+        if is_protected(live):
+            return Done()  # since a moment; the change comes as an event
         if not _keeps_volumes(live):
-            await self._delete_volumes(found)
-        await remove_finalizer(self._client, REDISES, live, FINALIZER)
-        return Done()
+            await self._delete_volumes(live["metadata"])
+        return None
 
     async def _delete_volumes(self, meta: Manifest) -> None:
         """Delete the claims of this very database, and its workloads, which would make new ones.

@@ -65,15 +65,14 @@ class Reconciler(Struct, frozen=True):
             return Done()
         try:
             ends = bool(raw["metadata"].get("deletionTimestamp"))
-            if ends and not is_protected(raw):
+            if ends and is_protected(raw):
+                return await self._follow(key, raw)
+            if ends:
                 before = load_status(raw)
                 gone = replace(before, phase=Phase.DELETING, plan=())
                 await self.reader.background.stop(key)  # nothing is made again that goes
                 await self.reporter.report(raw, before, gone)
-                return await self.ending.end(raw)
-            if not ends and await self.ending.hold(raw):
-                return Done()  # the finalizer comes back as an event
-            return await self._follow(key, raw)
+            return await self.ending.around(raw, partial(self._follow, key, raw))
         except Forbidden as error:
             self.reporter.complain(raw, error)
             return Again(_FORBIDDEN_SECONDS, pace.USUAL_PRIORITY)  # rights come without a sign

@@ -404,12 +404,12 @@ async def test_a_certificate_is_swapped_between_handshakes_and_never_during_one(
 ):
     """Handshakes run in the thread of the event loop, and read the context that is changed."""
     threads = []
-    load = certkeeper._load
+    load = certkeeper.load_chain
 
     def loading(*given):
         threads.append(threading.current_thread())
         load(*given)
 
-    monkeypatch.setattr(certkeeper, "_load", loading)
+    monkeypatch.setattr(certkeeper, "load_chain", loading)
     await keeper(server).refresh()
     assert threads == [threading.current_thread()]

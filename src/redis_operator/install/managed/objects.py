@@ -53,7 +53,7 @@ _APPLIED: Final = ["get", "create", "patch"]
 _OWNED: Final = [*_APPLIED, "delete"]
 
 INSTALLER_RIGHTS: Final[tuple[Rule, ...]] = (
-    rule("redisoperator.dev", "redisoperators", ["list", "watch", "patch"]),
+    rule("redisoperator.dev", "redisoperators", ["get", "list", "watch", "patch"]),
     rule("redisoperator.dev", "redisoperators/status", ["patch"]),
     # its own, which it cannot delete while it lives there
     rule("", "namespaces", ["get", "list", "watch", "patch"]),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -33,7 +34,7 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.client.verbs import Propagation
 from kubecontroller.client.workloads import Job
 from kubecontroller.runtime.applier import Applier
-from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
+from kubecontroller.runtime.finalizers import Finalizer
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.redisoperator import (
     ComponentStatus,
@@ -93,21 +94,17 @@ class Installations(Struct, frozen=True):
         if raw is None:
             return Done()
         try:
-            if meta_of(raw).is_deleting:
-                return await self._end(raw)
-            if await add_finalizer(self.client, REDIS_OPERATORS, raw, FINALIZER):
-                return Done()  # it comes back as an event
-            return await self._pass(raw)
+            finalizer = Finalizer(self.client, REDIS_OPERATORS, FINALIZER)
+            passing = partial(self._pass, raw)
+            return await finalizer.around(raw, follow=passing, clean_up=self._end)
         except (Forbidden, Invalid, BadRequest) as error:
             await self._told_refused(raw, error)
             return Retry(error)
         except KubeError as error:
             return Retry(error)
 
-    async def _end(self, raw: Manifest) -> Outcome:
+    async def _end(self, raw: Manifest) -> Outcome | None:
         """Remove the operator; databases go on without it."""
-        if not has_finalizer(raw, FINALIZER):
-            return Done()
         if load_status(raw).phase is not InstallationPhase.DELETING:
             await self._told(raw, Standing(waits_for="the operator is removed", ends=True), None)
         remover = Remover(self.client, tell=_LOG.info, patience=Patience(0.0))
@@ -118,8 +115,7 @@ class Installations(Struct, frozen=True):
         except InstallError as error:
             refusal = Standing(refusal="Refused", message=str(error), ends=True)
             return await self._told(raw, refusal, None)
-        await remove_finalizer(self.client, REDIS_OPERATORS, raw, FINALIZER)
-        return Done()
+        return None
 
     async def _pass(self, raw: Manifest) -> Outcome:
         wanted = load_redisoperator(raw)
