@@ -99,6 +99,11 @@ def _choices(function: F) -> F:
             default=None,
             help="Namespaces whose pods may read /metrics, separated by commas, or `all`.",
         ),
+        click.option(
+            "--secured-metrics/--open-metrics",
+            default=None,
+            help="Whether /metrics is served over TLS, to accounts that may get that path alone.",
+        ),
         click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing."),
     )
 
@@ -129,12 +134,15 @@ def _monitoring(before: MonitoringOptions, given: dict[str, Any]) -> MonitoringO
     """Take what concerns monitoring out of the options that were given."""
     wanted, labels = given.pop("monitoring"), given.pop("monitoring_label")
     pages, scrapers = given.pop("runbook_url"), given.pop("scrape_namespaces")
+    secured = given.pop("secured_metrics")
     changes: dict[str, Any] = {}
     if wanted is not None:
         changes["install"] = wanted
     if labels:
         parts = [label.partition("=") for label in labels]
         changes["labels"] = {key.strip(): value.strip() for key, _, value in parts}
+    if secured is not None:
+        changes["secured"] = secured
     if pages is not None:
         changes["runbook_url"] = pages
     if scrapers is not None:
@@ -203,6 +211,8 @@ def install(
     """Install the operator in a Kubernetes cluster, or change how it is installed."""
     everything = bool(given["monitoring"])
     options = _chosen(Options(namespace=namespace), given)
+    if with_installer and options.monitoring.secured:
+        raise click.UsageError("--secured-metrics is not built for an installer in the cluster")
     if print_:
         made = [*installer_objects(options), redisoperator(options)]
         click.echo(

@@ -119,10 +119,15 @@ def _rights(options: Options) -> list[Object]:
     roles = [rights.cluster_role(databases=not options.watch_namespaces)]
     roles += [rights.namespaced_role(name) for name in options.watch_namespaces]
     roles.append(rights.election_role(options.namespace))
+    readers = []
+    if options.monitoring.secured:
+        roles.append(rights.review_role())
+        readers.append(rights.metrics_reader_role())
     asked = [rights.bundle_role(), rights.certificate_role(options.namespace)]
     return [
         rights.service_account(options.namespace),
         *rights.database_users(),
+        *readers,
         *_with_bindings(roles, options),
         *(one for made in _with_bindings(asked, options) for one in _admission(made, options)),
     ]

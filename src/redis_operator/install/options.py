@@ -31,6 +31,7 @@ class MonitoringOptions(Struct, frozen=True, omit_defaults=True, rename="camel")
     labels: Mapping[str, str] = field(default_factory=dict)  # by which a Prometheus selects them
     runbook_url: str = "docs/runbooks"  # where the pages of alerts are
     scrape_namespaces: tuple[str, ...] = ("monitoring",)  # whose pods may read /metrics
+    secured: bool = False  # over TLS, and only to accounts that may get that path
 
 
 class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):

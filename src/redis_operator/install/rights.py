@@ -18,6 +18,7 @@ __all__ = [
     "ELECTION_RIGHTS",
     "OPERATOR",
     "RBAC",
+    "REVIEW_RIGHTS",
     "USER_RIGHTS",
     "Rule",
     "account",
@@ -27,7 +28,9 @@ __all__ = [
     "cluster_role",
     "database_users",
     "election_role",
+    "metrics_reader_role",
     "namespaced_role",
+    "review_role",
     "role",
     "rule",
     "service_account",
@@ -106,6 +109,12 @@ BUNDLE_RIGHTS: Final = (
 )
 """Of the one configuration by which the API server asks us: its CA bundle."""
 
+REVIEW_RIGHTS: Final = (
+    rule("authentication.k8s.io", "tokenreviews", ["create"]),
+    rule("authorization.k8s.io", "subjectaccessreviews", ["create"]),
+)
+"""Where metrics are secured: to ask who a reader is, and whether it may read them."""
+
 _VIEW: Final = (
     rule("redisoperator.dev", "redis redisfailovers redisbackups redisversions", _READ),
 )
@@ -151,6 +160,17 @@ def certificate_role(namespace: str) -> dict[str, Any]:
 def bundle_role() -> dict[str, Any]:
     """Return what they need to tell the API server which certificate to trust."""
     return role("ClusterRole", f"{OPERATOR}-ca-bundle", BUNDLE_RIGHTS)
+
+
+def review_role() -> dict[str, Any]:
+    """Return what the operator needs to ask the API server who reads its metrics."""
+    return role("ClusterRole", f"{OPERATOR}-metrics-reviews", REVIEW_RIGHTS)
+
+
+def metrics_reader_role() -> dict[str, Any]:
+    """Return what a reader of secured metrics needs; it is bound by whoever runs that reader."""
+    reading: Rule = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+    return role("ClusterRole", f"{OPERATOR}-metrics-reader", (reading,))
 
 
 def database_users() -> list[dict[str, Any]]:

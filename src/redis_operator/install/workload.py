@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from redis_operator.api.webhooks import SERVICE
 
@@ -18,6 +18,7 @@ __all__ = [
     "budget",
     "deployment",
     "from_pod",
+    "metrics_port",
     "metrics_service",
     "network_policy",
     "probes",
@@ -27,6 +28,7 @@ __all__ = [
     "webhook_service",
 ]
 
+T = TypeVar("T")
 POD_LABELS: Final = {"app.kubernetes.io/name": OPERATOR}
 """By these, which never change, Deployment, budget, Service and NetworkPolicies know the pods."""
 METRICS_LABELS: Final = {"redisoperator.dev/service": "metrics"}
@@ -35,6 +37,8 @@ SCRAPER_LABELS: Final = {"metrics": "enabled"}
 """Namespaces that have them may read figures too, without a change of the installation."""
 PORT: Final = 8080
 WEBHOOK_PORT: Final = 9443
+SECURED_PORT: Final = 8443
+_SECURED: Final = "secured-metrics"
 _USER: Final = 65532
 _STOP_SECONDS: Final = 45  # longer than a graceful stop takes
 
@@ -75,7 +79,8 @@ def deployment(options: Options) -> dict[str, Any]:
                     "labels": dict(POD_LABELS),
                     "annotations": {
                         "prometheus.io/scrape": "true",
-                        "prometheus.io/port": str(PORT),
+                        "prometheus.io/port": str(metrics_port(options)),
+                        **dict(_secured(options, ("prometheus.io/scheme", "https"))),
                         "kubectl.kubernetes.io/default-container": "operator",
                     },
                 },
@@ -94,6 +99,7 @@ def _container(options: Options) -> dict[str, Any]:
         "args": [
             *("run", "--log", "json"),
             *(("--webhook-port", str(WEBHOOK_PORT)) if options.webhooks else ()),
+            *_secured(options, "--secured-metrics-port", str(SECURED_PORT)),
             *options.arguments,
         ],
         "env": [
@@ -105,12 +111,29 @@ def _container(options: Options) -> dict[str, Any]:
         "ports": [
             {"name": "metrics", "containerPort": PORT, "protocol": "TCP"},
             *([_webhook_port()] if options.webhooks else ()),
+            *_secured(
+                options, {"name": _SECURED, "containerPort": SECURED_PORT, "protocol": "TCP"}
+            ),
         ],
         # caches of a big cluster take a while to fill; that is readiness, not life
         **probes(),
         "resources": {part: dict(amounts) for part, amounts in options.resources.items()},
         "securityContext": restricted_container(),
     }
+
+
+def _secured(options: Options, *given: T) -> tuple[T, ...]:
+    """Return what is given where metrics are secured, else nothing."""
+    return given if options.monitoring.secured else ()
+
+
+def metrics_port(options: Options) -> int:
+    """Return where the operator's metrics are served."""
+    return SECURED_PORT if options.monitoring.secured else PORT
+
+
+def _metrics_name(options: Options) -> str:
+    return _SECURED if options.monitoring.secured else "metrics"
 
 
 def _webhook_port() -> dict[str, Any]:
@@ -195,7 +218,12 @@ def metrics_service(options: Options) -> dict[str, Any]:
             "publishNotReadyAddresses": True,
             "selector": dict(POD_LABELS),
             "ports": [
-                {"name": "metrics", "port": PORT, "targetPort": "metrics", "protocol": "TCP"}
+                {
+                    "name": "metrics",
+                    "port": metrics_port(options),
+                    "targetPort": _metrics_name(options),
+                    "protocol": "TCP",
+                }
             ],
         },
     }
@@ -220,7 +248,8 @@ def network_policy(
     No label selects the API server, so where it asks is open; what is asked there needs no secret.
     A kubelet, which asks how pods are, reaches those of its own node whatever a policy says.
     """
-    figures: dict[str, Any] = {"ports": [{"port": "metrics", "protocol": "TCP"}]}
+    served = _metrics_name(options) if name == OPERATOR else "metrics"
+    figures: dict[str, Any] = {"ports": [{"port": served, "protocol": "TCP"}]}
     if EVERYWHERE not in options.monitoring.scrape_namespaces:
         figures["from"] = scrapers(options)
     ingress = [figures]

@@ -27,6 +27,7 @@ class Settings(Struct, frozen=True):
     elect: bool = True
     health_port: int = 8080  # 0 serves neither health nor metrics
     health_host: str = "0.0.0.0"
+    secured_metrics_port: int | None = None  # over TLS, to whom the API server lets in; else open
     webhook_port: int = 0  # 0 serves no admission
     webhook_host: str = "0.0.0.0"
     probe_interval: float = 10.0
@@ -62,6 +63,7 @@ def read_settings(
         elect=not given.no_election,
         health_port=given.health_port,
         health_host=given.health_host,
+        secured_metrics_port=given.secured_metrics_port,
         webhook_port=given.webhook_port,
         webhook_host=given.webhook_host,
         probe_interval=given.probe_interval,
@@ -112,6 +114,12 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--health-port", type=int, default=8080, help="0 serves none")
     parser.add_argument("--health-host", default="0.0.0.0")
+    parser.add_argument(
+        "--secured-metrics-port",
+        type=int,
+        default=None,
+        help="serve /metrics here instead, over TLS, to accounts that may get that path",
+    )
     parser.add_argument(
         "--webhook-port",
         type=int,

@@ -18,6 +18,7 @@ from kubecontroller.runtime.controller import URGENT_PRIORITY, Controller
 from kubecontroller.runtime.lease import LeaseSettings, default_identity
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.metrics import Metrics
+from kubecontroller.runtime.secured import SecuredMetrics
 from kubecontroller.runtime.server import HealthServer
 from kubecontroller.runtime.triggers import (
     by_label,
@@ -68,11 +69,7 @@ def make_manager(settings: Settings) -> Manager:
     access = load(file=settings.kubeconfig, context=settings.context)
     client = Client(HttpTransport(access, user_agent=MANAGER), field_manager=MANAGER)
     metrics = Metrics()
-    health = (
-        HealthServer(metrics, host=settings.health_host, port=settings.health_port)
-        if settings.health_port
-        else None
-    )
+    health = _health(settings, metrics, client) if settings.health_port else None
     lease = (
         LeaseSettings(settings.namespace, _LEASE, default_identity()) if settings.elect else None
     )
@@ -93,6 +90,15 @@ def make_manager(settings: Settings) -> Manager:
     if settings.webhook_port:
         add_admission(manager, settings, world)
     return manager
+
+
+def _health(settings: Settings, metrics: Metrics, client: Client) -> HealthServer:
+    """Return what serves health and metrics, which only some may read where that is asked for."""
+    port = settings.secured_metrics_port
+    secured = None if port is None else SecuredMetrics(client, port=port)
+    return HealthServer(
+        metrics, host=settings.health_host, port=settings.health_port, secured=secured
+    )
 
 
 def add_databases(

@@ -51,7 +51,7 @@ def _operator_monitor(options: Options) -> dict[str, Any]:
         "metadata": _metadata(options, OPERATOR),
         "spec": {
             "selector": {"matchLabels": dict(METRICS_LABELS)},
-            "endpoints": [{**_endpoint(), "honorLabels": True}],
+            "endpoints": [{**_endpoint(), **_secured(options), "honorLabels": True}],
         },
     }
 
@@ -75,6 +75,20 @@ def _exporter_monitor(options: Options) -> dict[str, Any]:
 
 def _endpoint() -> dict[str, Any]:
     return {"port": "metrics", "path": "/metrics", "interval": "30s", "scrapeTimeout": "10s"}
+
+
+def _secured(options: Options) -> dict[str, Any]:
+    """Return how secured metrics are asked for: by the token of the Prometheus itself.
+
+    The certificate is one that each pod makes for itself, so it cannot be verified.
+    """
+    if not options.monitoring.secured:
+        return {}
+    return {
+        "scheme": "https",
+        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        "tlsConfig": {"insecureSkipVerify": True},
+    }
 
 
 def _rule(options: Options) -> dict[str, Any]:
