@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from pair_of_servers import speak
+from pair_of_servers import eventually, speak
 from redis_operator.backup.replica import Login
 from redis_operator.backup.task import ShardTask, Source, Store, TakeTask
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -28,6 +30,35 @@ async def source(engine: EngineBinary) -> AsyncIterator[Server]:
         [server] = await servers.start(1, cluster=False, options={"repl-diskless-sync-delay": "0"})
         await speak(server, ("ACL", "SETUSER", "backup", *RULES))
         yield server
+
+
+@contextlib.asynccontextmanager
+async def container(engine: EngineBinary, folder: Path) -> AsyncIterator[None]:
+    """Do what the container beside the worker does: start a server once its settings are there."""
+
+    async def there() -> bool:
+        return (folder / "server.conf").exists()
+
+    async def run() -> None:
+        await eventually(there)
+        process = await asyncio.create_subprocess_exec(
+            engine.path, "server.conf", cwd=folder, stdout=asyncio.subprocess.DEVNULL
+        )
+        try:
+            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    running = asyncio.ensure_future(run())
+    try:
+        yield
+    finally:
+        await asyncio.sleep(0)
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            # who has verified ends the server; who fails before it begins never starts one
+            await asyncio.wait_for(running, 20 if await there() else 0)
 
 
 def task(

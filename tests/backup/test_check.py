@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from backup.conftest import LOGIN, fill, source, task
+from backup.conftest import LOGIN, container, fill, source, task
 from kubelocal.loopback import free_host
-from pair_of_servers import eventually, speak
+from pair_of_servers import speak
 from redis_operator.backup.check import check
 from redis_operator.backup.errors import Damaged
 from redis_operator.backup.manifest import MANIFEST, Manifest
@@ -24,35 +22,6 @@ from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_testing.servers import EngineBinary
 
 pytestmark = pytest.mark.servers
-
-
-@contextlib.asynccontextmanager
-async def container(engine: EngineBinary, folder: Path) -> AsyncIterator[None]:
-    """Do what the container beside the worker does: start a server once its settings are there."""
-
-    async def there() -> bool:
-        return (folder / "server.conf").exists()
-
-    async def run() -> None:
-        await eventually(there)
-        process = await asyncio.create_subprocess_exec(
-            engine.path, "server.conf", cwd=folder, stdout=asyncio.subprocess.DEVNULL
-        )
-        try:
-            await process.wait()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-    running = asyncio.ensure_future(run())
-    try:
-        yield
-    finally:
-        await asyncio.sleep(0)
-        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-            # who has verified ends the server; who fails before it begins never starts one
-            await asyncio.wait_for(running, 20 if await there() else 0)
 
 
 async def checked(engine: EngineBinary, shelf: Shelf, folder: Path) -> Report:

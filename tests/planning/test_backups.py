@@ -219,7 +219,7 @@ COMPLETED = {
             Version("redis", 6, 2),
             "cannot load",
         ),
-        ({**COMPLETED, "shards": 3}, Version("valkey", 9, 1), "3 shards"),
+        ({**COMPLETED, "shards": 3}, Version("valkey", 9, 1), None),
         ({**COMPLETED, "phase": "Running"}, Version("valkey", 9, 1), "is Running"),
         ({}, Version("valkey", 9, 1), "is new"),
     ],

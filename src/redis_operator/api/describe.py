@@ -365,6 +365,13 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ShardStatus.last_failover_time": _f("When its primary last changed."),
     "ShardStatus.last_primary": _f("Pod that was its primary last, while it has none."),
     "RedisStatus.source": _f("The server elsewhere that the database follows, if it does."),
+    "RedisStatus.restore": _f(
+        "The backup that a new database is given key by key before it serves; absent where servers "
+        "copy it whole."
+    ),
+    "RestoreStatus.backup": _f("Name of the backup."),
+    "RestoreStatus.keys": _f("How many keys the new primaries had when this was last seen."),
+    "RestoreStatus.completion_time": _f("When the database had all of it."),
     "SourceStatus.address": _f("Where the server is."),
     "SourceStatus.pod": _f("The pod that follows it; the others follow that pod."),
     "SourceStatus.link": _f("State of the link to it."),

@@ -19,7 +19,6 @@ from .unbuilt import UNBUILT
 __all__ = [
     "LOOPBACK",
     "MODE_CHANGE",
-    "NO_CLUSTER_RESTORE",
     "NO_CLUSTER_SOURCE",
     "ONE_ORIGIN",
     "OWN_POD",
@@ -47,10 +46,6 @@ MODE_CHANGE: Final = (
 NO_CLUSTER_SOURCE: Final = (
     "servers of mode Cluster are replicas of each other only; use mode Failover, or copy the data "
     "key by key"
-)
-NO_CLUSTER_RESTORE: Final = (
-    "not built in this release: restoring a backup into mode Cluster; use mode Standalone or "
-    "Failover"
 )
 ONE_ORIGIN: Final = "use it or spec.bootstrap.fromRedis, not both"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
@@ -194,11 +189,6 @@ RULES: Final[tuple[Rule, ...]] = (
         "bootstrap.fromRedis",
         "self.mode != 'Cluster' || !has(self.bootstrap) || !has(self.bootstrap.fromRedis)",
         NO_CLUSTER_SOURCE,
-    ),
-    _spec(
-        "bootstrap.fromBackup",
-        "self.mode != 'Cluster' || !has(self.bootstrap) || !has(self.bootstrap.fromBackup)",
-        NO_CLUSTER_RESTORE,
     ),
     _spec(
         "bootstrap.fromBackup",

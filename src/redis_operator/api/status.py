@@ -16,6 +16,7 @@ __all__ = [
     "Progress",
     "RedisStatus",
     "ReplicaStatus",
+    "RestoreStatus",
     "ShardStatus",
     "SourceStatus",
 ]
@@ -125,6 +126,14 @@ class SourceStatus(Part, frozen=True, omit_defaults=False):
     lag_bytes: int = 0
 
 
+class RestoreStatus(Part, frozen=True):
+    """The backup that a new database was given, key by key, before it served anything."""
+
+    backup: str
+    keys: int = 0
+    completion_time: str = ""
+
+
 class Progress(Part, frozen=True):
     """How far a slot move has come."""
 
@@ -165,3 +174,4 @@ class RedisStatus(Part, frozen=True):
     binding: Binding | None = None
     last_data_loss: DataLoss | None = None
     source: SourceStatus | None = None
+    restore: RestoreStatus | None = None

@@ -26,7 +26,6 @@ from .redis import Mode, Persistence, Redis, RedisSpec, Resources
 from .rules import (
     LOOPBACK,
     MODE_CHANGE,
-    NO_CLUSTER_RESTORE,
     NO_CLUSTER_SOURCE,
     ONE_ORIGIN,
     OWN_POD,
@@ -166,8 +165,6 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
 
 def _source(spec: RedisSpec) -> Iterator[Problem]:
     source, backup = spec.bootstrap.from_redis, spec.bootstrap.from_backup
-    if backup is not None and spec.mode is Mode.CLUSTER:
-        yield Problem("spec.bootstrap.fromBackup", NO_CLUSTER_RESTORE)
     if backup is not None and source is not None:
         yield Problem("spec.bootstrap.fromBackup", ONE_ORIGIN)
     if source is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Damaged", "KeyMissing", "SourceError", "StoreError", "WorkerError"]
+__all__ = ["Damaged", "KeyMissing", "SourceError", "StoreError", "TargetError", "WorkerError"]
 
 
 class WorkerError(Exception):
@@ -37,3 +37,14 @@ class Damaged(WorkerError):  # noqa: N818 - what it is
     """What the store holds is not what was written."""
 
     reason = "BackupDamaged"
+
+
+class TargetError(WorkerError):
+    """A server that is given keys refuses, or does not answer. `passing`: it may a little later."""
+
+    reason = "TargetFailed"
+
+    def __init__(self, message: str, *, passing: bool = False, answer: str = "") -> None:
+        super().__init__(message)
+        self.passing = passing
+        self.answer = answer  # the server's own words

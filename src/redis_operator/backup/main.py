@@ -12,13 +12,14 @@ from pathlib import Path
 
 import msgspec
 
+from .carry import carry
 from .check import check
 from .errors import WorkerError
 from .primary import Primary, find_part, verify
 from .replica import Login
 from .store import open_shelf
 from .take import report_of, take
-from .task import LOGIN, SCRATCH, TASK, Report, TakeTask, Task, VerifyTask, read_task
+from .task import LOGIN, SCRATCH, TASK, CarryTask, Report, TakeTask, Task, VerifyTask, read_task
 
 __all__ = ["main"]
 
@@ -64,6 +65,9 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     login = _login(task.user)
     if isinstance(task, TakeTask):
         return report_of(await take(task, shelf, login))
+    if isinstance(task, CarryTask):
+        host = environment.get("POD_IP", "")
+        return await carry(task, shelf, login, folder=Path(SCRATCH), host=host)
     manifest, part = await find_part(shelf)
     await verify(shelf, part)
     _LOG.info("%s is whole: %s bytes of %s", part.object, part.size, manifest.redis)

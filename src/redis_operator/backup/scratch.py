@@ -23,7 +23,7 @@ from redis_operator.redis.resp import encode
 from .errors import WorkerError
 from .replica import Login
 
-__all__ = ["Scratch", "ScratchError", "settings_of"]
+__all__ = ["Place", "Scratch", "ScratchError", "offer", "settings_of"]
 
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 120.0  # a server that loads answers now and then
@@ -66,6 +66,16 @@ def settings_of(place: Place, login: Login) -> str:
     return "\n".join(lines) + "\n"
 
 
+def offer(folder: Path, host: str, port: int, login: Login) -> Place:
+    """Give the server its settings, with which it starts; return where it will be found."""
+    place = Place(host, port, secrets.token_hex(32))
+    unfinished = folder / "settings"
+    unfinished.write_text(settings_of(place, login))
+    unfinished.chmod(0o600)
+    unfinished.rename(folder / "server.conf")
+    return place
+
+
 class Scratch:
     """A connection to the scratch server."""
 
@@ -76,11 +86,7 @@ class Scratch:
     @classmethod
     async def begin(cls, folder: Path, host: str, port: int, login: Login) -> Scratch:
         """Give the server its settings, and wait until it answers."""
-        place = Place(host, port, secrets.token_hex(32))
-        unfinished = folder / "settings"
-        unfinished.write_text(settings_of(place, login))
-        unfinished.chmod(0o600)
-        unfinished.rename(folder / "server.conf")
+        place = offer(folder, host, port, login)
         end = time.monotonic() + _START_SECONDS
         while True:
             try:

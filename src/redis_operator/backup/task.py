@@ -17,6 +17,7 @@ __all__ = [
     "LOGIN",
     "SCRATCH",
     "TASK",
+    "CarryTask",
     "Encryption",
     "Report",
     "S3Place",
@@ -25,6 +26,7 @@ __all__ = [
     "Source",
     "Store",
     "TakeTask",
+    "Target",
     "Task",
     "VerifyTask",
     "read_report",
@@ -42,7 +44,7 @@ KEYS = "/keys"
 ENCRYPTION = "/encryption"
 """The folder with the keys that backups are encrypted with, by their ids."""
 SCRATCH = "/scratch"
-"""The folder that a worker has in common with the scratch server that it verifies a backup with."""
+"""The folder that a worker has in common with the scratch server that loads backups."""
 _MESSAGE_BYTES = 4000  # a container's last words may have 4096
 
 
@@ -119,7 +121,34 @@ class VerifyTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="v
     scratch_port: int = 6380
 
 
-Task: TypeAlias = TakeTask | ServeTask | VerifyTask
+class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A primary that is given keys: those of its slots, or all of them where there are no slots.
+
+    `replication_id` is the history that it had when this was asked: with another one it may have
+    lost what it was given.
+    """
+
+    pod: str
+    host: str
+    replication_id: str
+    slots: str = ""
+    port: int = 6379
+
+
+class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="carry"):
+    """Give every part of a backup to the primaries of a new database, key by key.
+
+    With `cluster` each target takes the keys of its slots, of database 0 alone.
+    """
+
+    store: Store
+    user: str
+    targets: tuple[Target, ...]
+    cluster: bool = False
+    scratch_port: int = 6380
+
+
+Task: TypeAlias = TakeTask | ServeTask | VerifyTask | CarryTask
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):

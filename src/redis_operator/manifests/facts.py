@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from redis_operator.api.redis import Persistence, RedisSpec
 from redis_operator.redis.versions import Version
 
-__all__ = ["Facts", "Former", "Passwords", "Restore", "Rotation", "SourceLogin", "Stage"]
+__all__ = ["Facts", "Filling", "Former", "Passwords", "Restore", "Rotation", "SourceLogin", "Stage"]
 
 
 class Stage(Enum):
@@ -105,6 +105,18 @@ class Restore(Struct, frozen=True):
     coming: bool = False  # the worker is on its way: there is no reason to worry
 
 
+class Filling(Struct, frozen=True):
+    """A backup that a worker gives to the primaries of a new database, key by key.
+
+    `carried` tells which history each primary had whom the worker gave its keys, once it is done.
+    """
+
+    backup: str
+    message: str = ""  # how far it is
+    problem: str = ""  # why it does not go on
+    carried: Mapping[str, str] | None = None
+
+
 class Facts(Struct, frozen=True):
     """Everything `build` needs besides the object itself.
 
@@ -144,4 +156,5 @@ class Facts(Struct, frozen=True):
     source: SourceLogin | None = None  # of the server elsewhere that is followed
     source_problem: str = ""  # why that login is not known
     restore: Restore | None = None
+    filling: Filling | None = None  # it is given the content of a backup, and clients are shut out
     sidecar_broken: bool = False  # a pod is not ready though its server is

@@ -19,6 +19,7 @@ __all__ = [
     "MANAGER",
     "NEW_PASSWORDS_ANNOTATION",
     "PERSISTENCE_ANNOTATION",
+    "RESTORED_LABEL",
     "ROLE_LABEL",
     "ROTATE_ANNOTATION",
     "SENTINEL_PORT",
@@ -36,6 +37,7 @@ __all__ = [
     "common_labels",
     "config_map",
     "connection_secret",
+    "filler_labels",
     "nodes_service",
     "primaries_service",
     "primary_name",
@@ -68,6 +70,7 @@ SPEC_ANNOTATION: Final = "redisoperator.dev/spec"
 PERSISTENCE_ANNOTATION: Final = "redisoperator.dev/persistence"
 ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 VERSION_ANNOTATION: Final = "redisoperator.dev/version"
+RESTORED_LABEL: Final = "redisoperator.dev/restores"
 WORKER_LABEL: Final = "redisoperator.dev/worker"
 """On Jobs and pods of workers: `backup`, `verify` or `restore`."""
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
@@ -159,6 +162,11 @@ def selector(name: str) -> dict[str, str]:
 def worker_labels(name: str) -> dict[str, str]:
     """Labels of the workers that take backups of a database."""
     return {WORKER_LABEL: "backup", "redisoperator.dev/backs-up": name}
+
+
+def filler_labels(name: str) -> dict[str, str]:
+    """Labels of the worker that gives a new database the content of a backup."""
+    return {WORKER_LABEL: "restore", RESTORED_LABEL: name}
 
 
 def common_labels(name: str) -> dict[str, str]:

@@ -29,6 +29,9 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
         # where not every pod of the namespace is let in anyway
         workers = {"podSelector": {"matchLabels": names.worker_labels(name)}}
         ingress.append(_allow([workers], names.CLIENT_PORT))
+    if redis.spec.network_policy.clients and facts.filling is not None:
+        workers = {"podSelector": {"matchLabels": names.filler_labels(name)}}
+        ingress.append(_allow([workers], names.CLIENT_PORT))
     if len(ports) > 1 or layout.sentinels is not None:
         own = [*(port.number for port in ports), *doors[1:]]
         ingress.insert(0, _allow([ourselves], *own))

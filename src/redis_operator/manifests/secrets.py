@@ -92,7 +92,9 @@ def _users(redis: Redis, facts: Facts) -> Object:
     layout = layout_of(redis)
     versions = sorted({facts.version, *facts.running})
     for version in versions:
-        values[acl_file_name(version)] = acl_file(version, passwords, layout.users)
+        values[acl_file_name(version)] = acl_file(
+            version, passwords, layout.users, filling=facts.filling is not None
+        )
     if layout.sentinels is not None:
         values |= {SENTINEL: passwords.sentinel, "sentinel.conf": sentinel_file(passwords)}
         for version in versions:

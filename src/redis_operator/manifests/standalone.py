@@ -22,8 +22,7 @@ def _files(redis: Redis, facts: Facts) -> dict[str, str]:
     """
     keeps = redis.spec.persistence is not Persistence.NONE
     found = {"hold": ""} if facts.holds_losses and keeps else {}
-    begins = redis.spec.bootstrap
-    copies = begins.from_redis or begins.from_backup or redis.status.source
+    copies = redis.spec.bootstrap.from_redis or facts.restore or redis.status.source
     if copies and redis.status.binding is None:
         found["follow"] = ""
     return found

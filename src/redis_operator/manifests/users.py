@@ -38,6 +38,7 @@ __all__ = [
     "USERS",
     "acl_file",
     "acl_file_name",
+    "is_shut_out",
     "password_hash",
     "replication_file",
     "rules_of",
@@ -84,6 +85,10 @@ _EXPORTER = (
     "-@all +ping +info +config|get +slowlog|get +slowlog|len +latency|latest "
     "+client|list +client|setname +cluster|info +cluster|nodes"
 )
+
+# Beside that while a database is filled from a backup; the worker logs in as `replication`.
+_FILLING = "+info"
+_FILLING_FUNCTIONS = "+function|restore"
 
 _BACKUP = "-@all +psync +replconf +ping"
 
@@ -201,25 +206,43 @@ def password_hash(password: str) -> str:
     return f"#{hashlib.sha256(password.encode()).hexdigest()}"
 
 
+def is_shut_out(user: str) -> bool:
+    """Whether a user may not log in while a database is filled from a backup: who could write."""
+    return user in (DEFAULT, ADMIN)
+
+
 def rules_of(
     user: str,
     version: Version,
     passwords: Passwords,
     users: Mapping[str, Callable[[Version], str]] = USERS,
+    *,
+    filling: bool = False,
 ) -> str:
-    """Everything a server has to know of a user, also both passwords while they change."""
+    """Everything a server has to know of a user, also both passwords while they change.
+
+    While a database is filled from a backup, those who could write are shut out, and the worker may
+    give it functions and ask what it has.
+    """
     accepted = " ".join(map(password_hash, passwords.accepted(user)))
-    return f"on sanitize-payload {accepted} {users[user](version)}"
+    rules = users[user](version)
+    if filling and user == REPLICATION:
+        functions = "" if _is_old(version) else f" {_FILLING_FUNCTIONS}"
+        rules = f"{rules} {_FILLING}{functions}"
+    state = "off" if filling and is_shut_out(user) else "on"
+    return f"{state} sanitize-payload {accepted} {rules}"
 
 
 def acl_file(
     version: Version,
     passwords: Passwords,
     users: Mapping[str, Callable[[Version], str]] = USERS,
+    *,
+    filling: bool = False,
 ) -> str:
     """The users of a server. Passwords are hashed, so the file alone opens nothing."""
     lines = [
-        f"user {name} {rules_of(name, version, passwords, users)}"
+        f"user {name} {rules_of(name, version, passwords, users, filling=filling)}"
         for name in users
         if passwords.has(name)
     ]

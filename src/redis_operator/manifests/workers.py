@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from redis_operator.api.redis import Redis, Resources
+from redis_operator.api.redis import Mode, Redis, Resources
 from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
 from redis_operator.backup.task import (
     ENCRYPTION,
@@ -19,17 +19,26 @@ from redis_operator.backup.task import (
     LOGIN,
     SCRATCH,
     TASK,
+    CarryTask,
     Encryption,
     S3Place,
     ServeTask,
     ShardTask,
     Store,
     TakeTask,
+    Target,
     Task,
     VerifyTask,
 )
 
-from .names import CLIENT_PORT, MANAGER, WORKER_LABEL, users_secret, worker_labels
+from .names import (
+    CLIENT_PORT,
+    MANAGER,
+    WORKER_LABEL,
+    filler_labels,
+    users_secret,
+    worker_labels,
+)
 from .objects import Object
 from .pod import from_pod, locked_down, resources
 from .users import BACKUP, REPLICATION
@@ -37,8 +46,9 @@ from .users import BACKUP, REPLICATION
 __all__ = [
     "ATTEMPT_LABEL",
     "BACKUP_LABEL",
-    "RESTORED_LABEL",
+    "TARGETS_ANNOTATION",
     "WORKER_CONTAINER",
+    "fill_job",
     "restore_job",
     "restore_job_name",
     "take_job",
@@ -49,7 +59,8 @@ __all__ = [
 
 BACKUP_LABEL: Final = "redisoperator.dev/backup"
 ATTEMPT_LABEL: Final = "redisoperator.dev/attempt"
-RESTORED_LABEL: Final = "redisoperator.dev/restores"
+TARGETS_ANNOTATION: Final = "redisoperator.dev/targets"
+"""On the Job that fills a database: the histories that its primaries had, by pod."""
 WORKER_CONTAINER: Final = "worker"
 _USER: Final = 65532
 _RESOURCES: Final = Resources(
@@ -123,7 +134,7 @@ def restore_job(
     """Return the Job that servers of a new database replicate from until they have its content."""
     name = redis.metadata.name
     task = ServeTask(store=_store(storage, path, encryption), user=REPLICATION, port=CLIENT_PORT)
-    labels = {WORKER_LABEL: "restore", RESTORED_LABEL: name}
+    labels = filler_labels(name)
     pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     [container] = pod["containers"]
     # It listens once it has read the backup from end to end.
@@ -148,16 +159,55 @@ def verify_job(
         ATTEMPT_LABEL: str(attempt),
     }
     pod = _pod(task, spec.storage, None, spec.resources, image)
+    sized = redis.spec.resources if redis is not None else Resources()
+    _with_scratch(pod, engine=backup.status.engine, image=backup.status.image, sized=sized)
+    _pulled(pod, redis)
+    return _job(backup, name, labels, pod)
+
+
+def fill_job(
+    redis: Redis,
+    storage: BackupStorage,
+    path: str,
+    *,
+    targets: tuple[Target, ...],
+    image: str,
+    server_image: str,
+    encryption: BackupEncryption | None = None,
+) -> Object:
+    """Return the Job that gives the primaries of a new database their keys, once.
+
+    The server beside its worker loads one part at a time, and may need more memory than a server of
+    the new database, which may have more shards.
+    """
+    name, spec = redis.metadata.name, redis.spec
+    task = CarryTask(
+        store=_store(storage, path, encryption),
+        user=REPLICATION,
+        targets=targets,
+        cluster=spec.mode is Mode.CLUSTER,
+    )
+    pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
+    sized = Resources(requests=spec.resources.requests)
+    _with_scratch(pod, engine=spec.engine.value, image=server_image, sized=sized)
+    _pulled(pod, redis)
+    job = _job(redis, restore_job_name(name), filler_labels(name), pod)
+    histories = {target.pod: target.replication_id for target in targets}
+    job["metadata"]["annotations"] = {TARGETS_ANNOTATION: msgspec.json.encode(histories).decode()}
+    return job
+
+
+def _with_scratch(pod: Object, *, engine: str, image: str, sized: Resources) -> None:
+    """Give a worker a server beside it that loads backups and keeps nothing."""
     shared = {"name": "scratch", "mountPath": SCRATCH}
     pod["volumes"].append({"name": "scratch", "emptyDir": {}})
     pod["containers"][0]["volumeMounts"].append(shared)
-    sized = redis.spec.resources if redis is not None else Resources()
     server: Object = {
         "name": "server",
-        "image": backup.status.image,
+        "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", _SCRATCH],
-        "env": [{"name": "SERVER", "value": f"{backup.status.engine}-server"}],
+        "env": [{"name": "SERVER", "value": f"{engine}-server"}],
         "workingDir": SCRATCH,
         "resources": resources(sized),
         "securityContext": locked_down(),
@@ -165,10 +215,13 @@ def verify_job(
         "volumeMounts": [shared],
     }
     pod["containers"].append(server)
+
+
+def _pulled(pod: Object, redis: Redis | None) -> None:
+    """Have the images of a pod fetched as those of a database are."""
     if redis is not None and redis.spec.pod.image_pull_secrets:
         secrets = [{"name": secret.name} for secret in redis.spec.pod.image_pull_secrets]
         pod["imagePullSecrets"] = secrets
-    return _job(backup, name, labels, pod)
 
 
 def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Object) -> Object:

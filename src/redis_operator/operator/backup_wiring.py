@@ -10,8 +10,8 @@ from kubecontroller.runtime.builder import ControllerBuilder
 from kubecontroller.runtime.controller import Controller
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.triggers import by_label, mapped
-from redis_operator.manifests.names import INTENT_ANNOTATION
-from redis_operator.manifests.workers import BACKUP_LABEL, RESTORED_LABEL
+from redis_operator.manifests.names import INTENT_ANNOTATION, RESTORED_LABEL
+from redis_operator.manifests.workers import BACKUP_LABEL
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.restores import Restores
@@ -83,6 +83,7 @@ def add_restores(
     builder.watches(world.redises, mapped(begins))
     builder.watches(world.backups, mapped(named))
     builder.watches(world.workers.jobs, by_label(RESTORED_LABEL))
+    builder.watches(world.workers.pods, by_label(RESTORED_LABEL))
     reconciler = Restores(
         client=manager.client,
         world=world,

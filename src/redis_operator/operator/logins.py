@@ -26,6 +26,7 @@ from redis_operator.manifests.users import (
     REPLICATION,
     SENTINEL_USERS,
     USERS,
+    is_shut_out,
     password_hash,
     rules_of,
 )
@@ -59,6 +60,7 @@ class _Who(Struct, frozen=True):
     version: str
     users: Users
     login: Callable[[Connection, Passwords], Awaitable[list[Command[None]]]]
+    filling: bool = False  # it is given the content of a backup, and clients are shut out
 
 
 class Logins:
@@ -76,7 +78,7 @@ class Logins:
         Sentinels too, where there are any.
         """
         layout, meta, passwords = layout_of(redis), redis.metadata, facts.passwords
-        digest = _digest(passwords, layout.users)
+        digest, filling = _digest(passwords, layout.users), facts.filling is not None
         elsewhere = _elsewhere(redis, facts, observed)
         name = primary_name(meta.namespace, meta.name)
         work = [
@@ -87,10 +89,11 @@ class Logins:
                     node.version,
                     layout.users,
                     partial(_server_login, elsewhere),
+                    filling,
                 ),
                 targets[node.pod.name],
                 passwords,
-                f"{digest} {_mark(elsewhere, node.replication.follows)}",
+                f"{digest} {filling} {_mark(elsewhere, node.replication.follows)}",
             )
             for node in observed.seen
             if node.pod.name in targets
@@ -122,7 +125,7 @@ class Logins:
             if connection.notes.get(_TOLD) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
-            changes = changes_of(found, version, passwords, who.users)
+            changes = changes_of(found, version, passwords, who.users, filling=who.filling)
             changes += await who.login(connection, passwords)
             for change in changes:
                 if not self._may_act():
@@ -199,7 +202,12 @@ async def _sentinel_login(
 
 
 def changes_of(
-    found: Iterable[str], version: Version, passwords: Passwords, users: Users
+    found: Iterable[str],
+    version: Version,
+    passwords: Passwords,
+    users: Users,
+    *,
+    filling: bool = False,
 ) -> list[Command[Any]]:
     """Return what has to be told of users, given those that are there."""
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
@@ -207,12 +215,22 @@ def changes_of(
     changes: list[Command[Any]] = [commands.acl_deluser(user) for user in others]
     for user in filter(passwords.has, users):
         wanted = [password_hash(word) for word in passwords.accepted(user)]
-        rules = rules_of(user, version, passwords, users).split()
-        if user not in known or _lacks_rights(known[user], rules):
+        rules = rules_of(user, version, passwords, users, filling=filling).split()
+        if user not in known:
             changes.append(commands.acl_setuser(user, rules))
-        elif {word for word in known[user] if word.startswith("#")} != set(wanted):
+            continue
+        if _lacks_rights(known[user], rules) or _is_other(user, known[user], rules):
+            changes.append(commands.acl_setuser(user, rules))
+        if {word for word in known[user] if word.startswith("#")} != set(wanted):
             changes.append(commands.acl_setuser(user, ["resetpass", *wanted]))
     return changes
+
+
+def _is_other(user: str, known: list[str], rules: list[str]) -> bool:
+    """Tell whether a user is not as it is while a database is filled, or as it is otherwise."""
+    if is_shut_out(user):
+        return ("off" in known) != ("off" in rules)
+    return user == REPLICATION and ("+info" in known) != ("+info" in rules)
 
 
 def _lacks_rights(known: list[str], rules: list[str]) -> bool:

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,16 +31,25 @@ from kubecontroller.client.verbs import Propagation
 from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.validation import load, load_status
-from redis_operator.manifests.facts import Facts, Restore, SourceLogin
+from redis_operator.manifests.facts import Facts, Filling, Restore, SourceLogin
+from redis_operator.manifests.objects import Object
 from redis_operator.manifests.users import REPLICATION
-from redis_operator.manifests.workers import restore_job, restore_job_name
+from redis_operator.manifests.workers import fill_job, restore_job, restore_job_name
+from redis_operator.operator.fillings import (
+    filling_of,
+    histories,
+    is_outdated,
+    targets_of,
+    worker_ended,
+)
 from redis_operator.operator.workers import Workers, last_words, waiting
 from redis_operator.operator.world import REDISES, World
 from redis_operator.planning.restores import restore_limitation
+from redis_operator.redis.versions import parse_version
 
 __all__ = ["Restores", "restore_facts"]
 
@@ -49,28 +59,57 @@ _FAILED = "Failed"
 
 
 def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
-    """Return the facts with the worker that servers of a new database copy, where one is wanted."""
-    asked, meta = redis.spec.bootstrap.from_backup, redis.metadata
-    if asked is None or redis.status.binding is not None:
+    """Return the facts with the worker that gives a new database its content, where one is wanted.
+
+    Servers copy the worker where one server holds all of the backup, and one shard all of the
+    database; else keys are given to the primaries, and clients are shut out until that is done.
+    They are shut out too as long as it is not known which of the two it will be.
+    """
+    asked, meta, told = redis.spec.bootstrap.from_backup, redis.metadata, redis.status
+    if asked is None or told.binding is not None:
+        return facts
+    if told.restore is not None and told.restore.completion_time:
         return facts
     backup = _backup(world, (meta.namespace, asked.name))
     problem = restore_limitation(backup, asked.name, facts.version)
+    job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
+    if job is not None and not _is_ours(job, meta.uid):
+        problem = f"Job {job.metadata.name} already exists and is not this database's; delete it"
+    way = _way(redis, backup)
+    if way is _Way.CARRY:
+        filling = filling_of(asked.name, job, world.workers)
+        if problem is not None:
+            filling = Filling(asked.name, problem=problem)
+        return replace(facts, filling=filling)
     if problem is not None:
         restore = Restore(asked.name, problem=problem)
     else:
-        job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
-        restore = _restore(redis, asked.name, job, world.workers)
+        restore = _restore(asked.name, job, world.workers)
+    unknown = Filling(asked.name) if way is None else None
     login = SourceLogin(REPLICATION, facts.passwords.replication)
-    return replace(facts, source=login, restore=restore)
+    return replace(facts, source=login, restore=restore, filling=unknown)
 
 
-def _restore(redis: Redis, backup: str, job: Job | None, workers: Workers) -> Restore:
+class _Way(Enum):
+    """How a new database gets the content of a backup."""
+
+    COPY = "copy"  # its servers replicate from the worker
+    CARRY = "carry"  # the worker gives keys to its primaries
+
+
+def _way(redis: Redis, backup: RedisBackup | None) -> _Way | None:
+    """Return the way; None: the backup is yet to be made."""
+    if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
+        return _Way.CARRY
+    if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
+        return None
+    return _Way.COPY if backup.status.shards == 1 else _Way.CARRY
+
+
+def _restore(backup: str, job: Job | None, workers: Workers) -> Restore:
     """Return where the worker is, or why there is none."""
     if job is None:
         return Restore(backup, problem="its worker is not started yet", coming=True)
-    if not _is_ours(job, redis.metadata.uid):
-        taken = f"Job {job.metadata.name} already exists and is not this database's; delete it"
-        return Restore(backup, problem=taken)
     pods = workers.pods_of(job)
     ready = [
         pod
@@ -120,22 +159,51 @@ class Restores(Struct, frozen=True):
         if asked is None:
             return await self._end(raw, job)
         if job is not None:
-            return await self._retry(raw, job)
+            return await self._retry(raw, redis, job)
+        if redis.status.restore is not None and redis.status.restore.completion_time:
+            return Done()
         backup = _backup(self.world, (key[0], asked.name))
         if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
             return Done()  # the backup wakes us
-        if backup.status.shards != 1:
-            return Done()
-        return await self._start(raw, redis, backup)
+        if _way(redis, backup) is _Way.COPY:
+            made = restore_job(
+                redis,
+                backup.spec.storage,
+                backup.status.path,
+                image=self.image,
+                encryption=backup.spec.encryption,
+            )
+            return await self._start(raw, made, backup.status.location)
+        return await self._fill(raw, redis, backup)
 
-    async def _start(self, raw: Manifest, redis: Redis, backup: RedisBackup) -> Outcome:
-        made = restore_job(
+    async def _fill(self, raw: Manifest, redis: Redis, backup: RedisBackup) -> Outcome:
+        """Start the worker that gives keys to the primaries, once these are there."""
+        pods = self.world.pods_of(meta_of(raw).key)
+        running = {p.metadata.name: p.status.pod_ip for p in pods if not p.metadata.is_deleting}
+        targets = targets_of(redis, running)
+        version = parse_version(redis.status.engine, redis.status.version)
+        if isinstance(targets, str) or version is None:
+            return Done()  # the status wakes us
+        if restore_limitation(backup, backup.metadata.name, version) is not None:
+            return Done()
+        images = [
+            container.image
+            for pod in pods
+            if pod.metadata.name == targets[0].pod
+            for container in (pod.spec.containers or ())[:1]
+        ]
+        made = fill_job(
             redis,
             backup.spec.storage,
             backup.status.path,
+            targets=targets,
             image=self.image,
+            server_image=images[0],
             encryption=backup.spec.encryption,
         )
+        return await self._start(raw, made, backup.status.location)
+
+    async def _start(self, raw: Manifest, made: Object, location: str) -> Outcome:
         name = made["metadata"]["name"]
         try:
             await self.client.create(JOBS, made)
@@ -146,23 +214,39 @@ class Restores(Struct, frozen=True):
             self.recorder.warning(about, "RestoreRefused", f"Job {name}: {error}")
             return Again(_AGAIN_SECONDS)
         about = Regarding.of(REDISES, raw)
-        self.recorder.normal(about, "RestoreStarted", f"{name} reads {backup.status.location}")
+        self.recorder.normal(about, "RestoreStarted", f"{name} reads {location}")
         _LOG.info("a worker was started", extra=fields(job=name))
         return Done()
 
-    async def _retry(self, raw: Manifest, job: Job) -> Outcome:
-        """Remove a worker that failed some time ago: the next pass starts another."""
+    async def _retry(self, raw: Manifest, redis: Redis, job: Job) -> Outcome:
+        """Remove a worker that failed some time ago, or gave keys to servers that lead no more.
+
+        The next pass starts another.
+        """
+        if not _is_ours(job, meta_of(raw).uid):
+            return Done()
+        if histories(job) is not None and (worker_ended(self.world.workers.pods_of(job)) == 0):
+            return await self._end(raw, job) if is_outdated(redis, job) else Done()
+        ended = self._ended(job)
+        if ended is None:
+            return Done()
+        passed = datetime.fromtimestamp(self.clock(), UTC) - ended
+        if passed.total_seconds() < _AGAIN_SECONDS:
+            return Again(_AGAIN_SECONDS - passed.total_seconds())
+        return await self._end(raw, job)
+
+    def _ended(self, job: Job) -> datetime | None:
+        """Return when a worker ended: its Job, or its container while the one beside it runs on."""
         ended = [
             c.last_transition_time
             for c in job.status.conditions or ()
             if c.type in (_FAILED, "Complete") and c.status == "True" and c.last_transition_time
         ]
-        if not ended or not _is_ours(job, meta_of(raw).uid):
-            return Done()
-        passed = datetime.fromtimestamp(self.clock(), UTC) - max(ended)
-        if passed.total_seconds() < _AGAIN_SECONDS:
-            return Again(_AGAIN_SECONDS - passed.total_seconds())
-        return await self._end(raw, job)
+        if ended:
+            return max(ended)
+        if worker_ended(self.world.workers.pods_of(job)) is None:
+            return None
+        return datetime.fromtimestamp(self.clock(), UTC)
 
     async def _end(self, raw: Manifest | None, job: Job | None) -> Outcome:
         if raw is None or job is None or not _is_ours(job, meta_of(raw).uid):

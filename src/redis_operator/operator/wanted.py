@@ -15,7 +15,7 @@ from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.memory import memory_limit
 from redis_operator.planning.advice import ACCEPT_LOSS, Switchover, Wanted
-from redis_operator.planning.sources import Source
+from redis_operator.planning.sources import Filling, Source
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 __all__ = [
@@ -81,6 +81,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         volume_size=int(size) if size is not None else 0,
         memory_limit=memory_limit(spec) or 0,
         source=_source(redis, facts),
+        filling=_filling(facts),
         source_given_up=accepted.source,
         **_sentinels(redis),
     )
@@ -94,6 +95,15 @@ def _source(redis: Redis, facts: Facts) -> Source | None:
     if restore is not None:
         return Source(restore.host, names.CLIENT_PORT, restore.backup)
     return None
+
+
+def _filling(facts: Facts) -> Filling | None:
+    """Return the backup that a new database is given key by key, once that is the way."""
+    found = facts.filling
+    if found is None or facts.restore is not None:
+        return None
+    carried = tuple(sorted(found.carried.items())) if found.carried is not None else None
+    return Filling(found.backup, found.message, found.problem, carried)
 
 
 def _sentinels(redis: Redis) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..api.redis import Mode
 from ..redis.slots import NO_SLOTS, SlotSet
 from .actions import Action, LabelPod, LabelRole
-from .sources import Source
+from .sources import Filling, Source
 
 __all__ = ["ACCEPT_LOSS", "Loss", "Phase", "Plan", "Switchover", "Wanted"]
 
@@ -61,6 +61,7 @@ class Wanted(Struct, frozen=True):
     sentinel_settings: tuple[tuple[str, str], ...] = ()  # of SENTINEL SET
     weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
     source: Source | None = None  # a server elsewhere to follow until this is taken back
+    filling: Filling | None = None  # a backup that it is given before any client is served
     source_given_up: bool = False  # a person gave up what has not arrived from it, once
 
     @property

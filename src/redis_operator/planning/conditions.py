@@ -11,6 +11,7 @@ from . import advice
 from .actions import ConfigSet
 from .advice import Plan, Wanted
 from .common.configure import configure
+from .common.fill import unfilled
 from .context import Context
 from .copies import Copy
 from .degradations import degradations
@@ -66,6 +67,10 @@ def conditions(
 
 def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Condition:
     formed, unserved = situation.observed.formed, situation.unserved
+    if not unserved and situation.wanted.filling is not None:
+        text = unfilled(situation, situation.wanted.filling) or "the last key has arrived"
+        text = f"no client is let in yet: {text}"
+        return Condition(type="Available", status="False", reason="Restoring", message=text)
     if not unserved:
         reason, text = served
         text += _advice(situation.wanted)

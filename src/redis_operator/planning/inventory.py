@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from ..api.quantity import format_bytes, parse_quantity
-from ..api.status import PodStatus, ReplicaStatus, ShardStatus, SourceStatus
+from ..api.status import PodStatus, ReplicaStatus, RestoreStatus, ShardStatus, SourceStatus
+from .common.fill import unfilled
 from .context import Context
 from .observed import Node, Pod, Seen, Unreachable
 from .topology import Topology
@@ -24,6 +25,7 @@ __all__ = [
     "pods",
     "ready_pods",
     "ready_shards",
+    "restore",
     "running",
     "shards",
     "source",
@@ -74,6 +76,16 @@ def source(situation: Topology) -> SourceStatus | None:
         return None
     lag = copy.lag // _MIB * _MIB
     return SourceStatus(address=copy.address, pod=copy.pod, link=copy.link, lag_bytes=lag)
+
+
+def restore(situation: Topology, context: Context) -> RestoreStatus | None:
+    """Return the backup that the database is given, and when it had all of it."""
+    filling, known = situation.wanted.filling, context.previous.restore
+    if filling is None:
+        return known
+    keys = sum(node.keys for node in situation.serving)
+    done = unfilled(situation, filling) is None
+    return RestoreStatus(filling.backup, keys=keys, completion_time=context.now if done else "")
 
 
 def _led_last(old: ShardStatus | None) -> str:

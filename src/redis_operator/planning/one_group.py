@@ -56,6 +56,8 @@ class OneGroup(Topology):
 
         A server that takes writes has data of its own, whoever promoted it.
         """
+        if self.wanted.filling is not None:
+            return False  # it is given keys; what servers followed before held nothing
         leads = any(node.is_primary and not node.loading for node in self.seen)
         return bool(self.source) and not self.observed.formed and not leads
 

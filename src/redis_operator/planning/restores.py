@@ -19,11 +19,6 @@ def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> 
     if status.phase is not BackupPhase.COMPLETED:
         phase = status.phase.value if status.phase is not None else "new"
         return f"{path} is {phase}, not Completed: {status.message or 'it was not begun'}"
-    if status.shards != 1:
-        return (
-            f"{path} has {status.shards} shards; not built in this release: restoring it into one "
-            "server"
-        )
     theirs = parse_version(status.engine, status.version)
     if theirs is None:
         return f"{path} was written by {status.engine} {status.version}, which is not known"

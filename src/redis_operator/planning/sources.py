@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from .identity import ServerId
 
-__all__ = ["Source", "SourceNode", "SourceSeen", "SourceSilent"]
+__all__ = ["Filling", "Source", "SourceNode", "SourceSeen", "SourceSilent"]
 
 
 class Source(Struct, frozen=True):
@@ -26,6 +26,19 @@ class Source(Struct, frozen=True):
     def place(self) -> str:
         """The same as a replica names its primary."""
         return f"{self.host}:{self.port}" if self.host else f"backup {self.backup}"
+
+
+class Filling(Struct, frozen=True):
+    """A backup that a worker gives to the primaries of a new database, key by key.
+
+    `carried` has the histories of the primaries that were given their keys, by pod, once the worker
+    is done: with another history a primary may have lost some.
+    """
+
+    backup: str
+    message: str = ""  # how far it is
+    problem: str = ""  # why it does not go on
+    carried: tuple[tuple[str, str], ...] | None = None
 
 
 class SourceSeen(Struct, frozen=True):

@@ -84,6 +84,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         endpoints=context.endpoints or previous.endpoints,
         last_data_loss=recorded(wanted, plan, previous, context.now),
         source=inventory.source(situation),
+        restore=inventory.restore(situation, context),
     )
 
 

@@ -15,6 +15,7 @@ from ..common.label import label
 from ..common.rows import (
     CONFIGURE,
     DRAIN,
+    FILL,
     GROW,
     HIBERNATE,
     PODS,
@@ -229,6 +230,7 @@ RULES: tuple[Row, ...] = (
         cases=("CL-19",),
     ),
     CONFIGURE.here(cases=("CL-33", "IN-27")),
+    FILL,
     Row(
         "relocate_primary",
         relocate_primary,

@@ -8,6 +8,7 @@ from ..actions import ConfigSet, DeletePod, GrowVolume, ResizePod, ScaleWorkload
 from ..failover.actions import Follow, FollowSource, Promote
 from ..row import Kind, Row
 from .configure import configure
+from .fill import fill
 from .follow_source import follow_source
 from .grow import grow
 from .hibernate import hibernate
@@ -21,6 +22,7 @@ from .wait import wait
 __all__ = [
     "CONFIGURE",
     "DRAIN",
+    "FILL",
     "FOLLOW_SOURCE",
     "GROW",
     "HIBERNATE",
@@ -51,6 +53,15 @@ FOLLOW_SOURCE: Final = Row(
     "FollowingSource",
     "a database that copies a server elsewhere has no primary, and names none before it is asked",
     actions=(FollowSource, Follow, Promote, ConfigSet, GrowVolume),
+    keeps=("I1",),
+)
+FILL: Final = Row(
+    "fill",
+    fill,
+    Kind.CHANGE,
+    "",
+    "nothing but repairs while a worker gives keys to the primaries",
+    actions=(),
     keeps=("I1",),
 )
 DRAIN: Final = Row(

@@ -12,6 +12,7 @@ from ..actions import (
 from ..common.label import label
 from ..common.rows import (
     CONFIGURE,
+    FILL,
     FOLLOW_SOURCE,
     GROW,
     HIBERNATE,
@@ -142,6 +143,7 @@ RULES: tuple[Row, ...] = (
     CONFIGURE.here(
         "settings reach running servers before these are restarted for them", cases=("IN-27",)
     ),
+    FILL,
     RESIZE,
     Row(
         "shrink",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..actions import DeletePod
 from ..common.label import label
-from ..common.rows import CONFIGURE, FOLLOW_SOURCE, GROW, HIBERNATE, PODS, RESIZE, ROLL, WAIT
+from ..common.rows import CONFIGURE, FILL, FOLLOW_SOURCE, GROW, HIBERNATE, PODS, RESIZE, ROLL, WAIT
 from ..failover.actions import Promote
 from ..row import Companion, Kind, Row
 from .lead import lead
@@ -39,6 +39,7 @@ RULES: tuple[Row, ...] = (
         "settings reach the running server before it is restarted for them",
         cases=("CL-33", "IN-27"),
     ),
+    FILL,
     RESIZE,
     ROLL.here("a restart is an outage: it comes last", keeps=("I1",), cases=("ST-01",)),
     GROW,

@@ -1,0 +1,275 @@
+"""Gives a backup to a new database of any shape: each key to the primary that it belongs to.
+
+The server beside the worker loads one part after the other and sends keys to the new primaries
+itself (MIGRATE with COPY): values and times to live never pass through here, and no engine's format
+is known here.
+
+Guarantees:
+    - Every part is read from end to end before the first key is sent.
+    - What is sent twice is the same: an attempt that ended anywhere is followed by another one.
+    - Success means that every primary has the history that it had when this was asked, and no
+      fewer keys without a time to live than the backup.
+    - Memory is that of the server beside the worker, for the largest part.
+
+Assumptions: no client can write to the new database meanwhile.
+Errors: `WorkerError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hiredis
+from msgspec import Struct
+
+from redis_operator.redis.resp import Argument
+from redis_operator.redis.slots import SlotSet, key_slot
+
+from .errors import TargetError, WorkerError
+from .link import Link, connect
+from .loader import Keyspace, Loader, keyspaces, open_loader, told_of
+from .manifest import Manifest, StoredPart
+from .primary import manifest_of, verify
+from .replica import Login
+from .scratch import ScratchError
+from .store import Shelf
+from .task import CarryTask, Report, Target
+
+__all__ = ["carry"]
+
+_LOG = logging.getLogger(__name__)
+_SCAN = 1000
+_BATCH_KEYS = 1000
+_BATCH_BYTES = 4 << 20
+_MIGRATE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.5
+_VERIFIED_AT_ONCE = 2
+_PASSING = ("IOERR", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "TRYAGAIN")
+_SIZES = (
+    "local found = {} for i, key in ipairs(KEYS) do "
+    "found[i] = redis.call('MEMORY', 'USAGE', key) or 0 end return found"
+)
+
+
+async def carry(
+    task: CarryTask,
+    shelf: Shelf,
+    login: Callable[[], Login],
+    *,
+    folder: Path,
+    host: str,
+    patience: float = _PATIENCE_SECONDS,
+) -> Report:
+    """Give the targets everything that the backup has. Raises `WorkerError`.
+
+    The server beside the worker waits for its settings in `folder`; both are at `host`.
+    """
+    manifest = await manifest_of(shelf)
+    await _verify(shelf, manifest)
+    await _same_primaries(task, login())
+    async with open_loader(folder, host, task.scratch_port) as server:
+        carrier = _Carrier(task, server, login, patience)
+        for part in manifest.parts:
+            await server.load(shelf, manifest, part)
+            await carrier.part(part, whole=len(manifest.parts) == 1)
+            _LOG.info("%s was carried: %s keys so far", part.object, carrier.keys)
+        await _same_primaries(task, login())
+        await carrier.check()
+    rdb = max(part.rdb for part in manifest.parts)
+    return Report(size=manifest.size, stored=manifest.stored, rdb=rdb, keys=carrier.keys)
+
+
+async def _verify(shelf: Shelf, manifest: Manifest) -> None:
+    turns = asyncio.Semaphore(_VERIFIED_AT_ONCE)
+
+    async def one(part: StoredPart) -> None:
+        async with turns:
+            await verify(shelf, part)
+
+    async with asyncio.TaskGroup() as group:
+        for part in manifest.parts:
+            group.create_task(one(part))
+
+
+async def _same_primaries(task: CarryTask, login: Login) -> None:
+    """Raise `TargetError` where a target is not the primary that it was, or began again."""
+    for target in task.targets:
+        link = await connect(target.pod, host=target.host, port=target.port, login=login)
+        try:
+            told = told_of(await link.ask("INFO", "replication"))
+        finally:
+            link.close()
+        if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
+            raise TargetError(
+                f"{target.pod} is not the primary any more that it was when the worker started, "
+                "and may not have what it was given; the restore begins again"
+            )
+
+
+class _Batch(Struct):
+    """Keys on their way to one target."""
+
+    keys: list[bytes]
+    size: int = 0
+
+
+class _Carrier:
+    """Carries keys from the server beside the worker to their owners."""
+
+    def __init__(
+        self, task: CarryTask, scratch: Loader, login: Callable[[], Login], patience: float
+    ) -> None:
+        self._task = task
+        self._scratch = scratch
+        self._login = login
+        self._patience = patience
+        self._owners = _owners(task)
+        self._functions = b""
+        self._lasting = 0  # keys without a time to live that were seen
+        self.keys = 0
+
+    async def part(self, part: StoredPart, *, whole: bool) -> None:
+        """Carry what the server holds now: all that it has of a part."""
+        databases = await self._scratch.databases()
+        self._check_databases(databases)
+        await self._carry_functions(await self._scratch.functions())
+        own = None if whole or not part.slots else SlotSet.parse(part.slots)
+        for database in databases:
+            self._lasting += database.keys - database.mortal
+            await self._database(database.number, own)
+        await self._scratch.link.ask("SELECT", 0)
+
+    def _check_databases(self, databases: list[Keyspace]) -> None:
+        others = [one for one in databases if one.number]
+        if self._task.cluster and others:
+            counted = ", ".join(f"{one.keys} keys in database {one.number}" for one in others)
+            raise TargetError(
+                f"the backup has {counted}, and mode Cluster has database 0 alone: restore it into "
+                "mode Failover or Standalone; nothing was carried"
+            )
+
+    async def _carry_functions(self, payload: bytes) -> None:
+        if not payload or payload == self._functions:
+            return
+        for target in self._task.targets:
+            link = await self._connect(target)
+            try:
+                await link.ask("FUNCTION", "RESTORE", payload, "REPLACE")
+            finally:
+                link.close()
+        self._functions = payload
+
+    async def _database(self, number: int, own: SlotSet | None) -> None:
+        link, cursor = self._scratch.link, b"0"
+        await link.ask("SELECT", number)
+        batches: dict[int, _Batch] = {}
+        while True:
+            cursor, keys = await link.ask("SCAN", cursor, "COUNT", _SCAN)
+            sizes = await link.ask("EVAL", _SIZES, len(keys), *keys) if keys else []
+            for key, size in zip(keys, sizes, strict=True):
+                slot = key_slot(key) if self._task.cluster or own is not None else 0
+                owner = self._owners[slot] if self._task.cluster else 0
+                if own is not None and slot not in own:
+                    await self._stray(key, owner)
+                    continue
+                batch = batches.setdefault(owner, _Batch([]))
+                if batch.keys and batch.size + size > _BATCH_BYTES:
+                    await self._send(number, owner, batches.pop(owner))
+                    batch = batches.setdefault(owner, _Batch([]))
+                batch.keys.append(key)
+                batch.size += size
+                if len(batch.keys) >= _BATCH_KEYS:
+                    await self._send(number, owner, batches.pop(owner))
+            if bytes(cursor) == b"0":
+                break
+        for owner, batch in batches.items():
+            await self._send(number, owner, batch)
+
+    async def _send(self, database: int, owner: int, batch: _Batch) -> None:
+        """Have the server beside the worker send keys; what passes is waited for."""
+        target, login = self._task.targets[owner], self._login()
+        end = time.monotonic() + self._patience
+        while True:
+            milliseconds = int(_MIGRATE_SECONDS * 1000)
+            goal: tuple[Argument, ...] = (target.host, target.port, "", database, milliseconds)
+            options = ("COPY", "REPLACE", "AUTH2", login.user, login.password, "KEYS")
+            command = ("MIGRATE", *goal, *options, *batch.keys)
+            [answer] = await self._scratch.link.ask_all([command], timeout=_MIGRATE_SECONDS * 3)
+            if not isinstance(answer, hiredis.ReplyError):
+                self.keys += len(batch.keys)
+                return
+            text = str(answer)
+            if not any(word in text for word in _PASSING) or time.monotonic() > end:
+                raise TargetError(
+                    f"{target.pod} does not take {len(batch.keys)} keys ({batch.size} bytes): "
+                    f"{text}{_advice(text)}",
+                    answer=text,
+                )
+            _LOG.info("%s: %s", target.pod, text)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _stray(self, key: bytes, owner: int) -> None:
+        """Give a key that moved while the backup was taken, unless its owner's part has it too."""
+        link = self._scratch.link
+        payload, left = await link.ask_all([("DUMP", key), ("PTTL", key)])
+        if not isinstance(payload, bytes):
+            return  # it expired
+        self._lasting -= left < 0
+        target = await self._connect(self._task.targets[owner])
+        try:
+            await target.ask("RESTORE", key, max(left, 0), payload)
+        except TargetError as error:
+            if not error.answer.startswith("BUSYKEY"):
+                raise
+        finally:
+            target.close()
+        self.keys += 1
+
+    async def check(self) -> None:
+        """Raise `ScratchError` where targets have fewer lasting keys than were carried."""
+        held = 0
+        for target in self._task.targets:
+            link = await self._connect(target)
+            try:
+                databases = keyspaces(await link.ask("INFO", "keyspace"))
+            finally:
+                link.close()
+            held += sum(one.keys - one.mortal for one in databases)
+        if held < self._lasting:
+            raise ScratchError(
+                f"the new database has {held} keys without a time to live, and the backup "
+                f"{self._lasting}; the restore begins again"
+            )
+
+    async def _connect(self, target: Target) -> Link:
+        place: dict[str, Any] = {"host": target.host, "port": target.port}
+        return await connect(target.pod, **place, login=self._login())
+
+
+def _owners(task: CarryTask) -> list[int]:
+    """Return the target of each slot. Raises `WorkerError` where one has none."""
+    if not task.cluster:
+        return []
+    found: list[int | None] = [None] * 16384
+    for number, target in enumerate(task.targets):
+        for slot in SlotSet.parse(target.slots):
+            found[slot] = number
+    owners = [owner for owner in found if owner is not None]
+    if len(owners) < len(found):
+        raise WorkerError(f"{len(found) - len(owners)} slots have no primary to be given to")
+    return owners
+
+
+def _advice(text: str) -> str:
+    """Say what to do about a refusal, where it is known."""
+    if "OOM" in text:
+        return "; the new database needs more memory (spec.resources.limits.memory), or more shards"
+    if "MOVED" in text or "READONLY" in text:
+        return "; it is not the primary of these keys any more: the restore begins again"
+    return ""

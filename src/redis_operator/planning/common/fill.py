@@ -1,0 +1,56 @@
+"""A new database is given the content of a backup key by key, and serves nothing before that."""
+
+from __future__ import annotations
+
+from ..advice import Phase, Plan
+from ..sources import Filling
+from ..topology import Topology
+
+__all__ = ["fill", "unfilled"]
+
+_LOOK_SECONDS = 2.0
+_RECORD_SECONDS = 0.1  # the pass ends: the status is written before the next one begins
+
+
+def fill(situation: Topology) -> Plan | None:
+    """Wait until everything is there, and have nothing changed meanwhile.
+
+    The worker gives keys to primaries that it was named; what would replace them begins later, and
+    who replaces one that died is given all of its keys again. I1
+    """
+    filling = situation.wanted.filling
+    if filling is None:
+        return None
+    reason = unfilled(situation, filling)
+    told = reason or f"it is written down that the database has all of backup {filling.backup}"
+    return Plan(
+        rule="fill",
+        blocked=(told,),
+        phase=Phase.CREATING,
+        final=True,
+        again_after=_LOOK_SECONDS if reason else _RECORD_SECONDS,
+    )
+
+
+def unfilled(situation: Topology, filling: Filling) -> str | None:
+    """Say why the database may not have all of the backup yet, or None."""
+    if situation.unserved:
+        return f"backup {filling.backup} waits: {situation.unserved}"
+    if filling.carried is None:
+        text = filling.problem or filling.message
+        return f"backup {filling.backup} is being restored: {text}"
+    carried = dict(filling.carried)
+    for leader in situation.serving:
+        if carried.pop(leader.pod.name, "") != leader.replication.id:
+            return (
+                f"{leader.pod.name} was not the primary, or has begun again, since it was given "
+                f"keys of backup {filling.backup}: they are given again"
+            )
+        for replica in situation.followers(leader):
+            late = situation.unsynced(replica, leader)
+            if late is not None:
+                return f"backup {filling.backup} is restored, and replicas copy it: {late}"
+    if carried:
+        gone = ", ".join(carried)
+        return f"{gone} had keys of backup {filling.backup} and leads no more: they are given again"
+    return None
