@@ -7,12 +7,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
-from redis_operator.backup.task import Report
+from redis_operator.api.redisbackup_validation import load_redisbackup
+from redis_operator.backup.task import Progress, Report
 from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.backups import BackupPlan, path_of, plan_backup
+from redis_operator.planning.backups import (
+    PROGRESS_SECONDS,
+    BackupPlan,
+    is_due,
+    path_of,
+    plan_backup,
+)
 from redis_operator.planning.restores import restore_limitation
 from redis_operator.redis.versions import Version
 
@@ -240,3 +248,29 @@ def test_a_backup_that_is_not_there_is_named() -> None:
     found = restore_limitation(None, "monday", Version("valkey", 9, 1))
     assert found is not None
     assert "RedisBackup monday does not exist" in found
+
+
+def test_how_far_a_worker_is_stands_in_the_status_until_it_ends() -> None:
+    running = {"phase": "Running", "attempt": 1, "shards": 3}
+    worker = Worker(1, "j", State.ACTIVE, host="10.0.0.1", progress=Progress(5 << 20, 100, 1))
+    plan = decide(backup(running), database(), worker)
+    assert plan.again == PROGRESS_SECONDS
+    assert plan.status.message == "worker j is reading: 5.0Mi so far, 1 of 3 shards are stored"
+    told = msgspec.to_builtins(plan.status)
+    assert told["progress"]["read"] == 5 << 20
+    again = backup(told)
+    assert not is_due(again, NOW + timedelta(seconds=9))  # writes are bounded
+    assert is_due(again, NOW + timedelta(seconds=10))
+    silent = decide(again, database(), replace(worker, progress=None))
+    assert silent.status == plan.status  # who cannot be asked changes nothing
+    done = decide(again, database(), ended(State.SUCCEEDED, size=9))
+    assert done.status.progress is None
+    second = decide(again, database(), Worker(2, "k", State.ACTIVE, host="10.0.0.2"))
+    assert second.status.progress is None
+
+
+def test_a_bandwidth_that_no_server_would_bear_is_refused() -> None:
+    spec = {"redis": "cache", "storage": {"claim": {"name": "b"}}}
+    for given, fits in (("64Ki", True), ("10M", True), ("1k", False), ("0", False)):
+        found = load_redisbackup({"metadata": {}, "spec": {**spec, "bandwidth": given}})
+        assert isinstance(found, RedisBackup) is fits, given

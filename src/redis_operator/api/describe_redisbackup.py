@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .limits import described, named
+from .quantity import QUANTITY_PATTERN
 
 __all__ = ["REDISBACKUP_FIELDS"]
 
@@ -34,6 +35,13 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisBackupSpec.attempts": described(
         "How many workers may fail before the backup has failed.", minimum=1, maximum=10
+    ),
+    "RedisBackupSpec.bandwidth": described(
+        "Bytes a second that are read from the servers, all shards together, such as 50Mi; at "
+        "least 64Ki. The snapshot process of a server lives as long as it is read. Absent: as fast "
+        "as it goes.",
+        pattern=QUANTITY_PATTERN,
+        maxLength=40,
     ),
     "RedisBackupSpec.verify": described(
         "Whether the backup is loaded into a scratch server of the same image once it is complete: "
@@ -81,6 +89,10 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupPart.size": described("Bytes of the snapshot."),
     "BackupPart.stored": described("Bytes that are stored."),
     "BackupPart.keys": described("Keys that a scratch server had when it was verified."),
+    "BackupProgress.read": described("Bytes of snapshots that were read."),
+    "BackupProgress.stored": described("Bytes that were given to the store, compressed."),
+    "BackupProgress.time": described("When the worker was asked."),
+    "BackupProgress.parts": described("Parts that are whole."),
     "RedisBackupStatus.observed_generation": described("The generation that was looked at."),
     "RedisBackupStatus.phase": described("How far it is. Completed and Failed are for good."),
     "RedisBackupStatus.message": described("The state in one sentence."),
@@ -97,6 +109,9 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupStatus.location": described("Where it is, for people."),
     "RedisBackupStatus.path": described("Its folder in the store."),
     "RedisBackupStatus.shards": described("Number of snapshots."),
+    "RedisBackupStatus.progress": described(
+        "How far the worker is, by itself, every ten seconds while it reads."
+    ),
     "RedisBackupStatus.size": described("Bytes of all snapshots."),
     "RedisBackupStatus.stored": described("Bytes that are stored."),
     "RedisBackupStatus.verified": described(

@@ -13,6 +13,7 @@ __all__ = [
     "BackupEncryption",
     "BackupPart",
     "BackupPhase",
+    "BackupProgress",
     "BackupStorage",
     "ClaimStorage",
     "RedisBackup",
@@ -70,6 +71,7 @@ class RedisBackupSpec(Part, frozen=True):
     allow_primary: bool = True
     compression: int = 1
     attempts: int = 3
+    bandwidth: str = ""
     verify: bool = False
     encryption: BackupEncryption | None = None
     resources: Resources = field(default_factory=Resources)
@@ -85,6 +87,15 @@ class BackupPart(Part, frozen=True):
     size: int = 0
     stored: int = 0
     keys: int | None = None
+
+
+class BackupProgress(Part, frozen=True):
+    """How far a worker is that reads."""
+
+    read: int = 0
+    stored: int = 0
+    parts: int = 0
+    time: str = ""
 
 
 class RedisBackupStatus(Part, frozen=True):
@@ -106,6 +117,7 @@ class RedisBackupStatus(Part, frozen=True):
     location: str = ""
     path: str = ""
     shards: int = 0
+    progress: BackupProgress | None = None
     size: int = 0
     stored: int = 0
     verified: str = ""

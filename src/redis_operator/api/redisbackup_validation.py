@@ -7,12 +7,15 @@ from typing import Any
 
 import msgspec
 
+from .quantity import parse_quantity
 from .redisbackup import RedisBackup, RedisBackupStatus
 from .schema import Schema, schema_of
 from .shape import Problem
 from .validation import shape, without_null
 
 __all__ = ["load_redisbackup", "load_redisbackup_status"]
+
+_SLOWEST = 64 * 1024  # a server that is read slower than this ends the connection sooner or later
 
 
 @lru_cache(maxsize=1)
@@ -33,6 +36,10 @@ def load_redisbackup(raw: dict[str, Any]) -> RedisBackup | tuple[Problem, ...]:
     storage = loaded.spec.storage
     if (storage.claim is None) == (storage.s3 is None):
         return (Problem("spec.storage", "use one of claim and s3"),)
+    bandwidth = loaded.spec.bandwidth
+    if bandwidth and (parse_quantity(bandwidth) or 0) < _SLOWEST:
+        text = f"must be at least 64Ki bytes a second, and is {bandwidth}"
+        return (Problem("spec.bandwidth", text),)
     return msgspec.structs.replace(loaded, status=load_redisbackup_status(raw))
 
 

@@ -15,11 +15,23 @@ import msgspec
 from .carry import carry
 from .check import check
 from .errors import WorkerError
+from .flow import Flow
 from .primary import Primary, find_part, verify
 from .replica import Login
 from .store import open_shelf
 from .take import report_of, take
-from .task import LOGIN, SCRATCH, TASK, CarryTask, Report, TakeTask, Task, VerifyTask, read_task
+from .task import (
+    LOGIN,
+    PROGRESS_PORT,
+    SCRATCH,
+    TASK,
+    CarryTask,
+    Report,
+    TakeTask,
+    Task,
+    VerifyTask,
+    read_task,
+)
 
 __all__ = ["main"]
 
@@ -64,7 +76,13 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
         return await check(shelf, Path(SCRATCH), environment.get("POD_IP", ""), ports=ports)
     login = _login(task.user)
     if isinstance(task, TakeTask):
-        return report_of(await take(task, shelf, login))
+        flow = Flow(task.bandwidth)
+        told = await flow.tell(environment.get("POD_IP", ""), PROGRESS_PORT)
+        try:
+            return report_of(await take(task, shelf, login, flow=flow))
+        finally:
+            if told is not None:
+                told.close()
     if isinstance(task, CarryTask):
         host = environment.get("POD_IP", "")
         return await carry(task, shelf, login, folder=Path(SCRATCH), host=host)

@@ -17,8 +17,10 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec import Struct
 
 from .errors import SourceError, WorkerError
+from .flow import Flow
 from .manifest import MANIFEST, Manifest, StoredPart
 from .primary import trusted
 from .rdb import keys_announced
@@ -38,7 +40,12 @@ _BATCH = 1 << 20
 
 
 async def take(
-    task: TakeTask, shelf: Shelf, login: Callable[[], Login], *, patience: float = _PATIENCE_SECONDS
+    task: TakeTask,
+    shelf: Shelf,
+    login: Callable[[], Login],
+    *,
+    patience: float = _PATIENCE_SECONDS,
+    flow: Flow | None = None,
 ) -> Manifest:
     """Take the backup that a task asks for, or return the one that is there. Raises `WorkerError`.
 
@@ -52,10 +59,12 @@ async def take(
         shelf.seal.sealing()  # a key that is missing is told before anything is read
     begun = _now()
     turns = asyncio.Semaphore(task.parallel)
+    flow = flow or Flow(task.bandwidth)
+    common = _Common(task, shelf, login, patience, flow)
 
     async def one(shard: ShardTask) -> StoredPart:
         async with turns:
-            return await _part(task, shard, shelf, login, patience)
+            return await _part(common, shard)
 
     async with asyncio.TaskGroup() as group:
         work = [group.create_task(one(shard)) for shard in task.shards]
@@ -92,16 +101,24 @@ async def _tidy(shelf: Shelf, manifest: Manifest) -> None:
         _LOG.warning("what earlier attempts left is still there: %s", error)
 
 
-async def _part(
-    task: TakeTask, shard: ShardTask, shelf: Shelf, login: Callable[[], Login], patience: float
-) -> StoredPart:
+class _Common(Struct, frozen=True):
+    """What all shards of a backup have in common."""
+
+    task: TakeTask
+    shelf: Shelf
+    login: Callable[[], Login]
+    patience: float
+    flow: Flow
+
+
+async def _part(common: _Common, shard: ShardTask) -> StoredPart:
     """Read one shard from the first of its sources that gives it."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + common.patience
     while True:
         errors: list[SourceError] = []
         for source in shard.sources:
             try:
-                return await _from(task, shard, source, shelf, login())
+                return await _from(common, shard, source)
             except SourceError as error:
                 _LOG.info("%s: %s", shard.name, error)
                 errors.append(error)
@@ -111,14 +128,14 @@ async def _part(
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _from(
-    task: TakeTask, shard: ShardTask, source: Source, shelf: Shelf, login: Login
-) -> StoredPart:
+async def _from(common: _Common, shard: ShardTask, source: Source) -> StoredPart:
+    task, flow = common.task, common.flow
     name = f"{shard.name}-{task.attempt}.rdb.zst"
-    async with attach(source, login, task.version) as snapshot:
-        squeeze = _Squeeze(task.level)
+    async with attach(source, common.login(), task.version) as snapshot:
+        squeeze = _Squeeze(task.level, flow)
         async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
-            stored = await shelf.write(name, pieces)
+            stored = await common.shelf.write(name, pieces)
+        flow.parts += 1
         return StoredPart(
             name=shard.name,
             object=name,
@@ -137,7 +154,8 @@ async def _from(
 class _Squeeze:
     """Counts, hashes and compresses what goes through, in a thread beside the reading."""
 
-    def __init__(self, level: int) -> None:
+    def __init__(self, level: int, flow: Flow) -> None:
+        self._flow = flow
         self.digest = hashlib.sha256()
         self.size = 0
         self.magic = ""
@@ -146,7 +164,7 @@ class _Squeeze:
 
     async def squeezed(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
         """Return what the store is given."""
-        batches = _batches(chunks)
+        batches = _batches(chunks, self._flow)
         ahead = asyncio.ensure_future(anext(batches, b""))
         try:
             while batch := await ahead:
@@ -155,6 +173,7 @@ class _Squeeze:
                     self.magic, self.keys = _magic(batch), keys_announced(batch)
                 made = await asyncio.to_thread(self._take, batch)
                 if made:
+                    self._flow.stored += len(made)
                     yield made
         finally:
             ahead.cancel()
@@ -174,13 +193,14 @@ def _magic(beginning: bytes) -> str:
     return beginning[:_MAGIC_BYTES].decode(errors="replace")
 
 
-async def _batches(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _batches(chunks: AsyncIterator[bytes], flow: Flow) -> AsyncGenerator[bytes, None]:
     """Gather small pieces: each batch costs a thread a wake-up."""
     found: list[bytes] = []
     size = 0
     async for chunk in chunks:
         found.append(chunk)
         size += len(chunk)
+        await flow.passed(len(chunk))
         if size >= _BATCH:
             yield b"".join(found)
             found, size = [], 0

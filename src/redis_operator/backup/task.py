@@ -15,10 +15,12 @@ __all__ = [
     "FOLDER",
     "KEYS",
     "LOGIN",
+    "PROGRESS_PORT",
     "SCRATCH",
     "TASK",
     "CarryTask",
     "Encryption",
+    "Progress",
     "Report",
     "S3Place",
     "ServeTask",
@@ -45,6 +47,8 @@ ENCRYPTION = "/encryption"
 """The folder with the keys that backups are encrypted with, by their ids."""
 SCRATCH = "/scratch"
 """The folder that a worker has in common with the scratch server that loads backups."""
+PROGRESS_PORT = 9180
+"""Where a worker that takes a backup says how far it is."""
 _MESSAGE_BYTES = 4000  # a container's last words may have 4096
 
 
@@ -103,6 +107,7 @@ class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="tak
     shards: tuple[ShardTask, ...]
     level: int = 1
     parallel: int = 4
+    bandwidth: int = 0  # bytes a second that are read, of all shards together; 0: no limit
 
 
 class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="serve"):
@@ -149,6 +154,14 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
 
 
 Task: TypeAlias = TakeTask | ServeTask | VerifyTask | CarryTask
+
+
+class Progress(Struct, frozen=True, rename="camel"):
+    """How far a worker is: bytes of snapshots, bytes for the store, parts that are whole."""
+
+    read: int = 0
+    stored: int = 0
+    parts: int = 0
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):

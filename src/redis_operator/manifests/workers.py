@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import Mode, Redis, Resources
 from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
 from redis_operator.backup.task import (
@@ -110,6 +111,7 @@ def take_job(
         attempt=str(attempt),
         shards=shards,
         level=spec.compression,
+        bandwidth=int(parse_quantity(spec.bandwidth) or 0) if spec.bandwidth else 0,
     )
     labels = worker_labels(spec.redis) | {
         BACKUP_LABEL: backup.metadata.name,

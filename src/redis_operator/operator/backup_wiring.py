@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from kubecontroller.client.meta import Key, Manifest, meta_of
 from kubecontroller.runtime.builder import ControllerBuilder
 from kubecontroller.runtime.controller import Controller
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.triggers import by_label, mapped
+from redis_operator.backup.task import Progress
 from redis_operator.manifests.names import INTENT_ANNOTATION, RESTORED_LABEL
 from redis_operator.manifests.workers import BACKUP_LABEL
 from redis_operator.operator.backup_measures import BackupCollector
@@ -27,8 +28,9 @@ def add_backups(
     world: World,
     *,
     clock: Callable[[], float] = time.time,
+    ask: Callable[[str], Awaitable[Progress | None]] | None = None,
 ) -> Controller:
-    """Add the controller of `RedisBackup`s to a manager.
+    """Add the controller of `RedisBackup`s to a manager; `ask` asks a worker how far it is.
 
     What wakes a backup: itself, its workers, and whatever is told of its database.
     """
@@ -52,6 +54,7 @@ def add_backups(
         recorder=manager.recorder,
         image=settings.worker_image,
         clock=clock,
+        ask=ask,
     )
     manager.metrics.registry.register(BackupCollector(lambda: list(world.backups)))
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -40,11 +40,13 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus
 from redis_operator.api.redisbackup_validation import load_redisbackup, load_redisbackup_status
 from redis_operator.api.validation import load
+from redis_operator.backup.task import Progress
 from redis_operator.manifests.names import users_secret
 from redis_operator.manifests.users import BACKUP
 from redis_operator.manifests.workers import take_job, take_job_name, verify_job
 from redis_operator.operator.world import REDIS_BACKUPS, World
-from redis_operator.planning.backups import BackupPlan, Start, path_of, plan_backup
+from redis_operator.planning.attempts import Worker
+from redis_operator.planning.backups import BackupPlan, Start, is_due, path_of, plan_backup
 from redis_operator.planning.conditions import bounded
 from redis_operator.planning.verification import VERIFIED, plan_verification, unverified
 
@@ -64,6 +66,7 @@ class Backups(Struct, frozen=True):
     recorder: Recorder
     image: str
     clock: Callable[[], float] = time.time
+    ask: Callable[[str], Awaitable[Progress | None]] | None = None
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one backup further."""
@@ -87,7 +90,7 @@ class Backups(Struct, frozen=True):
         plan = plan_backup(
             backup,
             redis,
-            self.world.workers.of_backup(key, backup.metadata.uid),
+            await self._workers(key, backup),
             pods=self._pods((key[0], backup.spec.redis)),
             login=self._has_login((key[0], backup.spec.redis)),
             now=self._now(),
@@ -130,6 +133,14 @@ class Backups(Struct, frozen=True):
             return Again(_REFUSED_SECONDS)
         _LOG.info("a worker was started", extra=fields(backup=key[1], job=name))
         return Done()
+
+    async def _workers(self, key: Key, backup: RedisBackup) -> tuple[Worker, ...]:
+        """Return every attempt; one that reads is asked how far it is, now and then."""
+        found = self.world.workers.of_backup(key, backup.metadata.uid)
+        reads = backup.status.phase is BackupPhase.RUNNING
+        if self.ask is None or not reads or not is_due(backup, self._now()):
+            return found
+        return tuple([replace(w, progress=await self.ask(w.host)) if w.host else w for w in found])
 
     async def _verify(self, raw: Manifest, backup: RedisBackup, redis: Redis | None) -> Outcome:
         """Have a backup that is complete loaded into a scratch server, and say what came of it."""

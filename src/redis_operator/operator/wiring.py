@@ -53,6 +53,7 @@ from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.webhooks import add_admission
+from redis_operator.operator.workers import ask_progress
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World, backed_up_by
 from redis_operator.planning.actions import Action
 
@@ -85,7 +86,7 @@ def make_manager(settings: Settings) -> Manager:
     world = World(manager, settings.namespaces)
     add_databases(manager, settings, world=world)
     add_failovers(manager, settings)
-    add_backups(manager, settings, world)
+    add_backups(manager, settings, world, ask=ask_progress)
     add_restores(manager, settings, world)
     if settings.webhook_port:
         add_admission(manager, settings, world)

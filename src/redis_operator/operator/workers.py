@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct
 
 from kubecontroller.client.meta import Key, controller_of
@@ -11,12 +13,15 @@ from kubecontroller.client.objects import JOBS, PODS, Job, Pod
 from kubecontroller.client.workloads import Terminated
 from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
-from redis_operator.backup.task import Report, read_report
+from redis_operator.backup.task import PROGRESS_PORT, Progress, Report, read_report
 from redis_operator.manifests.names import WORKER_LABEL
 from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL, WORKER_CONTAINER
 from redis_operator.planning.attempts import State, Worker
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "ask_progress", "last_words", "waiting"]
+
+_ASK_SECONDS = 1.0
+_LONGEST = 1000
 
 
 class Workers(Struct, frozen=True):
@@ -89,7 +94,31 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
         report=report,
         trouble=trouble,
         ended=max(times, default=None) if state is not State.ACTIVE else None,
+        host=_host(pods) if state is State.ACTIVE else "",
     )
+
+
+def _host(pods: Iterable[Pod]) -> str:
+    """Return the address of a worker that runs."""
+    for pod in pods:
+        states = [status.state.running for status in pod.status.container_statuses or ()]
+        if any(states) and not pod.metadata.is_deleting:
+            return pod.status.pod_ip
+    return ""
+
+
+async def ask_progress(host: str) -> Progress | None:
+    """Ask a worker how far it is; None: it cannot be asked, and nothing depends on it."""
+    writer = None
+    try:
+        async with asyncio.timeout(_ASK_SECONDS):
+            reader, writer = await asyncio.open_connection(host, PROGRESS_PORT)
+            return msgspec.json.decode(await reader.read(_LONGEST), type=Progress)
+    except (OSError, TimeoutError, msgspec.DecodeError):
+        return None
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _worker_container(pods: Iterable[Pod]) -> Terminated | None:

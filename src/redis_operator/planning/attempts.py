@@ -7,7 +7,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from redis_operator.backup.task import Report
+from redis_operator.backup.task import Progress, Report
 
 __all__ = ["State", "Worker", "reason_of", "why"]
 
@@ -21,7 +21,10 @@ class State(Enum):
 
 
 class Worker(Struct, frozen=True):
-    """One attempt as it was seen; `trouble` is why its pod does not start."""
+    """One attempt as it was seen; `trouble` is why its pod does not start.
+
+    `host` is where a worker that runs can be asked, and `progress` what it answered.
+    """
 
     attempt: int
     job: str
@@ -29,6 +32,8 @@ class Worker(Struct, frozen=True):
     report: Report | None = None
     trouble: str = ""
     ended: datetime | None = None
+    host: str = ""
+    progress: Progress | None = None
 
 
 def why(worker: Worker) -> str:

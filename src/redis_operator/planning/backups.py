@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from kubecontroller.custom.conditions import with_condition
 from redis_operator.api.metadata import Condition
+from redis_operator.api.quantity import format_bytes
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import (
     BackupPart,
     BackupPhase,
+    BackupProgress,
     RedisBackup,
     RedisBackupStatus,
 )
@@ -27,10 +29,20 @@ from redis_operator.backup.task import Report, ShardTask, Source
 
 from .attempts import State, Worker, reason_of, why
 
-__all__ = ["BackupPlan", "Start", "location_of", "path_of", "plan_backup"]
+__all__ = [
+    "PROGRESS_SECONDS",
+    "BackupPlan",
+    "Start",
+    "is_due",
+    "location_of",
+    "path_of",
+    "plan_backup",
+]
 
 _PAUSE = timedelta(seconds=10)
 _LOOK_SECONDS = 5.0
+PROGRESS_SECONDS = 10.0
+"""How often a worker is asked how far it is: this bounds the writes of a status."""
 _ENDED = (BackupPhase.COMPLETED, BackupPhase.FAILED)
 _REST = (Phase.HIBERNATED, Phase.WAKING, Phase.DELETING)
 
@@ -92,9 +104,9 @@ def plan_backup(
     if told is not None and told.report is not None:
         return BackupPlan(_completed(backup, told, told.report, now))
     if last is not None and last.state is State.ACTIVE:
-        text = last.trouble or f"worker {last.job} is reading"
         reason = "WorkerWaits" if last.trouble else "Reading"
-        return BackupPlan(_running(backup, last, reason, text, now))
+        status = _running(backup, last, reason, last.trouble or _reading(backup, last), now)
+        return BackupPlan(status, again=PROGRESS_SECONDS if last.host else None)
     failures = [w for w in workers if w.state is not State.ACTIVE]
     if last is not None and len(failures) >= backup.spec.attempts:
         return BackupPlan(_failed(backup, last, now))
@@ -103,6 +115,25 @@ def plan_backup(
         text = f"attempt {last.attempt} failed: {why(last)}; another one follows"
         return BackupPlan(_running(backup, last, reason_of(last), text, now), again=wait)
     return _next(backup, redis, last, pods=pods, login=login, now=now, images=images)
+
+
+def is_due(backup: RedisBackup, now: datetime) -> bool:
+    """Whether a worker that reads is to be asked how far it is."""
+    known = backup.status.progress
+    if known is None or not known.time:
+        return True
+    return _text(now - timedelta(seconds=PROGRESS_SECONDS)) >= known.time
+
+
+def _reading(backup: RedisBackup, worker: Worker) -> str:
+    """Say how far a worker is, by what it answered last."""
+    text, known = f"worker {worker.job} is reading", worker.progress or backup.status.progress
+    if known is None or backup.status.attempt != worker.attempt:
+        return text
+    return (
+        f"{text}: {format_bytes(known.read)} so far, {known.parts} of "
+        f"{max(backup.status.shards, 1)} shards are stored"
+    )
 
 
 def _next(
@@ -207,6 +238,7 @@ def _completed(
         attempt=worker.attempt,
         job=worker.job,
         completion_time=_text(worker.ended or now),
+        progress=None,
         rdb=report.rdb,
         size=report.size,
         stored=report.stored,
@@ -230,7 +262,17 @@ def _running(
 ) -> RedisBackupStatus:
     found = _status(backup, BackupPhase.RUNNING, reason, text, now)
     begun = backup.status.start_time or _text(now)
-    return replace(found, attempt=worker.attempt, job=worker.job, start_time=begun)
+    told = worker.progress
+    known = backup.status.progress if backup.status.attempt == worker.attempt else None
+    if told is not None:
+        known = BackupProgress(told.read, told.stored, told.parts, _text(now))
+    return replace(
+        found,
+        attempt=worker.attempt,
+        job=worker.job,
+        start_time=begun,
+        progress=known,
+    )
 
 
 def _failed(backup: RedisBackup, worker: Worker, now: datetime) -> RedisBackupStatus:

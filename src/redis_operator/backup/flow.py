@@ -1,0 +1,68 @@
+"""How much goes through a worker: held back to a bandwidth, counted, and told to who asks.
+
+The worker has no rights in the cluster, so it cannot write how far it is. It says so on a port of
+its pod to whoever connects: one line of JSON with three numbers, and nothing is read from the
+caller. Who cannot reach it (a NetworkPolicy, say) knows less, and nothing else happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from .task import Progress
+
+__all__ = ["Flow", "Pace"]
+
+_LOG = logging.getLogger(__name__)
+_BURST_SECONDS = 0.1
+
+
+class Pace:
+    """When the next bytes may pass, at so many a second. Pure."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._free = 0.0
+
+    def delay(self, size: int, now: float) -> float:
+        """Return how long to wait after so many bytes; what was not used before is not made up."""
+        if not self._rate:
+            return 0.0
+        self._free = max(self._free, now - _BURST_SECONDS) + size / self._rate
+        return max(0.0, self._free - now)
+
+
+class Flow:
+    """What all shards of a backup have in common on their way."""
+
+    def __init__(self, rate: int = 0) -> None:
+        self.read = self.stored = self.parts = 0
+        self._pace = Pace(rate)
+
+    async def passed(self, size: int) -> None:
+        """Count bytes that were read; return when the next ones may be."""
+        self.read += size
+        delay = self._pace.delay(size, asyncio.get_running_loop().time())
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress(read=self.read, stored=self.stored, parts=self.parts)
+
+    async def tell(self, host: str, port: int) -> asyncio.Server | None:
+        """Tell who connects how far it is, until the server that is returned is closed."""
+
+        async def say(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(msgspec.json.encode(self.progress) + b"\n")
+            writer.close()
+
+        try:
+            return await asyncio.start_server(say, host, port)
+        except OSError as error:  # no backup fails for that
+            _LOG.warning("progress cannot be served on this port: %s", error)
+            return None
