@@ -284,6 +284,7 @@ def lead(world: SimulatedCluster, server: Server) -> None:
     """REPLICAOF NO ONE."""
     if server.follows is not None:
         server.follows = None
+        server.elected_at = world.now
         _begin_history(world, server)
 
 

@@ -122,7 +122,7 @@ class Server:
     election_again_at: float = -1e9  # no new try to be elected before that
     failover_until: float | None = None  # a planned failover is under way
     pull_at: float = 0.0  # when what its primary has reaches it next
-    elected_at: float = -1e9
+    elected_at: float = -1e9  # when it was last made a primary
     paused_until: float = 0.0
     loading_until: float = 0.0
     started_at: float = 0.0

@@ -247,10 +247,13 @@ class Writer:
     def _was_replaced(self, server: Server, slot: int) -> bool:
         """Tell whether a server that just woke up has not heard yet who leads in its place."""
         if server.is_alone:  # it hears of it from sentinels, seconds later
-            others = living_servers(self._world, server.database)
-            led = any(other.is_primary for other in others if other is not server)
             apart = any(server.name in pair for pair in self._world.cut)
-            return apart or (led and server.was_away)
+            others = living_servers(self._world, server.database)
+            elected = [s.elected_at for s in others if s.is_primary and s is not server]
+            if not elected:
+                return apart
+            # The one that was elected last is the primary: all that it takes is promised.
+            return (apart or server.was_away) and max(elected) > server.elected_at
         if self._world.now - server.woken_at > _WAKING_SECONDS:
             return False
         return any(
