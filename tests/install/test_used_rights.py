@@ -54,6 +54,7 @@ PLAYED = (
     "scale in",
     "failover: restart",
     "a backup is taken",
+    "a backup is taken by a schedule",
 )
 _CHILDREN = "an object of a database that is no longer wanted, or cannot be changed, is deleted"
 _ADMISSION = "admission asks for it, no call does"
@@ -71,6 +72,7 @@ NOT_PLAYED: dict[Right, str] = {
     ("redisoperator.dev", "redis/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisfailovers/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
+    ("redisoperator.dev", "redisbackups", "get"): "whose a RedisBackup is: operator/schedules.py",
     ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
     ("batch", "jobs", "delete"): "a backup was restored: e2e/backup/test_restore.py",
 }

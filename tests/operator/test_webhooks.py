@@ -180,7 +180,10 @@ async def test_a_redisfailover_with_the_name_of_somebody_elses_database_is_refus
 
 async def test_who_has_not_filled_its_caches_does_not_guess() -> None:
     here = Room()
+    by_themselves = {"redisbackupschedules"}  # judged by what they say alone
     for hook in WEBHOOKS:
+        if hook.resource in by_themselves:
+            continue
         with pytest.raises(NotSynced):
             await here.reviews.of(hook.resource)(review("UPDATE", redis()))
 

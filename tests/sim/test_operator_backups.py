@@ -14,8 +14,8 @@ pytestmark = pytest.mark.xdist_group("backups")
 
 
 @cache
-def known() -> Reference:
-    return reference(BACKUP_SCENARIOS[0], seed=1)
+def known(number: int = 0) -> Reference:
+    return reference(BACKUP_SCENARIOS[number], seed=1)
 
 
 def effects_of_ours(found: Reference) -> list[int]:
@@ -23,7 +23,7 @@ def effects_of_ours(found: Reference) -> list[int]:
     return [
         effect.number
         for effect in found.effects
-        if "redisbackups" in effect.detail or "jobs" in effect.kind or "secrets" in effect.kind
+        if "redisbackup" in effect.detail or "jobs" in effect.kind or "secrets" in effect.kind
     ]
 
 
@@ -48,10 +48,24 @@ def test_the_end_is_the_same_after_a_strike_at_some_effects() -> None:
     assert problems(found, [*blows, *((created, strike) for strike in Strike)]) == []
 
 
+def test_a_schedule_takes_one_backup_for_one_time_whenever_the_operator_dies() -> None:
+    found = known(1)
+    [[name, phase, *_]] = found.end["backups"]
+    assert (name[:7], phase) == ("yearly-", "Completed")
+    kinds = ("POST redisbackups", "DELETE redisbackups", "PATCH redisbackupschedules/status")
+    ours = [e for e in found.effects if any(kind in f"{e.kind} {e.detail}" for kind in kinds)]
+    told = [e.number for e in ours if "PATCH" in f"{e.kind} {e.detail}"]
+    done = [e.number for e in ours if e.number not in told]
+    assert len(done) == 2
+    blows = [(number, strike) for number in done for strike in Strike]
+    assert problems(found, [*blows, *((n, Strike.CRASH_AFTER) for n in told)]) == []
+
+
 @pytest.mark.campaign
+@pytest.mark.parametrize("number", range(len(BACKUP_SCENARIOS)))
 @pytest.mark.parametrize("strike", Strike, ids=lambda strike: strike.name)
-def test_the_end_is_the_same_after_a_strike_at_any_effect(strike: Strike) -> None:
-    found = known()
+def test_the_end_is_the_same_after_a_strike_at_any_effect(strike: Strike, number: int) -> None:
+    found = known(number)
     blows = [(number, strike) for number in effects_of_ours(found)]
     assert len(blows) >= 3
     assert problems(found, blows) == []

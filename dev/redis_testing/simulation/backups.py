@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from redis_operator.operator.world import REDIS_BACKUPS
+from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS
+from redis_operator.planning.schedules import DUE_ANNOTATION, OWNER_LABEL, SCHEDULE_LABEL
 
 from .scenarios import Scenario
 from .summary import backups_of
@@ -33,4 +35,37 @@ def _is_completed(simulation: Simulation) -> bool:
     return phases == ["Completed"]
 
 
-BACKUP_SCENARIOS = (Scenario("a backup is taken", _take, over=_is_completed),)
+async def _schedule(simulation: Simulation) -> None:
+    """Have a backup due in a minute, after which an older one of the schedule is not kept."""
+    due = simulation.now() + timedelta(seconds=60)
+    made = await simulation.client.create(
+        REDIS_BACKUP_SCHEDULES,
+        {
+            "metadata": {"namespace": NAMESPACE, "name": "yearly"},
+            "spec": {
+                "redis": DATABASE,
+                "schedule": f"{due.minute} {due.hour} {due.day} {due.month} *",
+                "template": {"storage": {"s3": {"bucket": "backups"}}},
+                "retention": {"keepLast": 1},
+            },
+        },
+    )
+    older = backup("older")
+    older["metadata"] |= {
+        "labels": {SCHEDULE_LABEL: "yearly", OWNER_LABEL: made["metadata"]["uid"]},
+        "annotations": {DUE_ANNOTATION: "2020-01-01T00:00:00Z"},
+    }
+    await simulation.client.create(REDIS_BACKUPS, older)
+
+
+def _is_taken_and_the_older_gone(simulation: Simulation) -> bool:
+    found = [msgspec.json.decode(raw) for raw in backups_of(simulation)]
+    return [
+        (raw["metadata"]["name"][:7], (raw.get("status") or {}).get("phase")) for raw in found
+    ] == [("yearly-", "Completed")]
+
+
+BACKUP_SCENARIOS = (
+    Scenario("a backup is taken", _take, over=_is_completed),
+    Scenario("a backup is taken by a schedule", _schedule, over=_is_taken_and_the_older_gone),
+)

@@ -11,6 +11,7 @@ from kubecontroller.custom.definition import Column, definition
 
 from .redis import Redis
 from .redisbackup import RedisBackup
+from .redisbackupschedule import RedisBackupSchedule
 from .redisfailover import RedisFailover
 from .redisoperator import RedisOperator
 from .schema import Schema, schema_of
@@ -23,6 +24,7 @@ __all__ = [
     "redis_crd",
     "redis_version_crd",
     "redisbackup_crd",
+    "redisbackupschedule_crd",
     "redisfailover_crd",
     "redisoperator_crd",
 ]
@@ -159,6 +161,28 @@ def redisbackup_crd() -> Schema:
     )
 
 
+def redisbackupschedule_crd() -> Schema:
+    """The definition of `RedisBackupSchedule`."""
+    return _crd(
+        RedisBackupSchedule,
+        plural="redisbackupschedules",
+        namespaced=True,
+        short="rdbs",
+        columns=[
+            Column("Redis", ".spec.redis"),
+            Column("Schedule", ".spec.schedule"),
+            Column("Suspended", ".spec.suspend", "boolean"),
+            Column("Last", ".status.lastSuccessTime", "date"),
+            Column("Next", ".status.nextTime"),
+            Column("Kept", ".status.kept", "integer"),
+            _AGE,
+            Column("Time zone", ".spec.timeZone", wide="Time zone of the schedule"),
+            Column("Last backup", ".status.lastSuccess", wide="The newest good backup"),
+            Column("Message", ".status.message", wide="The state in one sentence"),
+        ],
+    )
+
+
 def redisoperator_crd() -> Schema:
     """The definition of `RedisOperator`, which the installer serves and not the operator."""
     return _crd(
@@ -183,4 +207,5 @@ def crds() -> dict[str, Schema]:
         "redisversions.yaml": redis_version_crd(),
         "redisfailovers.yaml": redisfailover_crd(),
         "redisbackups.yaml": redisbackup_crd(),
+        "redisbackupschedules.yaml": redisbackupschedule_crd(),
     }

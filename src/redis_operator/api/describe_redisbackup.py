@@ -22,32 +22,32 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisBackup.status": described("What became of it. Written by the operator alone."),
     "RedisBackupSpec.redis": named("Name of a Redis in the same namespace."),
-    "RedisBackupSpec.storage": described(
+    "BackupTemplate.storage": described(
         "Where the backup is kept.",
         rules=[("has(self.claim) != has(self.s3)", "use one of claim and s3")],
     ),
-    "RedisBackupSpec.allow_primary": described(
+    "BackupTemplate.allow_primary": described(
         "Whether a primary may be read from, where a shard has no replica at all. It counts the "
         "worker as a replica meanwhile."
     ),
-    "RedisBackupSpec.compression": described(
+    "BackupTemplate.compression": described(
         "Level of zstd: higher is smaller and slower.", minimum=1, maximum=19
     ),
-    "RedisBackupSpec.attempts": described(
+    "BackupTemplate.attempts": described(
         "How many workers may fail before the backup has failed.", minimum=1, maximum=10
     ),
-    "RedisBackupSpec.bandwidth": described(
+    "BackupTemplate.bandwidth": described(
         "Bytes a second that are read from the servers, all shards together, such as 50Mi; at "
         "least 64Ki. The snapshot process of a server lives as long as it is read. Absent: as fast "
         "as it goes.",
         pattern=QUANTITY_PATTERN,
         maxLength=40,
     ),
-    "RedisBackupSpec.verify": described(
+    "BackupTemplate.verify": described(
         "Whether the backup is loaded into a scratch server of the same image once it is complete: "
         "condition Verified tells what came of it. It needs the memory of the largest shard."
     ),
-    "RedisBackupSpec.encryption": described(
+    "BackupTemplate.encryption": described(
         "Parts are encrypted with AES-256-GCM by a key of a Secret, and the manifest is signed "
         "with it. Without the key there is no backup. Absent: nothing is encrypted."
     ),
@@ -61,7 +61,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         pattern=_KEY,
         maxLength=64,
     ),
-    "RedisBackupSpec.resources": described(
+    "BackupTemplate.resources": described(
         "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."
     ),
     "BackupStorage.claim": described("A folder on the volume of a PersistentVolumeClaim."),

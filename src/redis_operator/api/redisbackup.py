@@ -15,6 +15,7 @@ __all__ = [
     "BackupPhase",
     "BackupProgress",
     "BackupStorage",
+    "BackupTemplate",
     "ClaimStorage",
     "RedisBackup",
     "RedisBackupSpec",
@@ -63,10 +64,9 @@ class BackupEncryption(Part, frozen=True):
     key_id: str = ""
 
 
-class RedisBackupSpec(Part, frozen=True):
-    """What is backed up, and where to."""
+class BackupTemplate(Part, frozen=True, kw_only=True):
+    """How a backup is taken, whatever database it is of."""
 
-    redis: str
     storage: BackupStorage
     allow_primary: bool = True
     compression: int = 1
@@ -75,6 +75,12 @@ class RedisBackupSpec(Part, frozen=True):
     verify: bool = False
     encryption: BackupEncryption | None = None
     resources: Resources = field(default_factory=Resources)
+
+
+class RedisBackupSpec(BackupTemplate, frozen=True, kw_only=True):
+    """What is backed up, and where to."""
+
+    redis: str
 
 
 class BackupPart(Part, frozen=True):

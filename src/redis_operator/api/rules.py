@@ -271,6 +271,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "the names of its workers are made of it; use at most 50 characters",
     ),
     Rule(
+        "RedisBackupSchedule",
+        "metadata.name",
+        "self.metadata.name.size() <= 37",
+        "the names of its backups are made of it; use at most 37 characters",
+    ),
+    Rule(
         "RedisOperator",
         "metadata.name",
         "self.metadata.name == 'redis-operator'",

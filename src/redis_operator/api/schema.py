@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from kubecontroller.custom.schema import Facts, Schema
 
 from .describe import FIELDS
 from .describe_redisbackup import REDISBACKUP_FIELDS
+from .describe_redisbackupschedule import REDISBACKUPSCHEDULE_FIELDS
 from .describe_redisfailover import REDISFAILOVER_FIELDS
 from .describe_redisoperator import REDISOPERATOR_FIELDS
 from .metadata import Metadata
@@ -19,7 +21,13 @@ from .rules import rules_of
 
 __all__ = ["ALL_FIELDS", "Schema", "schema_of"]
 
-ALL_FIELDS: Final = FIELDS | REDISBACKUP_FIELDS | REDISFAILOVER_FIELDS | REDISOPERATOR_FIELDS
+ALL_FIELDS: Final = (
+    FIELDS
+    | REDISBACKUP_FIELDS
+    | REDISBACKUPSCHEDULE_FIELDS
+    | REDISFAILOVER_FIELDS
+    | REDISOPERATOR_FIELDS
+)
 """The words and limits of every kind."""
 _DATABASES: Final = frozenset({"Redis", "RedisFailover"})
 """The kinds from whose names those of other objects are made, which limits them."""
@@ -36,4 +44,11 @@ def _describe(struct: type[Struct], field: msgspec.structs.FieldInfo) -> Facts:
         if struct.__name__ in _DATABASES:
             name |= ALL_FIELDS["Metadata.name"]
         return {"type": "object", "properties": {"name": name}}
-    return ALL_FIELDS[f"{struct.__name__}.{field.name}"]
+    declared = next(base for base in struct.__mro__ if field.name in _declared(base))
+    return ALL_FIELDS[f"{declared.__name__}.{field.name}"]
+
+
+def _declared(struct: type) -> Mapping[str, Any]:
+    """Return the fields that a type has itself, and not from the one that it is made from."""
+    found: Mapping[str, Any] = vars(struct).get("__annotations__", {})
+    return found

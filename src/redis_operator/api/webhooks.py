@@ -3,9 +3,9 @@
 The installation is made from it, and the operator serves it. Each row says what becomes of a write
 while no operator answers (`failure_policy`), and why.
 
-`redis`, `redisfailovers`: **Ignore**. The controller checks the same by the same functions and goes
-on with the last spec that was good; an answer that is missing costs the early message. To refuse
-every change of every database while the operator is away would cost more.
+`redis`, `redisfailovers`, `redisbackupschedules`: **Ignore**. The controller checks the same by the
+same functions and goes on with the last spec that was good; an answer that is missing costs the
+early message. To refuse every change of every database while the operator is away would cost more.
 
 `redisversions`: **Fail**. A version in use that goes leaves its databases without an image, and no
 later check gives it back. It is seldom written, by administrators, and no database waits for it.
@@ -60,6 +60,7 @@ class Webhook(Struct, frozen=True):
 WEBHOOKS: Final = (
     Webhook("redis", ("CREATE", "UPDATE"), "Ignore", 3),
     Webhook("redisfailovers", ("CREATE", "UPDATE"), "Ignore", 3),
+    Webhook("redisbackupschedules", ("CREATE", "UPDATE"), "Ignore", 3),
     Webhook("redisversions", ("UPDATE", "DELETE"), "Fail", 5, namespaced=False),
 )
 

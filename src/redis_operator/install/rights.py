@@ -62,9 +62,11 @@ DATABASE_RIGHTS: Final = (
     rule("redisoperator.dev", "redisfailovers", _FOLLOW),
     rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
     rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
-    rule("redisoperator.dev", "redisbackups", _FOLLOW),
+    rule("redisoperator.dev", "redisbackups", [*_READ, "create", "delete"]),
     rule("redisoperator.dev", "redisbackups/status", ["patch"]),
     rule("redisoperator.dev", "redisbackups/finalizers", ["update"]),
+    rule("redisoperator.dev", "redisbackupschedules", _FOLLOW),
+    rule("redisoperator.dev", "redisbackupschedules/status", ["patch"]),
     # workers of backups and restores
     rule("batch", "jobs", [*_READ, "create", "delete"]),
     rule("", "pods", [*_READ, "patch", "delete"]),
@@ -116,9 +118,19 @@ REVIEW_RIGHTS: Final = (
 """Where metrics are secured: to ask who a reader is, and whether it may read them."""
 
 _VIEW: Final = (
-    rule("redisoperator.dev", "redis redisfailovers redisbackups redisversions", _READ),
+    rule(
+        "redisoperator.dev",
+        "redis redisfailovers redisbackups redisbackupschedules redisversions",
+        _READ,
+    ),
 )
-_EDIT: Final = (rule("redisoperator.dev", "redis redis/scale redisfailovers redisbackups", _WRITE),)
+_EDIT: Final = (
+    rule(
+        "redisoperator.dev",
+        "redis redis/scale redisfailovers redisbackups redisbackupschedules",
+        _WRITE,
+    ),
+)
 USER_RIGHTS: Final = (*_VIEW, *_EDIT)
 """What those may do who view or edit a namespace."""
 

@@ -16,10 +16,12 @@ from redis_operator.manifests.workers import BACKUP_LABEL
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.restores import Restores
+from redis_operator.operator.schedules import Schedules
 from redis_operator.operator.settings import Settings
-from redis_operator.operator.world import World
+from redis_operator.operator.world import World, origin_of
+from redis_operator.planning.schedules import SCHEDULE_LABEL
 
-__all__ = ["add_backups", "add_restores"]
+__all__ = ["add_backups", "add_restores", "add_schedules"]
 
 
 def add_backups(
@@ -71,7 +73,7 @@ def add_restores(
 
     def begins(raw: Manifest) -> Iterable[Key]:
         """Return a database that begins with a backup."""
-        return (meta_of(raw).key,) if _origin(raw) else ()
+        return (meta_of(raw).key,) if origin_of(raw) else ()
 
     def named(raw: Manifest) -> Iterable[Key]:
         """Return the databases that begin with this backup."""
@@ -79,7 +81,7 @@ def add_restores(
         return [
             key
             for redis in world.all_redises()
-            if (key := meta_of(redis).key)[0] == place[0] and _origin(redis) == place[1]
+            if (key := meta_of(redis).key)[0] == place[0] and origin_of(redis) == place[1]
         ]
 
     builder = ControllerBuilder(manager, "restore", world.redises, when=lambda _: False)
@@ -97,7 +99,20 @@ def add_restores(
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
 
 
-def _origin(raw: Manifest) -> str:
-    """Return the name of the backup that a database begins with."""
-    bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
-    return str((bootstrap.get("fromBackup") or {}).get("name", ""))
+def add_schedules(
+    manager: Manager,
+    world: World,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Controller:
+    """Add the controller of `RedisBackupSchedule`s: its backups wake it, and the time."""
+    builder = ControllerBuilder(manager, "redisbackupschedule", world.schedules)
+    builder.watches(world.backups, by_label(SCHEDULE_LABEL))
+    reconciler = Schedules(
+        client=manager.client,
+        world=world,
+        applier=builder.applier(annotation=INTENT_ANNOTATION),
+        recorder=manager.recorder,
+        clock=clock,
+    )
+    return builder.add(reconciler.reconcile, workers=2, deadline=60.0)

@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from redis_operator.api.fitting import fitting_problems
 from redis_operator.api.redis import Redis
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.redisbackupschedule_validation import load_schedule
 from redis_operator.api.risks import risks
 from redis_operator.api.shape import Problem
 from redis_operator.api.status import RedisStatus
@@ -26,7 +28,14 @@ from redis_operator.planning.advice import ACCEPT_LOSS
 from redis_operator.planning.gates import running_limitation
 from redis_operator.translation.translate import in_their_words, origins_of, told, translate
 
-__all__ = ["Database", "Verdict", "judge_catalog", "judge_redis", "judge_redis_failover"]
+__all__ = [
+    "Database",
+    "Verdict",
+    "judge_catalog",
+    "judge_redis",
+    "judge_redis_failover",
+    "judge_schedule",
+]
 
 Raw = dict[str, Any]
 _NAMED: Final = 5  # databases in one message
@@ -149,6 +158,18 @@ def judge_redis_failover(
         tuple(sorted(told(problem, origins) for problem in verdict.problems)),
         tuple(in_their_words(text, origins) for text in verdict.warnings),
     )
+
+
+def judge_schedule(new: Raw, old: Raw | None) -> Verdict:
+    """Judge a `RedisBackupSchedule`."""
+    if _is_ending(new) or (old is not None and _spec(new) == _spec(old)):
+        return Verdict()
+    found, known = load_schedule(new), load_schedule(old) if old is not None else ()
+    if isinstance(found, RedisBackupSchedule):
+        return Verdict()
+    before = known if isinstance(known, tuple) else ()
+    stood = tuple(f"{problem} (it was so before)" for problem in found if problem in before)
+    return Verdict(tuple(problem for problem in found if problem not in before), stood)
 
 
 def judge_catalog(

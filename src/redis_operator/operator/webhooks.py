@@ -51,6 +51,7 @@ from redis_operator.operator.verdicts import (
     judge_catalog,
     judge_redis,
     judge_redis_failover,
+    judge_schedule,
 )
 from redis_operator.operator.world import CHILD_KINDS, World
 from redis_operator.redis.versions import parse_version
@@ -103,6 +104,7 @@ class Reviews:
         judges: dict[str, Admit] = {
             "redis": self.redis,
             "redisfailovers": self.redis_failover,
+            "redisbackupschedules": self.redis_backup_schedule,
             "redisversions": self.redis_version,
         }
         return judges[resource]
@@ -131,6 +133,10 @@ class Reviews:
             ends = _ends_soon(meta_of(redis), "RedisFailover", request.name)
             verdict = _added(verdict, "metadata.name", text, waits=ends)
         return _answer(verdict)
+
+    async def redis_backup_schedule(self, request: AdmissionRequest) -> Admission:
+        """Judge a schedule of backups: by itself, its database may come after it."""
+        return _answer(judge_schedule(request.object or {}, request.old_object))
 
     async def redis_version(self, request: AdmissionRequest) -> Admission:
         """Judge a change of the catalog, or the end of an entry."""

@@ -30,7 +30,7 @@ from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MA
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.act import Actor
 from redis_operator.operator.background import Background
-from redis_operator.operator.backup_wiring import add_backups, add_restores
+from redis_operator.operator.backup_wiring import add_backups, add_restores, add_schedules
 from redis_operator.operator.children import Children
 from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending
@@ -88,6 +88,7 @@ def make_manager(settings: Settings) -> Manager:
     add_failovers(manager, settings)
     add_backups(manager, settings, world, ask=ask_progress)
     add_restores(manager, settings, world)
+    add_schedules(manager, world)
     if settings.webhook_port:
         add_admission(manager, settings, world)
     return manager

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from kubecontroller.client.cluster import MetadataOnly
-from kubecontroller.client.meta import Key, Manifest, is_at_least
+from kubecontroller.client.meta import Key, Manifest, is_at_least, meta_of
 from kubecontroller.client.objects import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -33,17 +33,21 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.store import by_label
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.workers import Workers
+from redis_operator.planning.schedules import OWNER_LABEL
 
 __all__ = [
     "CHILD_KINDS",
     "REDISES",
     "REDIS_BACKUPS",
+    "REDIS_BACKUP_SCHEDULES",
     "REDIS_FAILOVERS",
     "REDIS_VERSIONS",
     "World",
     "backed_up_by",
+    "origin_of",
 ]
 
 T = TypeVar("T")
@@ -54,6 +58,9 @@ REDIS_FAILOVERS: Final[Kind[Manifest]] = Kind(
 )
 REDIS_BACKUPS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisBackup", "redisbackups", True, dict
+)
+REDIS_BACKUP_SCHEDULES: Final[Kind[Manifest]] = Kind(
+    "redisoperator.dev", "v1", "RedisBackupSchedule", "redisbackupschedules", True, dict
 )
 REDIS_VERSIONS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisVersion", "redisversions", False, dict
@@ -94,8 +101,9 @@ class World:
             REDIS_BACKUPS,
             namespaces=chosen,
             optional=True,
-            indexes={"database": backed_up_by},
+            indexes={"database": backed_up_by, "schedule": _taken_for},
         )
+        self.schedules = manager.caches(REDIS_BACKUP_SCHEDULES, namespaces=chosen, optional=True)
         self.versions = manager.informer(REDIS_VERSIONS, optional=bool(chosen))
         self.pods = _labelled(manager, PODS, chosen)
         self.claims = _labelled(manager, PERSISTENT_VOLUME_CLAIMS, chosen)
@@ -122,6 +130,21 @@ class World:
     def is_backed_up(self, key: Key) -> bool:
         """Tell whether there is a backup of a database, taken or to be taken."""
         return bool(self.backups.find("database", key))
+
+    def backups_of_schedule(self, schedule: RedisBackupSchedule) -> list[Manifest]:
+        """Return the backups that were taken for a schedule, for this very one."""
+        meta = schedule.metadata
+        return self.backups.find("schedule", (meta.namespace, meta.uid))
+
+    def backups_in_use(self, namespace: str) -> frozenset[str]:
+        """Return the backups that databases of a namespace are being restored from."""
+        return frozenset(
+            origin
+            for raw in self.redises
+            if meta_of(raw).namespace == namespace
+            and not (raw.get("status") or {}).get("binding")
+            and (origin := origin_of(raw))
+        )
 
     def pods_of(self, key: Key) -> list[Pod]:
         """Return the pods of a database, by name, with what we wrote on them."""
@@ -189,6 +212,19 @@ def backed_up_by(raw: Manifest) -> tuple[Key, ...]:
     """Return the database that a backup is of."""
     spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
     return ((meta.get("namespace", ""), str(spec.get("redis", ""))),)
+
+
+def _taken_for(raw: Manifest) -> tuple[Key, ...]:
+    """Return the namespace and the uid of the schedule that a backup is of."""
+    meta = raw.get("metadata") or {}
+    uid = (meta.get("labels") or {}).get(OWNER_LABEL)
+    return ((meta.get("namespace", ""), str(uid)),) if uid else ()
+
+
+def origin_of(raw: Manifest) -> str:
+    """Return the name of the backup that a database begins with; empty: with none."""
+    bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
+    return str((bootstrap.get("fromBackup") or {}).get("name", ""))
 
 
 _by_database: Final = by_label(DATABASE_LABEL)

@@ -1,0 +1,100 @@
+"""What the fields of `RedisBackupSchedule` mean, and which values they take. See `describe`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .limits import described, named
+
+__all__ = ["REDISBACKUPSCHEDULE_FIELDS"]
+
+_FIELD: Final = r"[0-9A-Za-z*,/#-]+"
+_CRON: Final = rf"^(@(hourly|daily|weekly|monthly|yearly)|{_FIELD}( {_FIELD}){{4}})$"
+_ZONE: Final = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"
+_MOST: Final = 1000
+_DAY: Final = 86400
+
+REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "RedisBackupSchedule.spec": described("What is backed up, when, and how long that is kept."),
+    "RedisBackupSchedule.status": described(
+        "What it did and does next. Written by the operator alone."
+    ),
+    "RedisBackupScheduleSpec.redis": named("Name of a Redis in the same namespace."),
+    "RedisBackupScheduleSpec.schedule": described(
+        "When a backup is due, as cron spells it: minute, hour, day of the month, month, day of "
+        "the week; or @hourly, @daily, @weekly, @monthly, @yearly.",
+        pattern=_CRON,
+        maxLength=200,
+    ),
+    "RedisBackupScheduleSpec.template": described("How each backup is taken: its spec."),
+    "RedisBackupScheduleSpec.time_zone": described(
+        "Time zone of the schedule, such as Europe/Berlin.", pattern=_ZONE, maxLength=64
+    ),
+    "RedisBackupScheduleSpec.suspend": described(
+        "Whether no backup is taken for now. What would have been due meanwhile is not made up; "
+        "retention goes on."
+    ),
+    "RedisBackupScheduleSpec.jitter_seconds": described(
+        "A backup starts up to this long after it is due: always the same time for one schedule, "
+        "and another one for another, so that not all start at once.",
+        minimum=0,
+        maximum=_DAY,
+    ),
+    "RedisBackupScheduleSpec.concurrency_policy": described(
+        "What happens when a backup is due and an earlier one of the schedule has not ended. "
+        "Forbid: it starts after that. Allow: both are taken. Replace: the earlier one is deleted."
+    ),
+    "RedisBackupScheduleSpec.starting_deadline_seconds": described(
+        "How late a backup may start; after that it is left out. Absent: however late. Of several "
+        "that were missed, one is made up.",
+        minimum=1,
+        maximum=30 * _DAY,
+    ),
+    "RedisBackupScheduleSpec.retention": described(
+        "Which backups of the schedule stay; those that no field keeps are deleted, also in the "
+        "store. Without keepLast, daily, weekly, monthly and maxAgeDays all stay. The newest good "
+        "one always does."
+    ),
+    "BackupRetention.keep_last": described("Keep this many.", minimum=1, maximum=_MOST),
+    "BackupRetention.daily": described(
+        "Keep the newest of each of this many days that have one, in the schedule's time zone.",
+        minimum=0,
+        maximum=_MOST,
+    ),
+    "BackupRetention.weekly": described(
+        "Keep the newest of each of this many weeks that have one; weeks begin on Monday.",
+        minimum=0,
+        maximum=_MOST,
+    ),
+    "BackupRetention.monthly": described(
+        "Keep the newest of each of this many months that have one.", minimum=0, maximum=_MOST
+    ),
+    "BackupRetention.max_age_days": described(
+        "Delete those that are older, though another field keeps them.",
+        minimum=1,
+        maximum=36500,
+    ),
+    "BackupRetention.keep_failed": described(
+        "How many that failed are kept, to be looked at.", minimum=0, maximum=100
+    ),
+    "RedisBackupScheduleStatus.observed_generation": described(
+        "The generation that was looked at."
+    ),
+    "RedisBackupScheduleStatus.message": described("The state in one sentence."),
+    "RedisBackupScheduleStatus.conditions": described("The state for machines.", listKey="type"),
+    "RedisBackupScheduleStatus.schedule": described(
+        "The schedule and time zone that are followed; empty while it is suspended."
+    ),
+    "RedisBackupScheduleStatus.since": described(
+        "Since when they are: what was due before is not made up."
+    ),
+    "RedisBackupScheduleStatus.last_schedule_time": described(
+        "When the backup was due that was created last."
+    ),
+    "RedisBackupScheduleStatus.last_backup": described("Name of that backup."),
+    "RedisBackupScheduleStatus.last_success_time": described("When the newest good backup ended."),
+    "RedisBackupScheduleStatus.last_success": described("Name of the newest good backup."),
+    "RedisBackupScheduleStatus.next_time": described("When the next backup starts."),
+    "RedisBackupScheduleStatus.active": described("Names of its backups that have not ended."),
+    "RedisBackupScheduleStatus.kept": described("How many good backups there are."),
+}

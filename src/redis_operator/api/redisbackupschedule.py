@@ -1,0 +1,78 @@
+"""`RedisBackupSchedule`: backups of one database that are taken again and again, and how long."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import field
+
+from .metadata import Condition, Metadata, Part
+from .redisbackup import BackupTemplate
+
+__all__ = [
+    "BackupRetention",
+    "ConcurrencyPolicy",
+    "RedisBackupSchedule",
+    "RedisBackupScheduleSpec",
+    "RedisBackupScheduleStatus",
+]
+
+
+class ConcurrencyPolicy(Enum):
+    """What happens when a backup is due and an earlier one of the schedule has not ended."""
+
+    FORBID = "Forbid"
+    ALLOW = "Allow"
+    REPLACE = "Replace"
+
+
+class BackupRetention(Part, frozen=True):
+    """Which backups of a schedule stay."""
+
+    keep_last: int | None = None
+    daily: int | None = None
+    weekly: int | None = None
+    monthly: int | None = None
+    max_age_days: int | None = None
+    keep_failed: int = 3
+
+
+class RedisBackupScheduleSpec(Part, frozen=True, kw_only=True):
+    """What is backed up, when, and how long that is kept."""
+
+    redis: str
+    schedule: str
+    template: BackupTemplate
+    time_zone: str = "UTC"
+    suspend: bool = False
+    jitter_seconds: int = 0
+    concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.FORBID
+    starting_deadline_seconds: int | None = None
+    retention: BackupRetention = field(default_factory=BackupRetention)
+
+
+class RedisBackupScheduleStatus(Part, frozen=True):
+    """What it did and does next."""
+
+    observed_generation: int = 0
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    schedule: str = ""
+    since: str = ""
+    last_schedule_time: str = ""
+    last_backup: str = ""
+    last_success_time: str = ""
+    last_success: str = ""
+    next_time: str = ""
+    active: tuple[str, ...] = ()
+    kept: int = 0
+
+
+class RedisBackupSchedule(Part, frozen=True, omit_defaults=False):
+    """Backups of one database that are taken again and again."""
+
+    spec: RedisBackupScheduleSpec
+    metadata: Metadata = field(default_factory=Metadata)
+    status: RedisBackupScheduleStatus = field(default_factory=RedisBackupScheduleStatus)
+    api_version: str = "redisoperator.dev/v1"
+    kind: str = "RedisBackupSchedule"

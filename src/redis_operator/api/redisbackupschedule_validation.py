@@ -1,0 +1,59 @@
+"""From a raw object to a `RedisBackupSchedule`, or to everything that is wrong with it. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from .cron import Cron, read_cron
+from .redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
+from .schema import Schema, schema_of
+from .shape import Problem
+from .validation import shape, without_null
+
+__all__ = ["load_schedule", "load_schedule_status"]
+
+_LONGEST_NAME: Final = 37  # a backup's name has the time behind it, and 50 characters at most
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Schema:
+    return schema_of(RedisBackupSchedule)
+
+
+def load_schedule(raw: dict[str, Any]) -> RedisBackupSchedule | tuple[Problem, ...]:
+    """Return what an object describes, or every problem that it has by itself."""
+    found = sorted(set(shape(raw, _schema())))
+    if found:
+        return tuple(found)
+    kept = {name: without_null(raw.get(name) or {}) for name in ("metadata", "spec")}
+    try:
+        loaded = msgspec.convert(kept, RedisBackupSchedule, strict=True)
+    except msgspec.ValidationError as error:
+        return (Problem("spec", f"cannot be read: {error}"),)
+    problems = _problems(loaded)
+    if problems:
+        return tuple(sorted(problems))
+    return msgspec.structs.replace(loaded, status=load_schedule_status(raw))
+
+
+def _problems(schedule: RedisBackupSchedule) -> list[Problem]:
+    spec, found = schedule.spec, []
+    if len(schedule.metadata.name) > _LONGEST_NAME:
+        text = f"the names of its backups are made of it; use at most {_LONGEST_NAME} characters"
+        found.append(Problem("metadata.name", text))
+    storage = spec.template.storage
+    if (storage.claim is None) == (storage.s3 is None):
+        found.append(Problem("spec.template.storage", "use one of claim and s3"))
+    cron = read_cron(spec.schedule, spec.time_zone)
+    return found if isinstance(cron, Cron) else [*found, *cron]
+
+
+def load_schedule_status(raw: dict[str, Any]) -> RedisBackupScheduleStatus:
+    """Return the status that stands, whatever the spec is like; blank when it cannot be read."""
+    try:
+        return msgspec.convert(without_null(raw.get("status") or {}), RedisBackupScheduleStatus)
+    except msgspec.ValidationError:
+        return RedisBackupScheduleStatus()

@@ -1,0 +1,181 @@
+"""One pass over one `RedisBackupSchedule`: delete what retention gives up, create what is due.
+
+A backup is created before the status says so. An operator that dies in between finds it by its
+name, which is that of its time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+)
+from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller.custom.conditions import with_condition
+from kubecontroller.runtime.applier import Applier
+from kubecontroller.runtime.events import Recorder, Regarding
+from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
+from redis_operator.api.cron import Cron, read_cron
+from redis_operator.api.metadata import Condition, Metadata
+from redis_operator.api.redisbackup_validation import load_redisbackup_status
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
+from redis_operator.api.redisbackupschedule_validation import load_schedule, load_schedule_status
+from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS, World
+from redis_operator.planning.conditions import bounded
+from redis_operator.planning.schedules import (
+    OWNER_LABEL,
+    Due,
+    Scheduled,
+    SchedulePlan,
+    backup_of,
+    plan_schedule,
+)
+
+__all__ = ["Schedules"]
+
+_REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
+
+
+class Schedules(Struct, frozen=True):
+    """The controller of all schedules of one operator."""
+
+    client: Client
+    world: World
+    applier: Applier
+    recorder: Recorder
+    clock: Callable[[], float] = time.time
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Bring the backups of one schedule in order."""
+        raw = self.world.schedules.get(key)
+        if raw is None or meta_of(raw).is_deleting:
+            return Done()
+        try:
+            return await self._pass(raw)
+        except KubeError as error:
+            return Retry(error)
+
+    async def _pass(self, raw: Manifest) -> Outcome:
+        schedule = load_schedule(raw)
+        if not isinstance(schedule, RedisBackupSchedule):
+            text = "; ".join(map(str, schedule))
+            await self._report(raw, self._refused(raw, "InvalidSpec", text))
+            return Done()
+        cron = read_cron(schedule.spec.schedule, schedule.spec.time_zone)
+        assert isinstance(cron, Cron)
+        now = datetime.fromtimestamp(self.clock(), UTC)
+        found = {meta_of(one).name: one for one in self.world.backups_of_schedule(schedule)}
+        backups = [_scheduled(one) for one in found.values()]
+        in_use = self.world.backups_in_use(schedule.metadata.namespace)
+        plan = plan_schedule(schedule, cron, backups, in_use=in_use, now=now)
+        for name in plan.delete:
+            await self._delete(raw, found[name])
+        if plan.create is not None:
+            refused = await self._create(raw, schedule, plan.create)
+            if refused:
+                await self._report(raw, self._refused(raw, "BackupRefused", refused))
+                return Again(_REFUSED_SECONDS)
+        await self._report(raw, plan.status)
+        self._tell_of_missed(raw, plan)
+        return Again(plan.again) if plan.again is not None else Done()
+
+    async def _delete(self, raw: Manifest, backup: Manifest) -> None:
+        """Delete the very backup that was decided about, unless it changed meanwhile."""
+        meta = meta_of(backup)
+        try:
+            await self.client.delete(
+                REDIS_BACKUPS, meta.key, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except (NotFound, Conflict):
+            return  # it is gone, or the next pass decides by what it is now
+        about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+        self.recorder.normal(about, "BackupDeleted", f"backup {meta.name} is no longer kept")
+
+    async def _create(self, raw: Manifest, schedule: RedisBackupSchedule, due: Due) -> str:
+        """Create the backup that is due; say why it cannot be, where it cannot."""
+        about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+        try:
+            await self.client.create(REDIS_BACKUPS, backup_of(schedule, due))
+        except AlreadyExists:
+            return await self._taken(about, schedule, due)
+        except (Forbidden, Invalid, BadRequest) as error:
+            return f"RedisBackup {due.name} may not be created: {error}"
+        self.recorder.normal(about, "BackupCreated", f"backup {due.name} was due")
+        return ""
+
+    async def _taken(self, about: Regarding, schedule: RedisBackupSchedule, due: Due) -> str:
+        """See whose the backup is: ours, which the cache does not show yet, or somebody else's."""
+        try:
+            found = await self.client.get(REDIS_BACKUPS, (schedule.metadata.namespace, due.name))
+        except NotFound:
+            return ""  # created for this time and deleted since
+        labels = (found["metadata"].get("labels")) or {}
+        if labels.get(OWNER_LABEL) != schedule.metadata.uid:
+            text = f"RedisBackup {due.name} exists and is not of this schedule: no other is created"
+            self.recorder.warning(about, "NameTaken", text)
+        return ""
+
+    def _tell_of_missed(self, raw: Manifest, plan: SchedulePlan) -> None:
+        if plan.missed is not None:
+            about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+            text = f"{plan.status.message}: more than spec.startingDeadlineSeconds have passed"
+            self.recorder.warning(about, "BackupMissed", text)
+
+    def _refused(self, raw: Manifest, reason: str, text: str) -> RedisBackupScheduleStatus:
+        known, generation = load_schedule_status(raw), raw["metadata"].get("generation", 0)
+        now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = Condition(
+            type="Scheduled",
+            status="False",
+            reason=reason,
+            message=bounded(text),
+            observed_generation=generation,
+        )
+        return replace(
+            known,
+            message=bounded(text),
+            next_time="",
+            conditions=tuple(with_condition(known.conditions, condition, now)),
+        )
+
+    async def _report(self, raw: Manifest, after: RedisBackupScheduleStatus) -> None:
+        before, key = load_schedule_status(raw), meta_of(raw).key
+        try:
+            written = await self.applier.apply_status(
+                REDIS_BACKUP_SCHEDULES, key, _plain(after), observed=_plain(before)
+            )
+        except NotFound:
+            return  # it was deleted meanwhile
+        reason = _reason(after)
+        if written is not None and reason != _reason(before) and reason not in ("Scheduled", ""):
+            about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+            tell = self.recorder.normal if reason == "Suspended" else self.recorder.warning
+            tell(about, reason, after.message)
+
+
+def _reason(status: RedisBackupScheduleStatus) -> str:
+    return next((c.reason for c in status.conditions if c.type == "Scheduled"), "")
+
+
+def _scheduled(raw: Manifest) -> Scheduled:
+    return Scheduled(msgspec.convert(raw["metadata"], Metadata), load_redisbackup_status(raw))
+
+
+def _plain(status: RedisBackupScheduleStatus) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(status)
+    return plain
