@@ -74,7 +74,6 @@ NOT_PLAYED: dict[Right, str] = {
     ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackups", "get"): "whose a RedisBackup is: operator/schedules.py",
     ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
-    ("batch", "jobs", "delete"): "a backup was restored: e2e/backup/test_restore.py",
 }
 
 

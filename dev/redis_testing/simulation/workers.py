@@ -13,7 +13,7 @@ from kubecontroller.client.errors import ApiError, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PODS
 from kubecontroller.client.patches import MergePatch
-from redis_operator.backup.task import TASK, Report, TakeTask, read_task
+from redis_operator.backup.task import TASK, DeleteTask, Report, TakeTask, read_task
 
 __all__ = ["work"]
 
@@ -29,15 +29,29 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
     await asyncio.sleep(_START_SECONDS)
     state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
     await _publish(client, pod, "Running", container, state, ready=True)
-    if not isinstance(task, TakeTask):
+    if not isinstance(task, TakeTask | DeleteTask):
         return
     await asyncio.sleep(_READ_SECONDS)
+    if isinstance(task, DeleteTask):
+        await _end(client, pod, container, Report(), clock)
+        return
     parts: tuple[dict[str, str | int], ...] = tuple(
         {"name": shard.name, "slots": shard.slots, "size": _SIZE, "stored": _SIZE // 2}
         for shard in task.shards
     )
     size = _SIZE * len(parts)
     report = Report(size=size, stored=size // 2, rdb="VALKEY080", parts=parts)
+    await _end(client, pod, container, report, clock)
+
+
+async def _end(
+    client: Client,
+    pod: Manifest,
+    container: Manifest,
+    report: Report,
+    clock: Callable[[], datetime],
+) -> None:
+    """End well, with a report as the last words."""
     ended = {"exitCode": 0, "reason": "Completed", "finishedAt": _text(clock())}
     state = {"terminated": {**ended, "message": report.text().decode()}, "running": None}
     await _publish(client, pod, "Succeeded", container, state, ready=False)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from .limits import described, named
 from .quantity import QUANTITY_PATTERN
+from .redisbackup import RedisBackupSpec
 
 __all__ = ["REDISBACKUP_FIELDS"]
 
@@ -15,10 +18,18 @@ _ENDPOINT: Final = r"^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._/-]*)?$"
 _KEY: Final = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 _REGION: Final = r"^[a-zA-Z0-9-]+$"
 
+_SAME: Final = " && ".join(
+    f"has(self.{name}) == has(oldSelf.{name}) && "
+    f"(!has(self.{name}) || self.{name} == oldSelf.{name})"
+    for field in msgspec.structs.fields(RedisBackupSpec)
+    if (name := field.encode_name) != "deletionPolicy"
+)
+
 REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackup.spec": described(
-        "What is backed up, and where to. It does not change: a backup is taken once.",
-        rules=[("self == oldSelf", "a backup is taken once; create another one")],
+        "What is backed up, and where to. Only deletionPolicy can be changed: a backup is taken "
+        "once.",
+        rules=[(_SAME, "a backup is taken once; create another one")],
     ),
     "RedisBackup.status": described("What became of it. Written by the operator alone."),
     "RedisBackupSpec.redis": named("Name of a Redis in the same namespace."),
@@ -60,6 +71,10 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "names, or else the only one.",
         pattern=_KEY,
         maxLength=64,
+    ),
+    "BackupTemplate.deletion_policy": described(
+        "What becomes of the objects in the store when the RedisBackup is deleted, by a person or "
+        "by a schedule. Delete: they are deleted before it goes. Retain: they stay."
     ),
     "BackupTemplate.resources": described(
         "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."

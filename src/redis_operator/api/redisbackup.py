@@ -10,6 +10,7 @@ from .metadata import Condition, Metadata, Part
 from .redis import Resources
 
 __all__ = [
+    "BackupDeletion",
     "BackupEncryption",
     "BackupPart",
     "BackupPhase",
@@ -31,6 +32,13 @@ class BackupPhase(Enum):
     RUNNING = "Running"
     COMPLETED = "Completed"
     FAILED = "Failed"
+
+
+class BackupDeletion(Enum):
+    """What becomes of the objects in the store when their `RedisBackup` is deleted."""
+
+    DELETE = "Delete"
+    RETAIN = "Retain"
 
 
 class ClaimStorage(Part, frozen=True):
@@ -74,6 +82,7 @@ class BackupTemplate(Part, frozen=True, kw_only=True):
     bandwidth: str = ""
     verify: bool = False
     encryption: BackupEncryption | None = None
+    deletion_policy: BackupDeletion = BackupDeletion.DELETE
     resources: Resources = field(default_factory=Resources)
 
 

@@ -16,6 +16,7 @@ from .carry import carry
 from .check import check
 from .errors import WorkerError
 from .flow import Flow
+from .manifest import MANIFEST
 from .primary import Primary, find_part, verify
 from .replica import Login
 from .store import open_shelf
@@ -26,6 +27,7 @@ from .task import (
     SCRATCH,
     TASK,
     CarryTask,
+    DeleteTask,
     Report,
     TakeTask,
     Task,
@@ -71,6 +73,9 @@ def _first(group: BaseException) -> WorkerError:
 
 async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     shelf = open_shelf(task.store)
+    if isinstance(task, DeleteTask):
+        await shelf.remove(first=MANIFEST)
+        return Report()
     if isinstance(task, VerifyTask):
         ports = (task.port, task.scratch_port)
         return await check(shelf, Path(SCRATCH), environment.get("POD_IP", ""), ports=ports)

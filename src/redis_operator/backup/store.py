@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -118,6 +119,14 @@ class Shelf:
                 except FileNotFoundError:
                     continue
 
+    async def remove(self, *, first: str) -> None:
+        """Delete the whole folder, one object of it before all others; one that is gone is fine."""
+        await self.delete([first])
+        await self.delete([name for name in await self.names() if name != first])
+        if self._folder is not None:
+            with self._named(""):  # also what an upload left that never ended
+                await asyncio.to_thread(_remove_folder, self._folder)
+
     @contextmanager
     def _named(self, name: str) -> Any:
         """Tell the place with whatever goes wrong there."""
@@ -136,6 +145,11 @@ class Shelf:
     async def _settle(self, name: str) -> None:
         if self._folder is not None:
             await asyncio.to_thread(_sync, self._folder / name)
+
+
+def _remove_folder(path: Path) -> None:
+    if path.exists():
+        shutil.rmtree(path)
 
 
 def _sync(path: Path) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "SCRATCH",
     "TASK",
     "CarryTask",
+    "DeleteTask",
     "Encryption",
     "Progress",
     "Report",
@@ -153,7 +154,13 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
     scratch_port: int = 6380
 
 
-Task: TypeAlias = TakeTask | ServeTask | VerifyTask | CarryTask
+class DeleteTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="delete"):
+    """Delete a backup from its store, whole or in pieces."""
+
+    store: Store
+
+
+Task: TypeAlias = TakeTask | ServeTask | VerifyTask | CarryTask | DeleteTask
 
 
 class Progress(Struct, frozen=True, rename="camel"):

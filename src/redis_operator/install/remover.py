@@ -25,8 +25,9 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.finalizers import remove_finalizer
 from redis_operator.api.webhooks import SECRET
 from redis_operator.manifests.names import DATABASE_LABEL
+from redis_operator.operator.backup_ending import BACKUP_FINALIZER
 from redis_operator.operator.ending import FINALIZER, is_protected
-from redis_operator.operator.world import REDIS_FAILOVERS, REDISES
+from redis_operator.operator.world import REDIS_BACKUPS, REDIS_FAILOVERS, REDISES
 
 from .installer import Installer, InstallError, Tell, persistent
 from .inventory import INVENTORY, Inventory, Item, Phase, certificate_item, item_of, written
@@ -100,8 +101,7 @@ class Remover:
         if everything:
             await self._delete_databases(found, namespace)
         await self._stop_operator(namespace)
-        for raw in await self.databases():
-            await remove_finalizer(self._client, REDISES, raw, FINALIZER)
+        await self._let_go()
         order = [item_of(made) for stage in reversed(stages(options).values()) for made in stage]
         order += sorted(items - set(order))
         for item in order:
@@ -154,6 +154,13 @@ class Remover:
             return f"the operator's pods do not end: {', '.join(names)}" if names else None
 
         await wait(running, self._patience)
+
+    async def _let_go(self) -> None:
+        """Take the operator's finalizers off; what backups have in stores stays."""
+        for raw in await self.databases():
+            await remove_finalizer(self._client, REDISES, raw, FINALIZER)
+        for raw in await self._all(REDIS_BACKUPS):
+            await remove_finalizer(self._client, REDIS_BACKUPS, raw, BACKUP_FINALIZER)
 
     async def _delete_kept(self, order: list[Item], namespace: str) -> None:
         """Delete definitions and policies too: whatever is of our kinds goes with them."""

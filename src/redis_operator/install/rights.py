@@ -62,7 +62,7 @@ DATABASE_RIGHTS: Final = (
     rule("redisoperator.dev", "redisfailovers", _FOLLOW),
     rule("redisoperator.dev", "redisfailovers/status", ["patch"]),
     rule("redisoperator.dev", "redisfailovers/finalizers", ["update"]),
-    rule("redisoperator.dev", "redisbackups", [*_READ, "create", "delete"]),
+    rule("redisoperator.dev", "redisbackups", _OWNED),
     rule("redisoperator.dev", "redisbackups/status", ["patch"]),
     rule("redisoperator.dev", "redisbackups/finalizers", ["update"]),
     rule("redisoperator.dev", "redisbackupschedules", _FOLLOW),

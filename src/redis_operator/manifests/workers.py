@@ -21,6 +21,7 @@ from redis_operator.backup.task import (
     SCRATCH,
     TASK,
     CarryTask,
+    DeleteTask,
     Encryption,
     S3Place,
     ServeTask,
@@ -47,8 +48,11 @@ from .users import BACKUP, REPLICATION
 __all__ = [
     "ATTEMPT_LABEL",
     "BACKUP_LABEL",
+    "BACKUP_UID_LABEL",
     "TARGETS_ANNOTATION",
     "WORKER_CONTAINER",
+    "delete_job",
+    "delete_job_name",
     "fill_job",
     "restore_job",
     "restore_job_name",
@@ -59,6 +63,7 @@ __all__ = [
 ]
 
 BACKUP_LABEL: Final = "redisoperator.dev/backup"
+BACKUP_UID_LABEL: Final = "redisoperator.dev/backup-uid"
 ATTEMPT_LABEL: Final = "redisoperator.dev/attempt"
 TARGETS_ANNOTATION: Final = "redisoperator.dev/targets"
 """On the Job that fills a database: the histories that its primaries had, by pod."""
@@ -224,6 +229,29 @@ def _pulled(pod: Object, redis: Redis | None) -> None:
     if redis is not None and redis.spec.pod.image_pull_secrets:
         secrets = [{"name": secret.name} for secret in redis.spec.pod.image_pull_secrets]
         pod["imagePullSecrets"] = secrets
+
+
+def delete_job_name(backup: str) -> str:
+    """Return the name of the Job that deletes a backup from its store."""
+    return f"{backup}-delete"
+
+
+def delete_job(backup: RedisBackup, *, path: str, image: str) -> Object:
+    """Return the Job that deletes a backup from its store.
+
+    It has no owner: a deletion in the foreground would have it deleted with what it is to delete.
+    The operator removes it.
+    """
+    name, spec = delete_job_name(backup.metadata.name), backup.spec
+    labels = {
+        WORKER_LABEL: "delete",
+        BACKUP_LABEL: backup.metadata.name,
+        BACKUP_UID_LABEL: backup.metadata.uid,
+    }
+    task = DeleteTask(store=_store(spec.storage, path, None))  # no key is needed to delete
+    made = _job(backup, name, labels, _pod(task, spec.storage, None, spec.resources, image))
+    del made["metadata"]["ownerReferences"]
+    return made
 
 
 def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Object) -> Object:

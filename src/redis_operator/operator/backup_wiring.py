@@ -13,6 +13,7 @@ from kubecontroller.runtime.triggers import by_label, mapped
 from redis_operator.backup.task import Progress
 from redis_operator.manifests.names import INTENT_ANNOTATION, RESTORED_LABEL
 from redis_operator.manifests.workers import BACKUP_LABEL
+from redis_operator.operator.backup_ending import BackupEndings
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.restores import Restores
@@ -55,6 +56,13 @@ def add_backups(
         applier=builder.applier(annotation=INTENT_ANNOTATION),
         recorder=manager.recorder,
         image=settings.worker_image,
+        endings=BackupEndings(
+            client=manager.client,
+            world=world,
+            recorder=manager.recorder,
+            image=settings.worker_image,
+            clock=clock,
+        ),
         clock=clock,
         ask=ask,
     )

@@ -44,6 +44,7 @@ from redis_operator.backup.task import Progress
 from redis_operator.manifests.names import users_secret
 from redis_operator.manifests.users import BACKUP
 from redis_operator.manifests.workers import take_job, take_job_name, verify_job
+from redis_operator.operator.backup_ending import BackupEndings
 from redis_operator.operator.world import REDIS_BACKUPS, World
 from redis_operator.planning.attempts import Worker
 from redis_operator.planning.backups import BackupPlan, Start, is_due, path_of, plan_backup
@@ -65,15 +66,20 @@ class Backups(Struct, frozen=True):
     applier: Applier
     recorder: Recorder
     image: str
+    endings: BackupEndings
     clock: Callable[[], float] = time.time
     ask: Callable[[str], Awaitable[Progress | None]] | None = None
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring one backup further."""
         raw = self.world.backup(key)
-        if raw is None or meta_of(raw).is_deleting:
+        if raw is None:
             return Done()
         try:
+            if meta_of(raw).is_deleting:
+                found = load_redisbackup(raw)
+                backup = found if isinstance(found, RedisBackup) else None
+                return await self.endings.end(raw, backup, self._report)
             return await self._pass(key, raw)
         except KubeError as error:
             return Retry(error)
@@ -96,6 +102,9 @@ class Backups(Struct, frozen=True):
             now=self._now(),
             images=self._images((key[0], backup.spec.redis)),
         )
+        begins = plan.start is not None and redis is not None
+        if await self.endings.hold(raw, backup, begins=begins):
+            return Again(_SOON_SECONDS)  # it is looked at again with its finalizer
         if plan.start is not None and redis is not None:
             return await self._start(raw, backup, redis, plan, plan.start)
         await self._report(raw, plan.status)

@@ -15,7 +15,13 @@ from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
 from redis_operator.backup.task import PROGRESS_PORT, Progress, Report, read_report
 from redis_operator.manifests.names import WORKER_LABEL
-from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL, WORKER_CONTAINER
+from redis_operator.manifests.workers import (
+    ATTEMPT_LABEL,
+    BACKUP_LABEL,
+    BACKUP_UID_LABEL,
+    WORKER_CONTAINER,
+    delete_job_name,
+)
 from redis_operator.planning.attempts import State, Worker
 
 __all__ = ["Workers", "ask_progress", "last_words", "waiting"]
@@ -63,6 +69,23 @@ class Workers(Struct, frozen=True):
             and job.metadata.label(WORKER_LABEL) == kind
             and (owner := controller_of(job.metadata)) is not None
             and owner.uid == uid
+        )
+
+    def deleting(self, key: Key, uid: str) -> Worker | None:
+        """Return the worker that deletes a backup from its store."""
+        job = self.job((key[0], delete_job_name(key[1])))
+        if job is None or job.metadata.label(BACKUP_UID_LABEL) != uid:
+            return None
+        return _worker(job, self.pods_of(job))
+
+    def living_pods(self, key: Key) -> int:
+        """Return how many workers of a backup have pods that may still write."""
+        return sum(
+            pod.metadata.namespace == key[0]
+            and pod.metadata.label(BACKUP_LABEL) == key[1]
+            and pod.metadata.label(WORKER_LABEL) != "delete"
+            and pod.status.phase not in ("Succeeded", "Failed")
+            for pod in self.pods
         )
 
 

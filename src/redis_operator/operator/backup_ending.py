@@ -1,0 +1,132 @@
+"""The end of a backup: its objects in the store go before it does, by a worker of their own.
+
+A namespace that ends lets no worker start, and takes volumes and keys away: a backup in it is let
+go at once, and what a bucket holds of it stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from kubecontroller.client.meta import Key, Manifest
+from kubecontroller.client.objects import JOBS
+from kubecontroller.client.verbs import Propagation
+from kubecontroller.runtime.events import Recorder, Regarding
+from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
+from kubecontroller.runtime.outcomes import Again, Done, Outcome
+from redis_operator.api.redisbackup import RedisBackup, RedisBackupStatus
+from redis_operator.manifests.workers import delete_job
+from redis_operator.operator.world import REDIS_BACKUPS, World
+from redis_operator.planning.backup_endings import BackupEnding, is_held, plan_backup_ending
+from redis_operator.planning.backups import location_of, path_of
+
+__all__ = ["BACKUP_FINALIZER", "BackupEndings"]
+
+BACKUP_FINALIZER: Final = "redisoperator.dev/backup"
+_REFUSED_SECONDS: Final = 30.0
+_SOON_SECONDS: Final = 1.0
+
+Report = Callable[[Manifest, RedisBackupStatus], Awaitable[None]]
+
+
+class BackupEndings(Struct, frozen=True):
+    """Holds backups until what is in the store was dealt with."""
+
+    client: Client
+    world: World
+    recorder: Recorder
+    image: str
+    clock: Callable[[], float] = time.time
+
+    async def hold(self, raw: Manifest, backup: RedisBackup, *, begins: bool) -> bool:
+        """Have the finalizer on a backup that has objects, and on no other; whether it changed."""
+        wanted = is_held(backup) and (begins or backup.status.attempt > 0)
+        if wanted and not has_finalizer(raw, BACKUP_FINALIZER):
+            return await add_finalizer(self.client, REDIS_BACKUPS, raw, BACKUP_FINALIZER)
+        if not is_held(backup) and has_finalizer(raw, BACKUP_FINALIZER):
+            return await remove_finalizer(self.client, REDIS_BACKUPS, raw, BACKUP_FINALIZER)
+        return False
+
+    async def end(self, raw: Manifest, backup: RedisBackup | None, report: Report) -> Outcome:
+        """Bring a backup that is being deleted further; None: its spec cannot be read."""
+        if not has_finalizer(raw, BACKUP_FINALIZER):
+            return Done()
+        if backup is None:
+            return await self._release(raw, "its spec cannot be read: its objects stay")
+        meta = backup.metadata
+        key, workers = (meta.namespace, meta.name), self.world.workers
+        others = [
+            worker
+            for kind in ("backup", "verify")
+            for worker in workers.of_backup(key, meta.uid, kind)
+        ]
+        plan = plan_backup_ending(
+            backup,
+            others,
+            workers.deleting(key, meta.uid),
+            pods=workers.living_pods(key),
+            in_use=self.world.backups_in_use(key[0]),
+            now=datetime.fromtimestamp(self.clock(), UTC),
+        )
+        return await self._carry_out(raw, backup, plan, report)
+
+    async def _carry_out(
+        self, raw: Manifest, backup: RedisBackup, plan: BackupEnding, report: Report
+    ) -> Outcome:
+        for name in plan.end:
+            await self._end_job((backup.metadata.namespace, name))
+        if plan.release:
+            kept = "" if is_held(backup) else f"spec.deletionPolicy: {location_of(backup)} stays"
+            return await self._release(raw, kept)
+        await report(raw, plan.status)
+        if plan.start:
+            return await self._start(raw, backup)
+        return Again(plan.again) if plan.again is not None else Done()
+
+    async def _start(self, raw: Manifest, backup: RedisBackup) -> Outcome:
+        made = delete_job(backup, path=path_of(backup), image=self.image)
+        about = Regarding.of(REDIS_BACKUPS, raw)
+        try:
+            await self.client.create(JOBS, made)
+        except AlreadyExists:
+            return Again(_SOON_SECONDS)
+        except Forbidden as error:
+            if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+                text = f"its namespace ends: what is in {location_of(backup)} stays"
+                return await self._release(raw, text)
+            self.recorder.warning(about, "ChildRefused", f"{made['metadata']['name']}: {error}")
+            return Again(_REFUSED_SECONDS)
+        except (Invalid, BadRequest) as error:
+            self.recorder.warning(about, "ChildRefused", f"{made['metadata']['name']}: {error}")
+            return Again(_REFUSED_SECONDS)
+        return Done()
+
+    async def _end_job(self, key: Key) -> None:
+        job = self.world.workers.job(key)
+        if job is None or job.metadata.is_deleting:
+            return
+        with suppress(NotFound, Conflict):
+            await self.client.delete(
+                JOBS, key, uid=job.metadata.uid, propagation=Propagation.BACKGROUND
+            )
+
+    async def _release(self, raw: Manifest, kept: str) -> Outcome:
+        if kept:
+            self.recorder.normal(Regarding.of(REDIS_BACKUPS, raw), "ObjectsKept", kept)
+        await remove_finalizer(self.client, REDIS_BACKUPS, raw, BACKUP_FINALIZER)
+        return Done()
