@@ -54,6 +54,13 @@ class Checkout:
     def plays(self, step: str, number: int, *said: str) -> None:
         (self.folder / "play" / f"{step} {number}").write_text("".join(f"{s}\n" for s in said))
 
+    def replaces(self, old: str, new: str) -> None:
+        """Change a number of the script."""
+        script = self.folder / ".ci/run"
+        text = script.read_text()
+        assert old in text
+        script.write_text(text.replace(old, new))
+
     def run(self, *, rig: str = "") -> tuple[int, str]:
         for suite in ("test", "contract", "e2e"):
             path = self.folder / ".ci/skips.d" / f"{suite}.txt"
@@ -80,10 +87,11 @@ class Checkout:
         found = (path.name for path in (self.folder / "play").iterdir())
         return sorted(name.removeprefix("ran ") for name in found if name.startswith("ran "))
 
-    def make_rig(self, up: str) -> str:
+    def make_rig(self, up: str, build: str = "true") -> str:
         rig = self.folder / "rig"
         rig.mkdir()
-        for name, text in (("setup", "true"), ("up", up), ("image", "true"), ("down", "true")):
+        parts = {"setup": "true", "build": build, "up": up, "image": "true", "down": "true"}
+        for name, text in parts.items():
             (rig / name).write_text(f"#!/bin/sh\n{text}\n")
             (rig / name).chmod(0o755)
         return str(rig)
@@ -94,7 +102,7 @@ def checkout(tmp_path: Path) -> Checkout:
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     for name in ("bin", "play"):
         (tmp_path / name).mkdir()
-    for tool in (*TOOLS, "dirname", "ls", "grep", "tr", "sleep", "env"):
+    for tool in (*TOOLS, "touch", "dirname", "ls", "grep", "tr", "sleep", "env", "renice"):
         (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")
     (tmp_path / "bin/python3").symlink_to(Path(sys.executable).resolve())
     make = tmp_path / "bin/make"
@@ -212,6 +220,47 @@ def test_a_contract_that_does_not_hold_on_a_real_cluster_is_red(checkout: Checko
     assert not any(name.startswith("e2e") for name in checkout.ran())
 
 
+def test_a_real_cluster_that_is_built_beside_the_tests_is_used_once_it_is_built(
+    checkout: Checkout,
+) -> None:
+    checkout.replaces("build_at_once_seconds=20", "build_at_once_seconds=1")
+    # It is built when the contract suite of this machine has run.
+    ran = '"$PLAY/ran contract 0 "'
+    rig = checkout.make_rig(
+        "echo export KUBECONFIG=/dev/null", build=f"until [ -e {ran} ]; do sleep 0.1; done"
+    )
+    code, told = checkout.run(rig=rig)
+    assert code == 0, told
+    assert "its contract suite is left to a run that finds it built" in told
+    assert "e2e-real 0 1" in checkout.ran()
+    assert "contract-real 0 " not in checkout.ran()
+
+
+def test_a_real_cluster_that_cannot_be_built_is_red(checkout: Checkout) -> None:
+    rig = checkout.make_rig("exit 1", build="echo no compiler; exit 1")
+    code, told = checkout.run(rig=rig)
+    assert code == 1, told
+    assert "failed: the real cluster was not built" in told
+    assert "no compiler" in told
+
+
+def test_a_real_cluster_whose_build_takes_too_long_costs_nothing_else_its_time(
+    checkout: Checkout,
+) -> None:
+    checkout.replaces("build_at_once_seconds=20", "build_at_once_seconds=1")
+    checkout.replaces("e2e_here_seconds=1300", "e2e_here_seconds=2580")
+    ended = checkout.folder / "ended"
+    rig = checkout.make_rig(
+        "exit 1", build=f"trap 'touch {ended}; exit' TERM\nsleep 60 & wait\ntouch never"
+    )
+    code, told = checkout.run(rig=rig)
+    assert code == 0, told
+    assert "the real cluster is not built yet" in told
+    assert "passed on this machine alone" in told
+    assert ended.exists()
+    assert "e2e 0 " in checkout.ran()
+
+
 def test_what_cannot_be_compared_is_red(checkout: Checkout) -> None:
     python = checkout.folder / "bin/python3"
     python.unlink()
@@ -222,8 +271,7 @@ def test_what_cannot_be_compared_is_red(checkout: Checkout) -> None:
 
 
 def test_a_step_that_takes_longer_than_it_may_is_red(checkout: Checkout) -> None:
-    script = checkout.folder / ".ci/run"
-    script.write_text(script.read_text().replace("720 make test", "1 make test"))
+    checkout.replaces("720 make test", "1 make test")
     (checkout.folder / "play/sleep test").touch()
     code, told = checkout.run()
     assert code == 1, told

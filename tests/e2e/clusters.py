@@ -280,7 +280,9 @@ class RealCluster(Cluster):
         return self.folder / "operator.log"
 
     def start_operator(self) -> None:
-        self._process = start_operator(self.operator_log, self.kubeconfig)
+        image = os.environ.get("E2E_OPERATOR_IMAGE", "")  # workers of backups run in it
+        words = ("--worker-image", image) if image else ()
+        self._process = start_operator(self.operator_log, self.kubeconfig, *words)
 
     def operator_pid(self) -> int:
         assert self._process is not None

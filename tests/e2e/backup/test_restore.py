@@ -95,10 +95,11 @@ def damage(store: Any) -> None:
         "metadata": {"name": "vandal"},
         "spec": {
             "restartPolicy": "Never",
+            "securityContext": {"runAsUser": 65532},  # whose files they are
             "containers": [
                 {
                     "name": "vandal",
-                    "image": "busybox",
+                    "image": store.cluster.defaults().get("image", "busybox"),
                     "command": ["sh", "-c", script],
                     "volumeMounts": [{"name": "store", "mountPath": "/store"}],
                 }
