@@ -27,9 +27,11 @@ USER = "65532:65532"
 PYTHON = "3.11"  # Debian 12's
 DEBIAN = (
     *("libc6", "libgcc-s1", "libssl3", "zlib1g", "libbz2-1.0", "liblzma5", "libffi8", "libexpat1"),
-    *("libuuid1", "libcrypt1", "libsqlite3-0"),
+    *("libuuid1", "libcrypt1", "libsqlite3-0", "ca-certificates"),
     *(f"python{PYTHON}-minimal", f"libpython{PYTHON}-minimal", f"libpython{PYTHON}-stdlib"),
 )
+CERTIFICATES = "usr/share/ca-certificates/"
+BUNDLE = "etc/ssl/certs/ca-certificates.crt"  # where clients of stores for backups look
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "etc")
 MERGED = ("bin", "sbin", "lib", "lib64")  # links into usr
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -59,11 +61,25 @@ def debian_base(target: Path) -> None:
             base.addfile(link(name, f"usr/{name}"))
         base.addfile(link("usr/bin/python3", f"python{PYTHON}"))
         known: set[str] = set(MERGED)
+        certificates: list[bytes] = []
         for package in sorted(Path(folder).glob("*.deb")):
             for member, content in unpacked(package):
-                if member.name not in known:
+                if member.name.startswith(CERTIFICATES) and content is not None:
+                    certificates.append(content.read())
+                elif member.name not in known:
                     known.add(member.name)
                     base.addfile(member, content)
+        if not certificates:
+            sys.exit("ca-certificates has no certificates: no store of backups could be trusted")
+        base.addfile(*bundle(certificates))
+
+
+def bundle(certificates: Sequence[bytes]) -> tuple[tarfile.TarInfo, io.BytesIO]:
+    """The authorities that Debian trusts, as its own tool would put them together."""
+    content = b"".join(one.rstrip() + b"\n" for one in certificates)
+    made = tarfile.TarInfo(BUNDLE)
+    made.size, made.mode = len(content), 0o644
+    return made, io.BytesIO(content)
 
 
 def unpacked(package: Path) -> Iterator[tuple[tarfile.TarInfo, io.BufferedIOBase | None]]:

@@ -113,3 +113,14 @@ async def test_a_store_that_ends_in_the_middle_is_an_error_and_no_backup(
             assert failure.group_contains(StoreError, match="s3://backups/cut")
     finally:
         s3.stop()
+
+
+async def test_an_image_without_certificates_of_authorities_is_named(
+    keys: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    store = Store("one", S3Place("backups", endpoint="http://127.0.0.1:1", keys=True))
+    with pytest.raises(StoreError, match=r"s3://backups/one: .*ca-certificates\.crt") as told:
+        open_shelf(store, keys=keys)
+    assert "\n" not in str(told.value)

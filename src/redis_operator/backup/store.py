@@ -35,6 +35,10 @@ __all__ = ["Shelf", "open_shelf"]
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 3
 _READ_BYTES = 4 << 20
+_NO_AUTHORITIES = (
+    "the worker's image has no certificates of authorities, without which no store is asked: "
+    "use the operator's own image, or one with /etc/ssl/certs/ca-certificates.crt"
+)
 
 
 class Shelf:
@@ -139,8 +143,7 @@ class Shelf:
             NotImplementedError,
             OSError,
         ) as error:
-            text = " ".join(str(error).split())[:600]
-            raise StoreError(f"{self._place}/{name}: {text}") from error
+            raise StoreError(f"{self._place}/{name}: {_short(error)}") from error
 
     async def _settle(self, name: str) -> None:
         if self._folder is not None:
@@ -202,8 +205,15 @@ def open_shelf(
             **options,
         )
     except (BaseError, ValueError) as error:
-        raise StoreError(f"s3://{bucket.bucket}/{store.path}: {error}") from error
+        told = _short(error)
+        if "No CA certificates" in told:
+            told = f"{_NO_AUTHORITIES} ({told})"
+        raise StoreError(f"s3://{bucket.bucket}/{store.path}: {told}") from error
     return Shelf(made, f"s3://{bucket.bucket}/{store.path}", seal=seal)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:600]
 
 
 def _key(folder: str, name: str) -> str:

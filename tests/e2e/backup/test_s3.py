@@ -60,6 +60,7 @@ async def test_a_bucket_keeps_what_another_database_begins_with(
     failed = await store.wait("lost", "Failed")
     assert failed["conditions"][0]["reason"] == "StoreFailed"
     assert "s3://missing/production/" in failed["message"]
+    assert "NoSuchBucket" in failed["message"]  # said by the store itself
     store.take("monday", storage={"s3": {**place, "secretName": "store-keys"}})
     status = await store.wait("monday", "Completed")
     assert status["location"].startswith("s3://backups/production/")

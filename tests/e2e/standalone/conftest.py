@@ -28,7 +28,13 @@ class Alone(Writing):
 
     async def connect(self) -> Peer:
         seeds = await self.database.seeds()
-        return await Peer.open(seeds.addresses[-1], seeds.username, seeds.password)
+        address = seeds.addresses[-1]  # of the Service
+        if not self.database.cluster.is_local:
+            pods = await self.database.pods()
+            role = "redisoperator.dev/role"  # by which the Service finds the primary
+            leads = (n for n, pod in pods.items() if pod.metadata.label(role) == "primary")
+            address = (pods[next(leads, self.pod)].status.pod_ip, 6379)
+        return await Peer.open(address, seeds.username, seeds.password)
 
     async def lost(self) -> list[str]:
         """Return the acknowledged writes that are not there any more."""
