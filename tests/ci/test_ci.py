@@ -171,6 +171,8 @@ def test_one_that_fails_twice_is_red(checkout: Checkout) -> None:
         ("tests.t::one\n", "pass two", "recorded in test.txt, and there is none: tests.t::one"),
         ("if real: tests.t::one\n", "skip one", "skipped, and not recorded"),
         ("if not real: tests.t::one\n", "pass one", "and not skipped"),
+        ("tests.t::o*\n", "pass one", "recorded in test.txt, and not skipped: tests.t::one"),
+        ("tests.t::o*\n", "pass two", "recorded in test.txt, and there is none: tests.t::o*"),
     ],
 )
 def test_tests_that_are_skipped_otherwise_than_recorded_are_red(
@@ -183,7 +185,9 @@ def test_tests_that_are_skipped_otherwise_than_recorded_are_red(
     assert tells in told
 
 
-@pytest.mark.parametrize("recorded", ["tests.t::one\n", "if not real: tests.t::one\n"])
+@pytest.mark.parametrize(
+    "recorded", ["tests.t::one\n", "if not real: tests.t::one\n", "tests.t::*\n"]
+)
 def test_tests_that_are_skipped_as_recorded_are_green(checkout: Checkout, recorded: str) -> None:
     checkout.recorded["test"] = recorded
     checkout.plays("test", 0, "skip one", "skip two[redis-7.0]")  # an engine of this machine
