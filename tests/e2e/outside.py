@@ -47,7 +47,7 @@ class Outside(Writing):
         words = " ".join((*options, *login))
         container = {
             "name": "server",
-            "image": image or entry.image,
+            "image": image or spec.image or entry.image,
             "command": ["sh", "-c", _START + words],
             "ports": [{"containerPort": 6379}],
         }
