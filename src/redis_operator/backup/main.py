@@ -20,18 +20,22 @@ from .manifest import MANIFEST
 from .primary import Primary, find_part, verify
 from .replica import Login
 from .store import open_shelf
+from .stream.work import archive, mark, serve_until, tell_window
 from .take import report_of, take
 from .task import (
     LOGIN,
     PROGRESS_PORT,
     SCRATCH,
     TASK,
+    ArchiveTask,
     CarryTask,
     DeleteTask,
+    PointTask,
     Report,
     TakeTask,
     Task,
     VerifyTask,
+    WindowTask,
     read_task,
 )
 
@@ -79,6 +83,8 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     if isinstance(task, VerifyTask):
         ports = (task.port, task.scratch_port)
         return await check(shelf, Path(SCRATCH), environment.get("POD_IP", ""), ports=ports)
+    if isinstance(task, WindowTask):
+        return await tell_window(task)
     login = _login(task.user)
     if isinstance(task, TakeTask):
         flow = Flow(task.bandwidth)
@@ -91,18 +97,29 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     if isinstance(task, CarryTask):
         host = environment.get("POD_IP", "")
         return await carry(task, shelf, login, folder=Path(SCRATCH), host=host)
+    if isinstance(task, ArchiveTask):
+        return await archive(task, login, _stop())
+    if isinstance(task, PointTask):
+        return await mark(task, login)
+    if task.until is not None:
+        return await serve_until(task, login, _stop(), host=environment.get("POD_IP", ""))
     manifest, part = await find_part(shelf)
     await verify(shelf, part)
     _LOG.info("%s is whole: %s bytes of %s", part.object, part.size, manifest.redis)
     server = await Primary(shelf, manifest, part, login).serve(
         environment.get("POD_IP", ""), task.port
     )
+    await _stop().wait()
+    server.close()
+    return Report(size=part.size, stored=part.stored, rdb=part.rdb)
+
+
+def _stop() -> asyncio.Event:
+    """Return what is set when the worker is asked to end."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await stop.wait()
-    server.close()
-    return Report(size=part.size, stored=part.stored, rdb=part.rdb)
+    return stop
 
 
 def _login(user: str) -> Callable[[], Login]:

@@ -22,7 +22,7 @@ import hiredis
 
 from redis_operator.redis.resp import encode
 
-from .errors import Damaged, KeyMissing
+from .errors import Damaged, KeyMissing, WorkerError
 from .manifest import MANIFEST, Manifest, ManifestError, StoredPart, read_manifest
 from .replica import Login
 from .squeeze import Decompressor
@@ -32,6 +32,7 @@ __all__ = ["Primary", "find_part", "manifest_of", "rdb_of", "trusted", "verify"]
 
 _LOG = logging.getLogger(__name__)
 _PING = encode(("PING",))
+_GETACK = encode(("REPLCONF", "GETACK", "*"))
 _PING_SECONDS = 1.0
 _IDLE_SECONDS = 3600.0
 _OUT = 1 << 20
@@ -106,11 +107,26 @@ async def verify(shelf: Shelf, part: StoredPart) -> None:
 
 
 class Primary:
-    """A primary with one snapshot and no more writes."""
+    """A primary with one snapshot, and no more writes than `stream` returns: `stream_size` bytes.
+
+    `whole` is set when a replica has acknowledged everything. INFO names the offset of the end from
+    the beginning, so that a replica is not taken for whole before.
+    """
 
     def __init__(
-        self, shelf: Shelf, manifest: Manifest, part: StoredPart, login: Callable[[], Login]
+        self,
+        shelf: Shelf,
+        manifest: Manifest,
+        part: StoredPart,
+        login: Callable[[], Login],
+        *,
+        stream: Callable[[], AsyncIterator[bytes]] | None = None,
+        stream_size: int = 0,
     ) -> None:
+        self.whole = asyncio.Event()
+        self.failure: WorkerError | None = None  # why the stream ended before its end
+        self._stream = stream
+        self._stream_size = stream_size
         self._shelf = shelf
         self._manifest = manifest
         self._part = part
@@ -119,6 +135,7 @@ class Primary:
         self._run_id = secrets.token_hex(20)
         self._offset = 0
         self.sent = 0  # how often somebody began to take the snapshot
+        self._end: int | None = None  # when everything was sent
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
         """Listen until the server that is returned is closed."""
@@ -129,6 +146,9 @@ class Primary:
             await self._talk(reader, writer)
         except (OSError, asyncio.IncompleteReadError, hiredis.HiredisError) as error:
             _LOG.info("a connection ended: %s", error)
+        except WorkerError as error:
+            _LOG.warning("what is given cannot be read to its end: %s", error)
+            self.failure = error
         finally:
             writer.close()
 
@@ -183,14 +203,14 @@ class Primary:
             "# Replication",
             "role:master",
             f"master_replid:{self._id}",
-            f"master_repl_offset:{self._offset}",
+            f"master_repl_offset:{max(self._offset, self._stream_size)}",
             "# Cluster",
             "cluster_enabled:0",
         ]
         return "\r\n".join(lines) + "\r\n"
 
     async def _replicate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send the snapshot, and then signs of life."""
+        """Send the snapshot, the stream, and then signs of life."""
         part = self._part
         self.sent += 1
         writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
@@ -198,8 +218,17 @@ class Primary:
             writer.write(piece)
             await writer.drain()
         _LOG.info("the snapshot was sent: %s bytes", part.size)
-        listening = asyncio.ensure_future(_listen(reader))
+        listening = asyncio.ensure_future(self._listen(reader))
         try:
+            if self._stream is not None:
+                async for piece in self._stream():
+                    self._offset += len(piece)
+                    writer.write(piece)
+                    await writer.drain()
+                _LOG.info("the stream was sent up to its cut")
+            self._offset += len(_GETACK)
+            self._end = self._offset
+            writer.write(_GETACK)
             while not listening.done():
                 self._offset += len(_PING)
                 writer.write(_PING)
@@ -207,14 +236,24 @@ class Primary:
                 await asyncio.wait([listening], timeout=_PING_SECONDS)
         finally:
             listening.cancel()
-            with suppress(asyncio.CancelledError, OSError):
+            with suppress(asyncio.CancelledError, OSError, hiredis.HiredisError):
                 await listening
 
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Take what a replica acknowledges, until it goes."""
+        parser = hiredis.Reader()
+        while data := await reader.read(65536):
+            parser.feed(data)
+            while (words := parser.gets()) is not False:
+                # A replica acknowledges GETACK with the offset before it.
+                if self._end is not None and _acknowledged(words) >= self._end - len(_GETACK):
+                    self.whole.set()
 
-async def _listen(reader: asyncio.StreamReader) -> None:
-    """Take what a replica acknowledges, until it goes."""
-    while await reader.read(65536):
-        pass
+
+def _acknowledged(words: object) -> int:
+    if isinstance(words, list) and len(words) >= 3 and words[1].upper() == b"ACK":
+        return int(words[2])
+    return -1
 
 
 def _bulk(content: bytes) -> bytes:

@@ -29,7 +29,7 @@ from .squeeze import Compressor
 from .store import Shelf
 from .task import Report, ShardTask, Source, TakeTask
 
-__all__ = ["report_of", "take"]
+__all__ = ["Squeeze", "report_of", "take"]
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 60.0
@@ -132,7 +132,7 @@ async def _from(common: _Common, shard: ShardTask, source: Source) -> StoredPart
     task, flow = common.task, common.flow
     name = f"{shard.name}-{task.attempt}.rdb.zst"
     async with attach(source, common.login(), task.version) as snapshot:
-        squeeze = _Squeeze(task.level, flow)
+        squeeze = Squeeze(task.level, flow)
         async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
             stored = await common.shelf.write(name, pieces)
         flow.parts += 1
@@ -151,7 +151,7 @@ async def _from(common: _Common, shard: ShardTask, source: Source) -> StoredPart
         )
 
 
-class _Squeeze:
+class Squeeze:
     """Counts, hashes and compresses what goes through, in a thread beside the reading."""
 
     def __init__(self, level: int, flow: Flow) -> None:

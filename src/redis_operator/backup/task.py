@@ -17,10 +17,14 @@ __all__ = [
     "LOGIN",
     "PROGRESS_PORT",
     "SCRATCH",
+    "SOURCES",
+    "SPOOL",
     "TASK",
+    "ArchiveTask",
     "CarryTask",
     "DeleteTask",
     "Encryption",
+    "PointTask",
     "Progress",
     "Report",
     "S3Place",
@@ -31,7 +35,9 @@ __all__ = [
     "TakeTask",
     "Target",
     "Task",
+    "Until",
     "VerifyTask",
+    "WindowTask",
     "read_report",
     "read_task",
 ]
@@ -50,6 +56,10 @@ SCRATCH = "/scratch"
 """The folder that a worker has in common with the scratch server that loads backups."""
 PROGRESS_PORT = 9180
 """Where a worker that takes a backup says how far it is."""
+SPOOL = "/spool"
+"""The folder of an archiver's own disk, where segments wait for the store."""
+SOURCES = "/sources/shards.json"
+"""The file with the servers of each shard as of now; without it those of the task are asked."""
 _MESSAGE_BYTES = 4000  # a container's last words may have 4096
 
 
@@ -111,12 +121,68 @@ class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="tak
     bandwidth: int = 0  # bytes a second that are read, of all shards together; 0: no limit
 
 
+class Until(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a restore from the archive of a shard ends: one of a time, an offset, a point.
+
+    `time`: as RFC 3339 writes it. `bound`: `notAfter` holds nothing later than the time, `include`
+    misses nothing that was acknowledged by then.
+    """
+
+    shard: str
+    time: str = ""
+    bound: str = "notAfter"
+    replication_id: str = ""
+    offset: int = 0
+    point: str = ""
+
+
 class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="serve"):
-    """Give the only part of a backup to servers that replicate from this worker."""
+    """Give the only part of a backup to servers that replicate from this worker.
+
+    With `until` it is an archive that `store` holds, up to that moment.
+    """
 
     store: Store
     user: str
     port: int = 6379
+    until: Until | None = None
+
+
+class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="archive"):
+    """Archive the stream of every shard until the worker is asked to end.
+
+    `allow_primary`: for shards without any replica. `keep_seconds`: what is older than this, and
+    not needed to go back so far, is deleted; 0: nothing is. `status_port`: how it is, as JSON, over
+    HTTP.
+    """
+
+    store: Store
+    user: str
+    engine: str
+    version: str
+    shards: tuple[ShardTask, ...]
+    cluster: bool = False
+    allow_primary: bool = False
+    base_seconds: int = 3600
+    keep_seconds: int = 0
+    spool_bytes: int = 1 << 30
+    status_port: int = 0
+
+
+class PointTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="point"):
+    """Write down where every shard is at one moment, under a name."""
+
+    store: Store
+    user: str
+    name: str
+    shards: tuple[ShardTask, ...]
+
+
+class WindowTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="window"):
+    """Read the archive of every shard and say what times a restore can go back to."""
+
+    store: Store
+    shards: tuple[str, ...]
 
 
 class VerifyTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="verify"):
@@ -160,7 +226,16 @@ class DeleteTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="d
     store: Store
 
 
-Task: TypeAlias = TakeTask | ServeTask | VerifyTask | CarryTask | DeleteTask
+Task: TypeAlias = (
+    TakeTask
+    | ServeTask
+    | VerifyTask
+    | CarryTask
+    | DeleteTask
+    | ArchiveTask
+    | PointTask
+    | WindowTask
+)
 
 
 class Progress(Struct, frozen=True, rename="camel"):

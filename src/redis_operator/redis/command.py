@@ -33,6 +33,7 @@ ALLOWED: Final = frozenset(
             "EXEC",
             "DISCARD",
             "ASKING",
+            "TIME",
         ),
         *("ACL CAT", "ACL DELUSER", "ACL DRYRUN", "ACL GETUSER", "ACL LIST", "ACL SETUSER"),
         *("ACL USERS", "ACL WHOAMI"),

@@ -91,6 +91,7 @@ __all__ = [
     "reset_hard",
     "role",
     "script_load",
+    "server_time",
     "set_config_epoch",
     "set_slot_importing",
     "set_slot_migrating",
@@ -130,6 +131,16 @@ def info_replication() -> Command[InfoReplication]:
 def role() -> Command[Role]:
     """ROLE."""
     return Command(("ROLE",), parse_role)
+
+
+def server_time() -> Command[int]:
+    """TIME: the server's clock, in microseconds since 1970."""
+    return Command(("TIME",), _as_microseconds)
+
+
+def _as_microseconds(reply: Reply) -> int:
+    seconds, rest = as_list(reply)
+    return int(as_text(seconds)) * 1_000_000 + int(as_text(rest))
 
 
 def dbsize() -> Command[int]:

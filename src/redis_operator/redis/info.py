@@ -56,6 +56,12 @@ def _server(fields: Mapping[str, str]) -> InfoServer:
     )
 
 
+def _backlog_first(fields: Mapping[str, str]) -> int:
+    if number(fields, "repl_backlog_active") == 0:
+        return 0
+    return number(fields, "repl_backlog_first_byte_offset")
+
+
 def _replication(fields: Mapping[str, str], reply: Reply) -> InfoReplication:
     role = fields.get("role", "")
     if role not in ("master", "slave"):
@@ -81,6 +87,7 @@ def _replication(fields: Mapping[str, str], reply: Reply) -> InfoReplication:
         priority=number(fields, "slave_priority", 100),
         failover_state=fields.get("master_failover_state", ""),
         backlog_bytes=number(fields, "repl_backlog_size"),
+        backlog_first=_backlog_first(fields),
     )
 
 

@@ -191,6 +191,7 @@ class InfoReplication(Struct, frozen=True):
     priority: int = 100
     failover_state: str = ""
     backlog_bytes: int = 0
+    backlog_first: int = 0  # the oldest byte that it can still send; 0: it keeps none
 
     @property
     def is_primary(self) -> bool:

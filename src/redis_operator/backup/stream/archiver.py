@@ -1,0 +1,468 @@
+"""Archives one shard: attached behind a replica, it stores the stream byte for byte.
+
+Guarantees:
+    - Segments of a line follow on each other without a missing byte; a line that cannot go on ends,
+      and the next one begins with a base of its own.
+    - A server never waits for the store: see `spool`.
+    - An archiver that ends, however, is followed by one that goes on after its last sealed segment,
+      as long as a server still keeps what came after it.
+
+Assumptions: one archiver for a shard at a time. Two of them cannot mix what they write: a segment's
+number can be taken once, and the second to take it ends (`Superseded`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..errors import Damaged, SourceError, WorkerError
+from ..replica import Login, Snapshot, attach
+from ..store import Shelf
+from ..task import Source
+from .bases import store_base
+from .catalogue import read_catalogue
+from .follow import Choice, Continue, Head, Restart, View, Wait, choose
+from .link import Link, attach_stream
+from .records import Base, Owned, Segment
+from .sampler import Asked, look, sample_for_ever
+from .sealing import Growing, Sealed, clean_size, seal
+from .spool import Spool
+
+__all__ = ["Archiver", "Limits", "Shard", "State"]
+
+_LOG = logging.getLogger(__name__)
+_RETRY_SECONDS = 0.5
+_READ_SECONDS = 0.5
+_SILENCE_SECONDS = 60.0  # a server sends a PING every 10 s at least
+
+
+class Shard(Struct, frozen=True):
+    """What is archived."""
+
+    name: str
+    engine: str
+    version: str
+    allow_primary: bool = False
+    cluster: bool = False
+
+
+class Limits(Struct, frozen=True):
+    """How much is kept where, and how often something is done."""
+
+    segment_bytes: int = 16 << 20
+    segment_seconds: float = 10.0
+    pause_seconds: float = 0.005
+    sample_seconds: float = 0.05
+    base_seconds: float = 3600.0
+    spool_bytes: int = 1 << 30
+    review_seconds: float = 5.0
+    patience_seconds: float = 20.0
+
+
+class State(Struct, frozen=True):
+    """How an archiver is. `oldest` and `newest`: what the store has, in microseconds since 1970."""
+
+    attached: str  # the pod, or nothing
+    line: int
+    received: int
+    spooled: int
+    trouble: str
+    oldest: int = 0
+    newest: int = 0
+    sampled: int = 0  # the primary's clock when it was last asked
+
+
+class Archiver:
+    """The writer of one shard's archive. `sources` names its servers as of now."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        shelf: Shelf,
+        spool: Path,
+        sources: Callable[[], tuple[Source, ...]],
+        login: Callable[[], Login],
+        *,
+        limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.trouble = ""
+        self._shard = shard
+        self._shelf = shelf
+        self._spool = Spool(spool, shelf, limit=limits.spool_bytes)
+        self._sources = sources
+        self._login = login
+        self._limits = limits
+        self._line = 0
+        self._number = 1  # of the segment that grows
+        self._growing: Growing | None = None
+        self._attached: Link | None = None
+        self._primary: Source | None = None
+        self._views: list[View] = []
+        self._leaving = False
+        self._base_due = 0.0
+        self._lost_since = 0.0
+        self._oldest = 0
+        self._sampled_at = 0
+
+    def state(self) -> State:
+        """Return how it is now."""
+        growing, link = self._growing, self._attached
+        return State(
+            attached=link.source.pod if link else "",
+            line=self._line,
+            received=growing.last if growing else 0,
+            spooled=self._spool.size,
+            trouble=self._spool.trouble or self.trouble,
+            oldest=self._oldest,
+            newest=_newest(self._spool.newest),
+            sampled=self._sampled_at,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Archive until `stop` is set; what has arrived by then is sealed and spooled.
+
+        Raises `WorkerError` where it cannot go on at all.
+        """
+        await self._resume()
+        tasks: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(self._spool.upload()),
+            asyncio.ensure_future(self._follow()),
+            asyncio.ensure_future(self._bases()),
+            asyncio.ensure_future(self._watch()),
+            asyncio.ensure_future(
+                sample_for_ever(
+                    lambda: self._primary,
+                    self._login,
+                    self._sampled,
+                    interval=self._limits.sample_seconds,
+                    cluster=self._shard.cluster,
+                )
+            ),
+        ]
+        ended: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        try:
+            done, _ = await asyncio.wait([ended, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            failed = [task for task in done if task is not ended]
+            if failed:
+                failed[0].result()  # raises
+            for task in tasks[1:]:
+                await _end(task)
+            await self._seal()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.patience_seconds):
+                    await self._spool.wait_empty()
+        finally:
+            for task in (ended, *tasks):
+                await _end(task)
+
+    async def _resume(self) -> None:
+        """Find where an earlier archiver ended."""
+        catalogue = await read_catalogue(self._shelf)
+        stored = await catalogue.newest()
+        self._spool.newest = stored
+        self._spool.recover(stored)
+        last = self._spool.last or stored
+        if not catalogue.lines and last is None:
+            return
+        for found in catalogue.lines:
+            for base in (await catalogue.bases(found.line))[:1]:
+                self._oldest = self._oldest or base.taken
+        listed = {found.line: found for found in catalogue.lines}
+        self._line = max([*listed, *([last.line] if last else [])])
+        bases = await catalogue.bases(self._line) if self._line in listed else []
+        if bases:
+            age = time.time() - bases[-1].taken / 1e6
+            self._base_due = time.monotonic() + self._limits.base_seconds - age
+        if last is not None and last.line == self._line:
+            self._number = last.number + 1
+            self._growing = self._grow(last.replication_id, last.last + 1, "")
+        elif bases:
+            part = bases[-1].part
+            self._growing = self._grow(part.replication_id, part.offset + 1, "")
+
+    # --- the stream ------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._once()
+            except SourceError as error:
+                self._complain(str(error))
+            finally:
+                await self._detach()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _once(self) -> None:
+        while self._spool.is_full:
+            self._complain("the spool is full: the store does not take what is archived")
+            await asyncio.sleep(_RETRY_SECONDS)
+        views, silent = await self._look()
+        self._views = views
+        choice = choose(self._head(), views, allow_primary=self._shard.allow_primary)
+        match choice:
+            case Wait():
+                self._complain("; ".join([choice.reason, *silent]))
+            case Restart():
+                if self._may_restart(silent):
+                    await self._restart(choice)
+            case Continue():
+                self._lost_since = 0.0
+                await self._attach(choice)
+            case _:
+                assert_never(choice)
+
+    def _may_restart(self, silent: list[str]) -> bool:
+        """Whether the stream is given up: a server that is silent now may still have it."""
+        if self._growing is None or not silent:
+            return True
+        now = time.monotonic()
+        self._lost_since = self._lost_since or now
+        if now - self._lost_since >= self._limits.patience_seconds:
+            return True
+        self._complain("; ".join(["no server that responds continues the stream", *silent]))
+        return False
+
+    def _head(self) -> Head | None:
+        growing = self._growing
+        return Head(growing.replication_id, growing.last) if growing else None
+
+    async def _look(self) -> tuple[list[View], list[str]]:
+        sources = self._sources()
+        answers = await asyncio.gather(*(look(source, self._login()) for source in sources))
+        views, silent = [], []
+        for source, answer in zip(sources, answers, strict=True):
+            if isinstance(answer, str):
+                silent.append(answer)
+            else:
+                views.append(View(source, answer))
+        return views, silent
+
+    async def _restart(self, choice: Restart) -> None:
+        """Begin a new line: a base, and the stream from its offset on."""
+        source, shard = choice.source, self._shard
+        async with attach(source, self._login(), shard.version) as snapshot:
+            wanted = Continue(source, snapshot.replication_id, snapshot.offset + 1)
+            link = await attach_stream(wanted, self._login(), shard.version)
+            if link.replication_id != wanted.replication_id:
+                link.close()
+                raise SourceError(f"{source.pod} was promoted just now", passing=True)
+            await self._seal()
+            self._line += 1
+            self._number = 1
+            self._lost_since = 0.0
+            self._base_due = time.monotonic() + self._limits.base_seconds
+            self._growing = self._grow(wanted.replication_id, wanted.first, "")
+            _LOG.info("%s: line %s begins: %s", shard.name, self._line, choice.reason)
+            storing = asyncio.ensure_future(self._store_base(source, snapshot, choice.reason))
+            try:
+                await self._take(link)
+            finally:
+                if not storing.done():
+                    self._base_due = 0.0
+                await _end(storing)
+
+    def _grow(self, replication_id: str, first: int, parent: str) -> Growing:
+        return Growing(replication_id, first, parent=parent, now=time.time_ns() // 1000)
+
+    async def _attach(self, choice: Continue) -> None:
+        link = await attach_stream(choice, self._login(), self._shard.version)
+        growing = self._growing
+        assert growing is not None
+        if link.replication_id != growing.replication_id:
+            orphaned = growing.last + 1 - choice.first
+            _LOG.info(
+                "%s: history %s goes on as %s at byte %s; %s bytes are orphaned",
+                self._shard.name,
+                growing.replication_id,
+                link.replication_id,
+                choice.first,
+                orphaned,
+            )
+            parent = (not growing.size and growing.parent) or growing.replication_id
+            try:
+                await self._seal()
+            except BaseException:
+                link.close()
+                raise
+            if orphaned > 0:
+                self._base_due = 0.0  # a base among the orphaned bytes is of no use
+            self._growing = self._grow(link.replication_id, choice.first, parent)
+        await self._take(link)
+
+    async def _take(self, link: Link) -> None:
+        """Take the stream until it ends, or until another server is the one to be attached to."""
+        self._attached = link
+        self.trouble = ""
+        limits = self._limits
+        assert self._growing is not None
+        self._growing.source = link.source.pod
+        self._learn_primary(self._views, self._growing.replication_id)
+        self._leaving = False
+        heard = time.monotonic()
+        try:
+            while not self._leaving:
+                found = await link.read(timeout=_READ_SECONDS)
+                now = time.monotonic()
+                growing = self._growing
+                if found:
+                    heard = now
+                    growing.add(found, time.time_ns() // 1000)
+                elif now - heard > _SILENCE_SECONDS:
+                    raise SourceError(f"{link.source.pod} is silent", passing=True)
+                age = time.time() - growing.begun / 1e6
+                if growing.size >= limits.segment_bytes or age >= limits.segment_seconds:
+                    await self._seal()
+                    if self._spool.is_full:
+                        return
+                await asyncio.sleep(limits.pause_seconds)
+        finally:
+            link.close()
+
+    async def _watch(self) -> None:
+        """Look whether another server is the one to be attached to, and which is the primary."""
+        while True:
+            await asyncio.sleep(self._limits.review_seconds)
+            link = self._attached
+            if link is None:
+                continue
+            views, _ = await self._look()
+            growing = self._growing
+            if link is self._attached and growing is not None:
+                self._learn_primary(views, growing.replication_id)
+                self._leaving = self._is_outdated(link, views)
+
+    def _is_outdated(self, link: Link, views: list[View]) -> bool:
+        choice: Choice = choose(self._head(), views, allow_primary=self._shard.allow_primary)
+        if not isinstance(choice, Continue):
+            return False
+        own = [view for view in views if view.source == link.source]
+        on_primary = bool(own) and own[0].replication.is_primary
+        return choice.is_promoted or (on_primary and choice.source != link.source)
+
+    def _learn_primary(self, views: list[View], replication_id: str) -> None:
+        for view in views:
+            told = view.replication
+            if told.is_primary and told.replication_id == replication_id:
+                self._primary = view.source
+
+    async def _detach(self) -> None:
+        """Forget the beginning of a command that did not come to its end."""
+        if self._attached is not None:
+            self._attached.close()
+            self._attached = None
+        self._primary = None
+        growing = self._growing
+        if growing is not None and growing.size:
+            growing.drop_after(await asyncio.to_thread(clean_size, growing))
+
+    async def _seal(self) -> None:
+        """Spool the whole commands that have arrived; the rest begins the next segment."""
+        growing = self._growing
+        if growing is None:
+            return
+        if not growing.size:
+            growing.begun = time.time_ns() // 1000
+            return
+        sealed = await asyncio.to_thread(self._sealed, growing)
+        if sealed is None:
+            return
+        self._spool.queue(sealed.segment)
+        self._number += 1
+        self._growing = growing.rest_after(sealed.clean, time.time_ns() // 1000)
+
+    def _sealed(self, growing: Growing) -> Sealed | None:
+        shard = self._shard
+        sealed = seal(
+            growing,
+            line=self._line,
+            number=self._number,
+            engine=shard.engine,
+            version=shard.version,
+        )
+        if sealed is not None:
+            self._spool.put(sealed.segment, sealed.content)
+        return sealed
+
+    # --- beside the stream -----------------------------------------------------------------
+
+    def _sampled(self, asked: Asked) -> bool:
+        growing = self._growing
+        if growing is None or self._attached is None or not asked.replication.is_primary:
+            return False
+        if asked.replication.replication_id != growing.replication_id:
+            return False
+        growing.sample(asked.sample)
+        self._sampled_at = asked.sample.server
+        owned = asked.owned
+        if owned is not None and (not growing.owned or _differs(owned, growing.owned[-1])):
+            growing.owned.append(owned)
+        return True
+
+    async def _bases(self) -> None:
+        """Take a base whenever one is due."""
+        while True:
+            await asyncio.sleep(_RETRY_SECONDS)
+            link, growing = self._attached, self._growing
+            if link is None or growing is None:
+                continue
+            if time.monotonic() < self._base_due:
+                continue
+            try:
+                async with attach(link.source, self._login(), self._shard.version) as snapshot:
+                    if snapshot.replication_id == growing.replication_id:
+                        self._base_due = time.monotonic() + self._limits.base_seconds
+                        await self._store_base(link.source, snapshot, "")
+            except WorkerError as error:
+                self._complain(str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _store_base(self, source: Source, snapshot: Snapshot, reason: str) -> Base | None:
+        shard = self._shard
+        try:
+            base = await store_base(
+                self._shelf,
+                snapshot,
+                line=self._line,
+                number=self._number,
+                pod=source.pod,
+                engine=shard.engine,
+                version=shard.version,
+                cluster=shard.cluster,
+                reason=reason,
+            )
+            self._oldest = self._oldest or base.taken
+        except WorkerError as error:
+            self._complain(f"the base could not be stored: {error}")
+            self._base_due = time.monotonic() + 10 * _RETRY_SECONDS
+            return None
+        return base
+
+    def _complain(self, text: str) -> None:
+        if text != self.trouble:
+            _LOG.warning("%s: %s", self._shard.name, text)
+        self.trouble = text
+
+
+def _newest(segment: Segment | None) -> int:
+    if segment is None:
+        return 0
+    return segment.samples[-1].server if segment.samples else segment.ended
+
+
+def _differs(one: Owned, other: Owned) -> bool:
+    return replace(one, offset=0, server=0) != replace(other, offset=0, server=0)
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError, WorkerError, Damaged):
+        await task

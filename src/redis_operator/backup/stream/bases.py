@@ -1,0 +1,58 @@
+"""Stores the snapshot that a server sends as a base of the archive."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import aclosing
+
+from ..flow import Flow
+from ..manifest import StoredPart
+from ..replica import Snapshot
+from ..store import Shelf
+from ..take import Squeeze
+from .records import Base, base_names, encode
+
+__all__ = ["store_base"]
+
+
+async def store_base(
+    shelf: Shelf,
+    snapshot: Snapshot,
+    *,
+    line: int,
+    number: int,
+    pod: str,
+    engine: str,
+    version: str,
+    cluster: bool = False,
+    reason: str = "",
+) -> Base:
+    """Write the snapshot and its manifest. Raises `WorkerError`; then there is no such base."""
+    taken = time.time_ns() // 1000
+    names = base_names(line, number, secrets.token_hex(4))
+    squeeze = Squeeze(1, Flow())
+    async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
+        stored = await shelf.write(names.content, pieces)
+    base = Base(
+        line=line,
+        number=number,
+        part=StoredPart(
+            name=f"base-{number}",
+            object=names.content,
+            replication_id=snapshot.replication_id,
+            offset=snapshot.offset,
+            rdb=squeeze.magic,
+            size=squeeze.size,
+            stored=stored,
+            sha256=squeeze.digest.hexdigest(),
+            source=pod,
+        ),
+        taken=taken,
+        engine=engine,
+        version=version,
+        cluster=cluster,
+        reason=reason,
+    )
+    await shelf.create(names.manifest, encode(base))
+    return base

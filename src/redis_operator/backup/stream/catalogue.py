@@ -1,0 +1,116 @@
+"""What the store has of a shard: its lines, their bases and segments. Reads only.
+
+Guarantees: what is listed has a manifest. A manifest that cannot be read is an error that names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ..errors import Damaged
+from ..store import Shelf
+from .records import (
+    Base,
+    Point,
+    Segment,
+    base_names,
+    decode,
+    line_and_number,
+    point_name,
+    segment_names,
+)
+
+__all__ = ["Catalogue", "Listed", "read_catalogue"]
+
+_AT_ONCE = 16
+
+
+class Listed(Struct, frozen=True):
+    """The numbers of a line's segments and bases, in order."""
+
+    line: int
+    segments: tuple[int, ...]
+    bases: tuple[int, ...]
+
+
+class Catalogue:
+    """The archive of one shard as it was listed."""
+
+    def __init__(self, shelf: Shelf, lines: tuple[Listed, ...], points: tuple[str, ...]) -> None:
+        self.shelf = shelf
+        self.lines = lines
+        self.points = points
+        self._segments: dict[tuple[int, int], Segment] = {}
+
+    async def segment(self, line: int, number: int) -> Segment:
+        """Return a segment's manifest. Raises `Damaged`."""
+        known = self._segments.get((line, number))
+        if known is None:
+            name = segment_names(line, number).manifest
+            known = decode(await self._get(name), Segment, name)
+            if (known.line, known.number) != (line, number):
+                raise Damaged(f"{name} is the manifest of another segment")
+            self._segments[line, number] = known
+        return known
+
+    async def segments(self, line: int, numbers: Iterable[int]) -> list[Segment]:
+        """Return the manifests of several segments, in the order that was asked for."""
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(number: int) -> Segment:
+            async with turns:
+                return await self.segment(line, number)
+
+        return list(await asyncio.gather(*(one(number) for number in numbers)))
+
+    async def base(self, line: int, number: int) -> Base:
+        """Return a base's manifest. Raises `Damaged`."""
+        name = base_names(line, number).manifest
+        return decode(await self._get(name), Base, name)
+
+    async def bases(self, line: int) -> list[Base]:
+        """Return the manifests of a line's bases."""
+        [listed] = [found for found in self.lines if found.line == line]
+        return list(await asyncio.gather(*(self.base(line, number) for number in listed.bases)))
+
+    async def point(self, name: str) -> Point:
+        """Return a named restore point. Raises `Damaged`."""
+        if name not in self.points:
+            known = ", ".join(self.points) or "none"
+            raise Damaged(f"there is no restore point {name}; there are: {known}")
+        return decode(await self._get(point_name(name)), Point, point_name(name))
+
+    async def newest(self) -> Segment | None:
+        """Return the last segment of the last line that has one."""
+        for listed in reversed(self.lines):
+            if listed.segments:
+                return await self.segment(listed.line, listed.segments[-1])
+        return None
+
+    async def _get(self, name: str) -> bytes:
+        raw = await self.shelf.get(name)
+        if raw is None:
+            raise Damaged(f"{name} is missing")
+        return raw
+
+
+async def read_catalogue(shelf: Shelf) -> Catalogue:
+    """List what the store has."""
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    points = []
+    for name in await shelf.names():
+        numbered = line_and_number(name)
+        if numbered is not None:
+            kind, line, number = numbered
+            segments, bases = found.setdefault(line, ([], []))
+            (segments if kind == "segment" else bases).append(number)
+        elif name.startswith("points/") and name.endswith(".json"):
+            points.append(name.removeprefix("points/").removesuffix(".json"))
+    lines = tuple(
+        Listed(line, tuple(sorted(segments)), tuple(sorted(bases)))
+        for line, (segments, bases) in sorted(found.items())
+    )
+    return Catalogue(shelf, lines, tuple(sorted(points)))

@@ -1,0 +1,161 @@
+"""Looks up in the store what a plan needs, and says what times a restore can go back to."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from msgspec.structs import replace
+
+from ..errors import Damaged
+from .catalogue import Catalogue, Listed
+from .plan import At, NotArchived, Plan, Wanted, Window, chain, plan, text_of, window
+from .records import Base, PointMark, Segment
+
+__all__ = ["find_plan", "find_window"]
+
+_SLACK = 60_000_000  # microseconds: clocks differ, and a segment is written for ten seconds
+
+
+async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = "") -> Plan:
+    """Return what is to be read for a time, an offset or a named restore point.
+
+    Raises `NotArchived`, which names the gap where there is one, or `Damaged`.
+    """
+    if isinstance(wanted, str):
+        wanted = await _marked(catalogue, wanted, shard)
+    usable = [listed for listed in catalogue.lines if listed.bases and listed.segments]
+    if not usable:
+        raise NotArchived("the archive has no base with a stream yet")
+    if isinstance(wanted, At):
+        return await _plan_time(catalogue, usable, wanted)
+    failed: NotArchived | None = None
+    for listed in reversed(usable):
+        try:
+            segments = await catalogue.segments(listed.line, _whole(listed, listed.bases[0]))
+            return plan(wanted, await catalogue.bases(listed.line), segments)
+        except NotArchived as error:
+            failed = failed or error
+    assert failed is not None
+    raise failed
+
+
+async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
+    point = await catalogue.point(name)
+    try:
+        return point.shards[shard]
+    except KeyError:
+        known = ", ".join(point.shards)
+        raise Damaged(f"restore point {name} has no shard {shard}; it has: {known}") from None
+
+
+async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At) -> Plan:
+    failed: NotArchived | None = None
+    for place in range(len(usable) - 1, -1, -1):
+        listed = usable[place]
+        bases = await catalogue.bases(listed.line)
+        fit = [base for base in bases if base.taken <= wanted.time + _SLACK]
+        if not fit:
+            continue
+        try:
+            return await _within(catalogue, listed, fit, wanted)
+        except NotArchived as error:
+            failed = failed or await _in_gap(catalogue, usable[place:], wanted, error)
+    if failed is not None:
+        raise failed
+    first = (await catalogue.bases(usable[0].line))[0]
+    raise NotArchived(
+        f"{text_of(wanted.time)} is before what the archive has: its first base is of "
+        f"{text_of(first.taken)}"
+    )
+
+
+async def _within(catalogue: Catalogue, listed: Listed, fit: list[Base], wanted: At) -> Plan:
+    """Plan within one line: from the last bases before the time, to the segments around it."""
+    upto = await _upto(catalogue, listed, wanted.time + _SLACK)
+    failed: NotArchived | None = None
+    # The last base may be later than the cut, or among orphaned bytes.
+    for first in dict.fromkeys((fit[max(len(fit) - 3, 0)].number, fit[0].number)):
+        numbers = [number for number in _whole(listed, first) if number <= upto]
+        if not numbers:
+            continue
+        try:
+            segments = await catalogue.segments(listed.line, numbers)
+            return plan(wanted, fit, segments)
+        except NotArchived as error:
+            failed = error
+    raise failed or NotArchived(f"line {listed.line} has no segment after its base")
+
+
+def _whole(listed: Listed, first: int) -> list[int]:
+    """Return the numbers from `first` on; a hole in them is found by `chain`."""
+    return [number for number in listed.segments if number >= first]
+
+
+async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
+    """Return the number of the first segment that began after `time`, or of the last one."""
+    low, high = 0, len(listed.segments) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if (await catalogue.segment(listed.line, listed.segments[middle])).begun > time:
+            high = middle
+        else:
+            low = middle + 1
+    return listed.segments[high]
+
+
+async def _in_gap(
+    catalogue: Catalogue, lines: list[Listed], wanted: At, error: NotArchived
+) -> NotArchived:
+    """Return the error as one that names the gap, where another line follows."""
+    if len(lines) < 2:
+        return error
+    following = await catalogue.bases(lines[1].line)
+    last = await catalogue.segment(lines[0].line, lines[0].segments[-1])
+    if wanted.time < last.begun:
+        return error
+    return NotArchived(
+        f"{text_of(wanted.time)} lies in a gap of the archive, from {text_of(_end(last))} to "
+        f"{text_of(following[0].taken)}: {following[0].reason}. Choose a time outside of it"
+    )
+
+
+def _end(segment: Segment) -> int:
+    return segment.samples[-1].server if segment.samples else segment.ended
+
+
+async def find_window(catalogue: Catalogue) -> Window:
+    """Return how far back and how recent the archive is, and where it has gaps.
+
+    A missing or unreadable segment is a gap, and what is before it can be gone back to only up to
+    it.
+    """
+    lines: list[tuple[list[Base], list[Segment]]] = []
+    for listed in catalogue.lines:
+        if not listed.bases or not listed.segments:
+            continue
+        bases = await catalogue.bases(listed.line)
+        run: list[Segment] = []
+        reason = bases[0].reason
+        for number in range(listed.segments[0], listed.segments[-1] + 1):
+            at = bisect_right(listed.segments, number)
+            present = at > 0 and listed.segments[at - 1] == number
+            try:
+                if not present:
+                    _miss(listed.line, number)
+                run.append(await catalogue.segment(listed.line, number))
+                chain(run[-2:])
+            except (NotArchived, Damaged) as error:
+                if run and run[-1].number == number:
+                    run.pop()
+                lines.append((_with(bases, reason), run))
+                run, reason = [], str(error)
+        lines.append((_with(bases, reason), run))
+    return window([(bases, run) for bases, run in lines if run])
+
+
+def _miss(line: int, number: int) -> None:
+    raise NotArchived(f"segment {number} of line {line} is missing")
+
+
+def _with(bases: list[Base], reason: str) -> list[Base]:
+    return [replace(bases[0], reason=reason), *bases[1:]]

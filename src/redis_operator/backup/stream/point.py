@@ -1,0 +1,94 @@
+"""Named restore points: where every shard is at one moment, exactly.
+
+One shard: one transaction on its primary. Several: writes are paused on all primaries for the
+fraction of a second that it takes to ask them all, so that no write lies between two answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from redis_operator.redis import commands
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.errors import RedisError
+
+from ..errors import SourceError, StoreError, WorkerError
+from ..replica import Login
+from ..store import Shelf
+from ..task import ShardTask
+from .records import Point, PointMark, encode, point_name
+from .sampler import ask, look, open_link
+
+__all__ = ["mark_point"]
+
+_PAUSE_MILLISECONDS = 500
+_NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")
+
+
+async def mark_point(
+    name: str, shards: tuple[ShardTask, ...], shelves: Mapping[str, Shelf], login: Login
+) -> Point:
+    """Write a restore point into the archive of every shard. Raises `WorkerError`.
+
+    A name can be given once. A pause of writes ends by itself should this worker end.
+    """
+    if not _NAME.match(name):
+        raise WorkerError(
+            f"{name!r} cannot be the name of a restore point: use lower case letters, digits, "
+            "dots and dashes, at most 63"
+        )
+    for shard in shards:
+        if await shelves[shard.name].get(point_name(name)) is not None:
+            raise StoreError(f"there is a restore point {name} already; give another name")
+    async with AsyncExitStack() as stack:
+        links = {shard.name: await _primary(shard, login, stack) for shard in shards}
+        try:
+            marks = await _marks(links)
+        except RedisError as error:
+            raise SourceError(f"the restore point cannot be taken: {error}") from error
+    point = Point(name, marks)
+    for shard in shards:
+        if not await shelves[shard.name].create(point_name(name), encode(point)):
+            raise StoreError(f"there is a restore point {name} already; give another name")
+    return point
+
+
+async def _primary(shard: ShardTask, login: Login, stack: AsyncExitStack) -> Connection:
+    answers = await asyncio.gather(*(look(source, login) for source in shard.sources))
+    for source, answer in zip(shard.sources, answers, strict=True):
+        if not isinstance(answer, str) and answer.is_primary:
+            try:
+                return await stack.enter_async_context(await open_link(source, login))
+            except RedisError as error:
+                raise SourceError(f"{source.pod}: {error}", passing=True) from error
+    told = "; ".join(answer for answer in answers if isinstance(answer, str))
+    raise SourceError(f"{shard.name} has no primary that responds {told}".strip(), passing=True)
+
+
+async def _marks(links: Mapping[str, Connection]) -> dict[str, PointMark]:
+    paused = len(links) > 1
+    try:
+        if paused:
+            pause = commands.client_pause_writes(_PAUSE_MILLISECONDS)
+            await asyncio.gather(*(link.run(pause, timeout=5) for link in links.values()))
+        asked = await asyncio.gather(*(ask(link) for link in links.values()))
+    finally:
+        if paused:
+            unpause = commands.client_unpause()
+            await asyncio.gather(
+                *(link.run(unpause, timeout=5) for link in links.values()), return_exceptions=True
+            )
+    times = [found.sample.received for found in asked]
+    first = min(found.sample.sent for found in asked)
+    if paused and max(times) - first > _PAUSE_MILLISECONDS * 1000:
+        raise SourceError(
+            f"the primaries took longer than {_PAUSE_MILLISECONDS} ms to respond, so they were not "
+            "paused at one moment; try again"
+        )
+    return {
+        name: PointMark(found.replication.replication_id, found.sample.offset, found.sample.server)
+        for name, found in zip(links, asked, strict=True)
+    }

@@ -1,0 +1,146 @@
+"""The segment that is being written, and how it is sealed.
+
+A segment ends where a command does, outside of MULTI: what came of the next command stays for the
+segment after it. So each can be read by itself, and the archive goes on from its last byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from msgspec import Struct
+
+from ..squeeze import Compressor
+from .records import Owned, Sample, Segment, segment_names
+from .scan import Scanner
+
+__all__ = ["Growing", "Sealed", "seal"]
+
+_INDEX_MICROSECONDS = 5_000
+
+
+class Growing:
+    """Bytes of one history in their order, the times at which they arrived, and samples."""
+
+    def __init__(self, replication_id: str, first: int, *, parent: str, now: int) -> None:
+        self.replication_id = replication_id
+        self.first = first
+        self.parent = parent
+        self.begun = now
+        self.source = ""
+        self.size = 0
+        self.pieces: list[bytes] = []
+        self.index: list[tuple[int, int]] = []
+        self.samples: list[Sample] = []
+        self.owned: list[Owned] = []
+
+    @property
+    def last(self) -> int:
+        """The last byte that is here."""
+        return self.first + self.size - 1
+
+    def add(self, piece: bytes, now: int) -> None:
+        """Take what has arrived."""
+        self.pieces.append(piece)
+        self.size += len(piece)
+        if self.index and now - self.index[-1][1] < _INDEX_MICROSECONDS:
+            self.index[-1] = (self.last, self.index[-1][1])
+        else:
+            self.index.append((self.last, now))
+
+    def sample(self, sample: Sample) -> None:
+        """Take a sample; of those at one offset the first and the last are kept."""
+        kept = self.samples
+        if len(kept) >= 2 and kept[-1].offset == kept[-2].offset == sample.offset:
+            kept[-1] = sample
+        else:
+            kept.append(sample)
+
+    def rest_after(self, size: int, now: int) -> Growing:
+        """Return what begins after the first `size` bytes of this."""
+        rest = Growing(self.replication_id, self.first + size, parent="", now=now)
+        rest.source = self.source
+        tail = b"".join(self.pieces)[size:]
+        if tail:
+            rest.add(tail, self.index[-1][1])
+            rest.begun = self.index[-1][1]
+        rest.samples = [sample for sample in self.samples if sample.offset >= rest.first]
+        rest.owned = [owned for owned in self.owned if owned.offset >= rest.first]
+        return rest
+
+    def drop_after(self, size: int) -> None:
+        """Forget what comes after the first `size` bytes."""
+        whole = b"".join(self.pieces)[:size]
+        self.pieces = [whole] if whole else []
+        self.size = size
+        self.index = [pair for pair in self.index if pair[0] <= self.last]
+        if whole and (not self.index or self.index[-1][0] < self.last):
+            self.index.append((self.last, self.index[-1][1] if self.index else self.begun))
+
+
+class Sealed(Struct, frozen=True):
+    """A segment, ready for the spool."""
+
+    segment: Segment
+    content: bytes
+    clean: int  # how many bytes of what grew it holds
+
+
+def clean_size(growing: Growing) -> int:
+    """Return how many bytes belong to whole commands outside of a transaction."""
+    scanner = Scanner()
+    scanner.feed(b"".join(growing.pieces))
+    return scanner.clean
+
+
+def seal(
+    growing: Growing, *, line: int, number: int, engine: str, version: str, level: int = 1
+) -> Sealed | None:
+    """Return the whole commands of what grew as a segment; None: there is none. Blocks."""
+    whole = b"".join(growing.pieces)
+    scanner = Scanner()
+    scanner.feed(whole)
+    if scanner.clean == 0:
+        return None
+    raw = whole[: scanner.clean]
+    compressor = Compressor(level)
+    content = compressor.compress(raw) + compressor.flush()
+    last = growing.first + len(raw) - 1
+    reached = [pair for pair in growing.index if pair[0] <= last]
+    later = [when for offset, when in growing.index if offset > last]
+    if later and (not reached or reached[-1][0] < last):
+        reached.append((last, later[0]))
+    segment = Segment(
+        line=line,
+        number=number,
+        object=segment_names(line, number, secrets.token_hex(4)).content,
+        replication_id=growing.replication_id,
+        first=growing.first,
+        last=last,
+        size=len(raw),
+        stored=len(content),
+        sha256=hashlib.sha256(raw).hexdigest(),
+        begun=growing.begun,
+        ended=reached[-1][1],
+        engine=engine,
+        version=version,
+        clean_start=True,
+        database=-1,
+        source=growing.source,
+        parent=growing.parent,
+        index=_differences(reached, growing.first, growing.begun),
+        samples=tuple(sample for sample in growing.samples if sample.offset <= last),
+        owned=tuple(owned for owned in growing.owned if owned.offset <= last),
+    )
+    return Sealed(segment, content, len(raw))
+
+
+def _differences(
+    pairs: list[tuple[int, int]], first: int, begun: int
+) -> tuple[tuple[int, int], ...]:
+    found, offset, when = [], first, begun
+    for at, time in pairs:
+        found.append((at - offset, time - when))
+        offset, when = at, time
+    return tuple(found)

@@ -1,0 +1,158 @@
+"""Segments on the worker's own disk, between the stream and the store.
+
+A store that is slow or gone never makes a server wait: what it has not taken stays here, and when
+there is no room left the archiver detaches by itself and comes back while the server still keeps
+what it missed.
+
+Guarantees:
+    - Segments reach the store in their order, each with its manifest last.
+    - What was sealed before the worker ended is found again by the next one on the same disk.
+
+Errors: `Superseded`, when another archiver writes the same archive; `StoreError` is waited out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ..errors import Damaged, StoreError, WorkerError
+from ..store import Shelf
+from .records import Segment, decode, encode, segment_names
+
+__all__ = ["Spool", "Superseded"]
+
+_LOG = logging.getLogger(__name__)
+_RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Superseded(WorkerError):  # noqa: N818 - what it is
+    """Another archiver has written a segment of this number."""
+
+    reason = "ArchiveSuperseded"
+
+
+class Spool:
+    """The queue of one shard."""
+
+    def __init__(self, folder: Path, shelf: Shelf, *, limit: int) -> None:
+        self.trouble = ""  # why the store does not take segments now
+        self.newest: Segment | None = None  # in the store
+        self._folder = folder
+        self._shelf = shelf
+        self._limit = limit
+        self._waiting: list[Segment] = []
+        self._bytes = 0
+        self._more = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another segment."""
+        return self._bytes >= self._limit
+
+    @property
+    def size(self) -> int:
+        """What waits for the store."""
+        return self._bytes
+
+    @property
+    def last(self) -> Segment | None:
+        """The newest segment that is kept here."""
+        return self._waiting[-1] if self._waiting else None
+
+    def recover(self, after: Segment | None) -> None:
+        """Find what an earlier worker left. What does not follow on `after` is dropped."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                found = decode(path.read_bytes(), Segment, path.name)
+                size = path.with_suffix(".zst").stat().st_size
+            except (Damaged, OSError) as error:
+                _LOG.warning("%s is dropped: %s", path.name, error)
+                self._drop(path)
+                continue
+            if size != found.stored or not _follows(found, self.last or after):
+                self._drop(path)
+                continue
+            self._queue(found)
+
+    def put(self, segment: Segment, content: bytes) -> None:
+        """Keep a segment; it is on disk when this returns. Blocks: call it in a thread."""
+        path = self._path(segment)
+        path.with_suffix(".zst").write_bytes(content)
+        partial = path.with_suffix(".part")
+        partial.write_bytes(encode(segment))
+        partial.replace(path)
+
+    def queue(self, segment: Segment) -> None:
+        """Have a segment that was put go to the store."""
+        self._queue(segment)
+
+    async def upload(self) -> None:
+        """Give the store what is here, for ever. Raises `Superseded`."""
+        tries = 0
+        while True:
+            await self._more.wait()
+            segment = self._waiting[0]
+            try:
+                await self._store(segment)
+            except StoreError as error:
+                self.trouble = str(error)
+                pause = _RETRY_SECONDS[min(tries, len(_RETRY_SECONDS) - 1)]
+                _LOG.warning("retry in %g s: %s", pause, error)
+                tries += 1
+                await asyncio.sleep(pause)
+                continue
+            tries = 0
+            self.trouble = ""
+            self.newest = segment
+            self._waiting.pop(0)
+            self._bytes -= segment.stored
+            self._drop(self._path(segment))
+            if not self._waiting:
+                self._more.clear()
+                self._empty.set()
+
+    async def wait_empty(self) -> None:
+        """Wait until the store has everything."""
+        await self._empty.wait()
+
+    async def _store(self, segment: Segment) -> None:
+        content = await asyncio.to_thread(self._path(segment).with_suffix(".zst").read_bytes)
+        await self._shelf.write(segment.object, _whole(content))  # encrypted where there is a key
+        name = segment_names(segment.line, segment.number).manifest
+        if await self._shelf.create(name, encode(segment)):
+            return
+        if await self._shelf.get(name) != encode(segment):
+            raise Superseded(
+                f"{name} was written by another archiver of the same shard; this one ends"
+            )
+
+    def _queue(self, segment: Segment) -> None:
+        self._waiting.append(segment)
+        self._bytes += segment.stored
+        self._empty.clear()
+        self._more.set()
+
+    def _path(self, segment: Segment) -> Path:
+        return self._folder / f"{segment.line:06d}-{segment.number:08d}.json"
+
+    def _drop(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        path.with_suffix(".zst").unlink(missing_ok=True)
+
+
+async def _whole(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+def _follows(found: Segment, before: Segment | None) -> bool:
+    if before is None:
+        return found.number == 1
+    if found.line != before.line:
+        return found.line == before.line + 1 and found.number == 1
+    return found.number == before.number + 1

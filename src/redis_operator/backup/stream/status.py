@@ -1,0 +1,70 @@
+"""How archivers are, over HTTP: one JSON object, an entry for each shard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+from msgspec import Struct
+
+from .archiver import Archiver
+
+__all__ = ["Told", "serve_status", "told_of"]
+
+_REQUEST_SECONDS = 5.0
+
+
+class Told(Struct, frozen=True, rename="camel"):
+    """What an archiver tells: times are microseconds since 1970; 0: nothing yet."""
+
+    attached: str
+    line: int
+    oldest: int
+    newest: int
+    sampled: int
+    received: int
+    spooled: int
+    trouble: str
+
+
+def told_of(archiver: Archiver) -> Told:
+    """Return how an archiver is."""
+    state = archiver.state()
+    return Told(
+        attached=state.attached,
+        line=state.line,
+        oldest=state.oldest,
+        newest=state.newest,
+        sampled=state.sampled,
+        received=state.received,
+        spooled=state.spooled,
+        trouble=state.trouble,
+    )
+
+
+@asynccontextmanager
+async def serve_status(
+    told: Callable[[], Mapping[str, Told]], host: str, port: int
+) -> AsyncIterator[int]:
+    """Answer every request with the state; yields the port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                await reader.readuntil(b"\r\n\r\n")
+                body = msgspec.json.encode(told())
+                head = (
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                )
+                writer.write(head.encode() + body)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, host, port)
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()

@@ -1,0 +1,59 @@
+"""The stream of real servers is archived, and gives back what they held."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from backup.stream.conftest import (
+    archived,
+    archiver_of,
+    digest,
+    fed,
+    info,
+    mixed,
+    offset_of,
+    replicated,
+    running,
+    shelf_in,
+)
+from pair_of_servers import speak
+from redis_operator.backup.stream.catalogue import read_catalogue
+from redis_operator.backup.stream.find import find_plan
+from redis_operator.backup.stream.plan import Offset
+from redis_testing.servers import EngineBinary
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.mark.parametrize("replicas", [1, 0], ids=["behind-a-replica", "of-a-lone-primary"])
+async def test_base_and_stream_give_what_the_primary_held(
+    engine: EngineBinary, tmp_path: Path, replicas: int
+) -> None:
+    rng = random.Random(7)
+    valkey = engine.version.engine == "valkey"
+    async with replicated(engine, replicas) as shard:
+        await speak(shard.primary, *mixed(rng, 2000, valkey=valkey))
+        archiver = archiver_of(shard, tmp_path, allow_primary=replicas == 0)
+        async with running(archiver):
+            await archived(tmp_path, 0)
+            for _ in range(5):
+                await speak(shard.primary, *mixed(rng, 1500, valkey=valkey))
+                await asyncio.sleep(0.1)
+            told = await info(shard.primary)
+            end = int(told["master_repl_offset"])
+            held = await digest(shard.primary)
+            await archived(tmp_path, end)
+            if replicas:
+                assert int(told["connected_slaves"]) == replicas  # the worker is not among them
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        assert len(catalogue.lines) == 1
+        assert len(catalogue.lines[0].segments) > 3
+        plan = await find_plan(catalogue, Offset(told["master_replid"], end))
+        server, servers = await fed(engine, tmp_path, plan)
+        async with servers:
+            assert await digest(server) == held
+        assert await offset_of(shard.primary) >= end

@@ -1,0 +1,151 @@
+"""Where commands end, whom to follow, what is rewritten: decisions as tables."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redis_operator.backup.stream.follow import (
+    Continue,
+    Head,
+    Restart,
+    View,
+    Wait,
+    choose,
+)
+from redis_operator.backup.stream.rewrite import absolute
+from redis_operator.backup.stream.scan import Scanner, StreamDamaged
+from redis_operator.backup.task import Source
+from redis_operator.redis.replies import InfoReplication, ReplicaLine
+from redis_operator.redis.resp import encode
+
+COMMANDS = st.lists(
+    st.one_of(
+        st.just([b"MULTI"]),
+        st.just([b"EXEC"]),
+        st.just([b"PING"]),
+        st.builds(lambda n: [b"SELECT", b"%d" % n], st.integers(0, 15)),
+        st.lists(st.binary(max_size=40), min_size=3, max_size=12).map(lambda w: [b"RPUSH", *w]),
+    ),
+    max_size=30,
+)
+
+
+@given(COMMANDS, st.integers(1, 50))
+def test_a_scan_finds_the_same_ends_however_the_stream_is_cut(
+    commands: list[list[bytes]], step: int
+) -> None:
+    stream, clean, inside, selected, at_clean = b"", 0, False, -1, -1
+    for words in commands:
+        stream += encode(words)
+        inside = {b"MULTI": True, b"EXEC": False}.get(words[0], inside)
+        if words[0] == b"SELECT":
+            selected = int(words[1])
+        if not inside:
+            clean, at_clean = len(stream), selected
+    scanner = Scanner()
+    for at in range(0, len(stream), step):
+        scanner.feed(stream[at : at + step])
+    assert (scanner.position, scanner.clean, scanner.database) == (len(stream), clean, at_clean)
+    half = Scanner()
+    half.feed(stream + b"*3\r\n$3\r\nSET\r\n$1")
+    assert half.clean == clean
+
+
+@pytest.mark.parametrize("stream", [b"+OK\r\n", b"*1\r\n+PING\r\n", b"*x\r\n", b"#" * 40])
+def test_something_else_than_commands_is_refused(stream: bytes) -> None:
+    with pytest.raises(StreamDamaged):
+        Scanner().feed(stream)
+
+
+NOW = 1_000_000
+REWRITTEN = [
+    ("SET k v PX 2000", "SET k v PXAT 1002000"),
+    ("set k v ex 2 NX", "set k v PXAT 1002000 NX"),
+    ("SET PX PX", "SET PX PX"),
+    ("SET k v PXAT 5", "SET k v PXAT 5"),
+    ("SETEX k 2 v", "SET k v PXAT 1002000"),
+    ("PSETEX k 2 v", "SET k v PXAT 1000002"),
+    ("PEXPIRE k 7", "PEXPIREAT k 1000007"),
+    ("EXPIRE k 7 GT", "PEXPIREAT k 1007000 GT"),
+    ("GETEX k EX 1", "GETEX k PXAT 1001000"),
+    ("RESTORE k 5 x REPLACE", "RESTORE k 1000005 x REPLACE ABSTTL"),
+    ("RESTORE k 0 x", "RESTORE k 0 x"),
+    ("RESTORE k 5 x ABSTTL", "RESTORE k 5 x ABSTTL"),
+    ("HSET k EX 5", "HSET k EX 5"),
+]
+
+
+@pytest.mark.parametrize(("said", "kept"), REWRITTEN, ids=[said for said, _ in REWRITTEN])
+def test_a_time_to_live_becomes_a_moment(said: str, kept: str) -> None:
+    assert absolute(said.encode().split(), NOW) == kept.encode().split()
+
+
+def replica(pod: str, **more: object) -> View:
+    told = {"role": "slave", "replication_id": "a", "offset": 100, "backlog_first": 1}
+    told |= {"link_up": True, **more}
+    return View(Source(pod, pod), InfoReplication(**told))  # type: ignore[arg-type]
+
+
+def primary(pod: str, *replicas: int, **more: object) -> View:
+    lines = tuple(ReplicaLine("x", port, "online", 0) for port in replicas)
+    return replica(pod, role="master", link_up=False, replicas=lines, **more)
+
+
+HEAD = Head("a", 80)
+ON = Continue(Source("r", "r"), "a", 81)
+FOLLOWED = [
+    ("the same history goes on", HEAD, [primary("p", 1), replica("r")], ON),
+    ("a primary is left alone", HEAD, [primary("p", 1)], "p is the primary"),
+    ("nothing responds", HEAD, [], "no server responds"),
+    ("a replica without its primary", HEAD, [replica("r", link_up=False)], "not in sync"),
+    ("a replica that is behind is waited for", HEAD, [replica("r", offset=70)], "not yet come"),
+    ("a byte that is no longer kept", HEAD, [replica("r", backlog_first=90)], Restart),
+    ("no backlog at all", HEAD, [replica("r", backlog_first=0)], Restart),
+    ("another history", HEAD, [replica("r", replication_id="z")], Restart),
+    ("nothing archived yet", None, [replica("r")], Restart),
+    (
+        "promoted, and we have no more than it",
+        HEAD,
+        [replica("r", replication_id="b", replication_id2="a", second_offset=90)],
+        Continue(Source("r", "r"), "a", 81, is_promoted=True),
+    ),
+    (
+        "promoted, and we have more than it had",
+        HEAD,
+        [replica("r", replication_id="b", replication_id2="a", second_offset=61)],
+        Continue(Source("r", "r"), "a", 61, is_promoted=True),
+    ),
+    (
+        "a promotion is preferred to a history that goes on elsewhere",
+        HEAD,
+        [
+            replica("old"),
+            replica("r", replication_id="b", replication_id2="a", second_offset=81),
+        ],
+        Continue(Source("r", "r"), "a", 81, is_promoted=True),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("head", "views", "wanted"), [row[1:] for row in FOLLOWED], ids=[row[0] for row in FOLLOWED]
+)
+def test_whom_an_archiver_follows(head: Head | None, views: list[View], wanted: object) -> None:
+    found = choose(head, views, allow_primary=False)
+    if isinstance(wanted, str):
+        assert isinstance(found, Wait)
+        assert wanted in found.reason
+    elif wanted is Restart:
+        assert isinstance(found, Restart)
+    else:
+        assert found == wanted
+
+
+def test_a_lone_primary_is_attached_to_only_where_that_is_allowed() -> None:
+    lone = primary("p")
+    assert choose(HEAD, [lone], allow_primary=True) == Continue(lone.source, "a", 81)
+    assert isinstance(choose(HEAD, [primary("p", 6379)], allow_primary=True), Wait)
+    ours = primary("p", 0)  # an archiver has no port
+    assert choose(HEAD, [ours], allow_primary=True) == Continue(ours.source, "a", 81)

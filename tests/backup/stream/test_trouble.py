@@ -1,0 +1,236 @@
+"""Archivers that are killed, stores that do not answer, and archives that are damaged."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from backup.stream.conftest import (
+    QUICK,
+    archived,
+    archiver_of,
+    digest,
+    fed,
+    info,
+    offset_of,
+    replicated,
+    running,
+    shelf_in,
+)
+from pair_of_servers import eventually, speak
+from redis_operator.backup.errors import Damaged, StoreError
+from redis_operator.backup.store import Shelf
+from redis_operator.backup.stream.catalogue import read_catalogue
+from redis_operator.backup.stream.feed import FeedError, feed
+from redis_operator.backup.stream.find import find_plan, find_window
+from redis_operator.backup.stream.plan import NotArchived, Offset, Plan
+from redis_operator.backup.stream.records import segment_names
+from redis_operator.backup.stream.spool import Superseded
+from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+
+pytestmark = pytest.mark.servers
+
+NEWEST = find_engines()[-1]
+
+
+class Stubborn(Shelf):
+    """A store that can be made to refuse segments."""
+
+    def __init__(self, inner: Shelf) -> None:
+        super().__init__(inner._store, "volume:/stubborn", inner._folder)
+        self.refuses = False
+        self.asked = 0
+
+    async def create(self, name: str, content: bytes) -> bool:
+        if self.refuses:
+            self.asked += 1
+            raise StoreError(f"volume:/stubborn/{name}: 503 Slow Down")
+        return await super().create(name, content)
+
+
+async def write(server: Server, count: int = 200, size: int = 10) -> int:
+    lines: list[tuple[Any, ...]] = []
+    for number in range(count):
+        lines += [("INCR", "n"), ("SET", f"k:{number}", "v" * size)]
+    await speak(server, *lines)
+    return await offset_of(server)
+
+
+async def whole_plan(folder: Path, primary: Server) -> Plan:
+    told = await info(primary)
+    catalogue = await read_catalogue(shelf_in(folder))
+    newest = await catalogue.newest()
+    assert newest is not None
+    return await find_plan(catalogue, Offset(told["master_replid"], newest.last))
+
+
+async def test_an_archiver_that_was_killed_goes_on_without_a_gap(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    async with replicated(engine, 1) as shard:
+        stop = asyncio.Event()
+        killed = asyncio.create_task(archiver_of(shard, tmp_path).run(stop))
+        await archived(tmp_path, await write(shard.primary))
+        await write(shard.primary)  # not sealed
+        killed.cancel()  # nothing is sealed or uploaded on the way out
+        await asyncio.gather(killed, return_exceptions=True)
+        await write(shard.primary)
+        async with running(archiver_of(shard, tmp_path)):
+            await archived(tmp_path, await write(shard.primary))
+            held = await digest(shard.primary)
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        assert [listed.line for listed in catalogue.lines] == [1]
+        assert (await find_window(catalogue)).gaps == ()
+        server, servers = await fed(engine, tmp_path, await whole_plan(tmp_path, shard.primary))
+        async with servers:
+            assert await digest(server) == held
+
+
+async def test_what_was_spooled_by_an_archiver_that_ended_is_uploaded_by_the_next(
+    tmp_path: Path,
+) -> None:
+    async with replicated(NEWEST, 1, repl_backlog_size="16384") as shard:
+        store = Stubborn(shelf_in(tmp_path))
+        limits = replace(QUICK, patience_seconds=0.2)
+        archiver = archiver_of(shard, tmp_path, shelf=store, limits=limits)
+        async with running(archiver):
+            await archived(tmp_path, await write(shard.primary))
+            store.refuses = True
+            for _ in range(10):  # more than the server keeps
+                end = await write(shard.primary, 20, 400)
+
+                async def received(end: int = end) -> bool:
+                    return archiver.state().received >= end
+
+                await eventually(received)
+        assert "503 Slow Down" in archiver.state().trouble
+        assert archiver.state().spooled > 0
+        held = await digest(shard.primary)
+        async with running(archiver_of(shard, tmp_path)):
+            await archived(tmp_path, end)
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        assert [listed.line for listed in catalogue.lines] == [1]
+        server, servers = await fed(NEWEST, tmp_path, await whole_plan(tmp_path, shard.primary))
+        async with servers:
+            assert await digest(server) == held
+
+
+async def test_a_full_spool_detaches_and_comes_back(tmp_path: Path) -> None:
+    async with replicated(NEWEST, 1) as shard:
+        store = Stubborn(shelf_in(tmp_path))
+        limits = replace(QUICK, spool_bytes=1000)
+        archiver = archiver_of(shard, tmp_path, shelf=store, limits=limits)
+        async with running(archiver):
+            await archived(tmp_path, await write(shard.primary))
+            store.refuses = True
+
+            async def detached() -> bool:
+                await write(shard.primary, 20)
+                return archiver.state().attached == ""
+
+            await eventually(detached)
+            assert int((await info(shard.servers[1]))["connected_slaves"]) == 0
+            store.refuses = False
+            end = await write(shard.primary)
+            await archived(tmp_path, end)
+        assert [x.line for x in (await read_catalogue(shelf_in(tmp_path))).lines] == [1]
+
+
+async def test_a_stream_that_no_server_keeps_any_more_is_a_gap_and_refused_by_name(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    async with replicated(engine, 1, repl_backlog_size="16384") as shard:
+        async with running(archiver_of(shard, tmp_path)):
+            lost = await write(shard.primary)
+            await archived(tmp_path, lost)
+        first = await write(shard.primary, 300, 400)
+        await write(shard.primary, 300, 400)
+        async with running(archiver_of(shard, tmp_path)):
+
+            async def again() -> bool:
+                catalogue = await read_catalogue(shelf_in(tmp_path))
+                return len(catalogue.lines) == 2 and bool(catalogue.lines[1].bases)
+
+            await eventually(again)
+            end = await write(shard.primary)
+            await archived(tmp_path, end)
+            held = await digest(shard.primary)
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        [gap] = (await find_window(catalogue)).gaps
+        assert "repl-backlog-size is too small" in gap.reason
+        history = (await info(shard.primary))["master_replid"]
+        with pytest.raises(NotArchived, match=f"offset {first} of history {history} is not"):
+            await find_plan(catalogue, Offset(history, first))
+        server, servers = await fed(engine, tmp_path, await whole_plan(tmp_path, shard.primary))
+        async with servers:
+            assert await digest(server) == held
+
+
+async def test_two_archivers_of_one_shard_do_not_mix(tmp_path: Path) -> None:
+    async with replicated(NEWEST, 1) as shard:
+        stop = asyncio.Event()
+        (tmp_path / "other").mkdir()
+        one = asyncio.create_task(archiver_of(shard, tmp_path).run(stop))
+        await archived(tmp_path, await write(shard.primary))
+        other = archiver_of(shard, tmp_path / "other", shelf=shelf_in(tmp_path))
+        two = asyncio.create_task(other.run(stop))
+        try:
+
+            async def ended() -> bool:
+                await write(shard.primary, 20)
+                return one.done() or two.done()
+
+            await eventually(ended)
+        finally:
+            stop.set()
+            results = await asyncio.gather(one, two, return_exceptions=True)
+        assert any(isinstance(result, Superseded) for result in results)
+        assert (await find_window(await read_catalogue(shelf_in(tmp_path)))).gaps == ()
+
+
+async def test_a_damaged_or_missing_segment_is_named_and_nothing_is_given(tmp_path: Path) -> None:
+    async with replicated(NEWEST, 1) as shard:
+        async with running(archiver_of(shard, tmp_path)):
+            for _ in range(4):
+                await archived(tmp_path, await write(shard.primary))
+        plan = await whole_plan(tmp_path, shard.primary)
+        assert len(plan.spans) >= 4
+        damaged = plan.spans[1].segment
+        place = tmp_path / "archive/server-0"
+        content = (place / damaged.object).read_bytes()
+        other = (place / plan.spans[2].segment.object).read_bytes()
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        async with Servers(NEWEST) as servers:
+            [server] = await servers.start(1, cluster=False)
+            await speak(server, ("SET", "untouched", "yes"))
+            for bad in (content[:-1], flipped, other, b""):
+                (place / damaged.object).write_bytes(bad)
+                with pytest.raises(Damaged, match=f"{damaged.object} is damaged"):
+                    await feed(shelf_in(tmp_path), plan, server.address)
+            (place / damaged.object).unlink()
+            with pytest.raises(Damaged, match=f"{damaged.object} is missing"):
+                await feed(shelf_in(tmp_path), plan, server.address)
+            assert await speak(server, ("GET", "untouched")) == [b"yes"]
+        (place / segment_names(damaged.line, damaged.number).manifest).unlink()
+        with pytest.raises(NotArchived, match=f"segment {damaged.number} of line 1 is missing"):
+            await whole_plan(tmp_path, shard.primary)
+        [gap] = (await find_window(await read_catalogue(shelf_in(tmp_path)))).gaps
+        assert f"segment {damaged.number} of line 1 is missing" in gap.reason
+
+
+async def test_a_server_that_refuses_commands_of_the_stream_is_not_promoted(tmp_path: Path) -> None:
+    async with replicated(NEWEST, 1) as shard:
+        async with running(archiver_of(shard, tmp_path)):
+            await archived(tmp_path, 0)
+            await archived(tmp_path, await write(shard.primary))
+        plan = await whole_plan(tmp_path, shard.primary)
+        async with Servers(NEWEST, options={"rename-command": 'INCR ""'}) as servers:
+            [server] = await servers.start(1, cluster=False)
+            with pytest.raises(FeedError, match="refused commands of the stream"):
+                await feed(shelf_in(tmp_path), plan, server.address)
+            assert (await info(server))["role"] == "slave"
