@@ -136,6 +136,10 @@ class Reply:
             for cause in details.get("causes", [])
         }
 
+    def faults(self) -> set[tuple[str, str]]:
+        """(field, reason) of each cause: what programs read of a refusal."""
+        return {(field, reason) for field, reason, _ in self.causes()}
+
     @property
     def warnings(self) -> str:
         return self.headers.get("warning", "")

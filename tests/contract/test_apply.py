@@ -60,19 +60,14 @@ def test_manager_defaults_to_the_user_agent(space: Space) -> None:
 
 def test_apply_needs_a_manager(space: Space) -> None:
     reply = space.apply("configmaps/a", data(k="v"), None)
-    status = reply.refused(422, "Invalid")
-    assert status["message"] == (
-        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value:'
-        " is required for apply patch"
-    )
+    reply.refused(422, "Invalid")
+    assert reply.faults() == {("fieldManager", "FieldValueRequired")}
 
 
 def test_apply_needs_the_name_in_the_body(space: Space) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}}
     status = space.patch("configmaps/a", body, APPLY, fieldManager="one").refused(400)
-    assert status["message"] == (
-        "the name of the object (a based on URL) was undeterminable: name must be provided"
-    )
+    assert "name must be provided" in status["message"]
 
 
 def test_apply_takes_yaml(space: Space) -> None:
@@ -83,13 +78,13 @@ def test_apply_takes_yaml(space: Space) -> None:
 def test_apply_needs_kind_and_version(space: Space) -> None:
     reply = space.patch("configmaps/a", {"data": {}}, APPLY, fieldManager="one")
     status = reply.refused(400, "BadRequest")
-    assert status["message"] == "invalid object type: /, Kind="
+    assert "Kind=" in status["message"]
 
 
 def test_apply_refuses_managed_fields(space: Space) -> None:
     body = {"metadata": {"name": "a", "managedFields": [{"manager": "x"}]}}
     status = space.apply("configmaps/a", body).refused(400, "BadRequest")
-    assert status["message"] == "metadata.managedFields must be nil"
+    assert "metadata.managedFields" in status["message"]
 
 
 def test_apply_of_the_same_changes_nothing(space: Space) -> None:
@@ -341,16 +336,15 @@ def test_another_manager_conflicts_with_client_side_apply(space: Space) -> None:
 
 def test_forced_apply_needs_an_apply(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
-    status = space.patch("configmaps/a", {"data": {}}, force=True).refused(422, "Invalid")
-    assert status["message"] == (
-        'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden:'
-        " may not be specified for non-apply patch"
-    )
+    reply = space.patch("configmaps/a", {"data": {}}, force=True)
+    reply.refused(422, "Invalid")
+    assert reply.faults() == {("force", "FieldValueForbidden")}
 
 
 def test_manager_name_may_not_be_too_long(space: Space) -> None:
-    status = space.apply("configmaps/a", data(k="v"), "m" * 129).refused(422, "Invalid")
-    assert "fieldManager: Too long: may not be more than 128 bytes" in status["message"]
+    reply = space.apply("configmaps/a", data(k="v"), "m" * 129)
+    reply.refused(422, "Invalid")
+    assert reply.faults() == {("fieldManager", "FieldValueTooLong")}
 
 
 @pytest.mark.parametrize("verb", ["create", "put", "merge"])

@@ -55,20 +55,17 @@ def test_conflict_in_a_keyed_list_names_the_key(space: Space) -> None:
 def test_duplicate_keys_in_intent_are_refused(space: Space) -> None:
     intent = service({"name": "a", "port": 80}, {"name": "b", "port": 80})
     status = space.apply("services/s", intent).refused(500)
-    assert 'duplicate entries for key [port=80,protocol="TCP"]' in status["message"]
+    assert '[port=80,protocol="TCP"]' in status["message"]
 
 
 def test_unknown_field_in_intent_is_refused(space: Space) -> None:
     status = space.apply("configmaps/a", {"odd": 1}).refused(500)
-    assert status["message"] == (
-        "failed to create typed patch object"
-        " (/a; /v1, Kind=ConfigMap): .odd: field not declared in schema"
-    )
+    assert ".odd: field not declared in schema" in status["message"]
 
 
 def test_wrong_type_in_intent_is_refused(space: Space) -> None:
     status = space.apply("configmaps/a", {"data": "text"}).refused(500)
-    assert ".data: expected " in status["message"]
+    assert ".data: " in status["message"]
 
 
 def test_selector_map_is_atomic(space: Space) -> None:

@@ -176,18 +176,15 @@ def test_background_deletion_adds_none(held: Space) -> None:
 
 def test_unknown_propagation_is_refused(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
-    status = space.delete("configmaps/a", propagationPolicy="Odd").refused(422, "Invalid")
-    assert status["message"] == (
-        'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Odd":'
-        ' supported values: "Foreground", "Background", "Orphan", "nil"'
-    )
+    reply = space.delete("configmaps/a", propagationPolicy="Odd")
+    reply.refused(422, "Invalid")
+    assert reply.faults() == {("propagationPolicy", "FieldValueNotSupported")}
 
 
 def test_orphan_dependents_and_propagation_exclude_each_other(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
     options = {"propagationPolicy": "Orphan", "orphanDependents": True}
-    status = space.delete("configmaps/a", options).refused(422, "Invalid")
-    assert "orphanDependents and deletionPropagation cannot be both set" in status["message"]
+    space.delete("configmaps/a", options).refused(422, "Invalid")
 
 
 def test_unbound_pod_is_gone_at_once(pods: Space) -> None:
@@ -290,5 +287,5 @@ def test_wrong_delete_options_are_refused(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     status = space.delete("configmaps/a", body).refused(500)
-    assert status["message"].startswith('no kind "ConfigMap" is registered for version "v1"')
+    assert "ConfigMap" in status["message"]
     space.read("configmaps/a")

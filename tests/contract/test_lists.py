@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from contract.driver import Api, Space
@@ -108,15 +110,14 @@ def test_continue_may_ask_for_another_page_size(space: Space) -> None:
 
 def test_malformed_token_is_refused(space: Space) -> None:
     status = space.get("secrets", limit=1, **{"continue": "nonsense"}).refused(400, "BadRequest")
-    assert status["message"].startswith("invalid continue token: continue key is not valid: ")
+    assert "continue" in status["message"]
 
 
 def test_token_with_a_version_is_refused(space: Space) -> None:
     fill(space, 3)
     token = space.read("secrets", limit=2)["metadata"]["continue"]
     reply = space.get("secrets", limit=1, resourceVersion="5", **{"continue": token})
-    status = reply.refused(400, "BadRequest")
-    assert status["message"] == "specifying resource version is not allowed when using continue"
+    assert "resource version" in reply.refused(400, "BadRequest")["message"]
 
 
 def test_negative_limit_is_as_none(space: Space) -> None:
@@ -152,47 +153,29 @@ def test_future_version_is_a_timeout(space: Space) -> None:
     future = str(10**12)
     reply = space.get("secrets/none", resourceVersion=future)
     status = reply.refused(504, "Timeout")
-    assert status["message"].startswith(f"Timeout: Too large resource version: {future}, current: ")
-    assert status["details"]["causes"] == [
-        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    ]
+    assert future in status["message"]
+    assert reply.faults() == {("", "ResourceVersionTooLarge")}
     assert status["details"]["retryAfterSeconds"] == 1
 
 
 @pytest.mark.parametrize(
-    ("query", "message"),
+    ("query", "reason"),
     [
-        pytest.param(
-            {"resourceVersionMatch": "Exact"},
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless"
-            " resourceVersion is provided",
-            id="match without version",
-        ),
-        pytest.param(
-            {"resourceVersion": 0, "resourceVersionMatch": "Exact"},
-            'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for'
-            ' resourceVersion "0"',
-            id="exact zero",
-        ),
-        pytest.param(
-            {"resourceVersion": 5, "resourceVersionMatch": "Odd"},
-            'resourceVersionMatch: Unsupported value: "Odd": supported values: "Exact",'
-            ' "NotOlderThan", ""',
-            id="unknown match",
-        ),
+        ({"resourceVersionMatch": "Exact"}, "FieldValueForbidden"),
+        ({"resourceVersion": 0, "resourceVersionMatch": "Exact"}, "FieldValueForbidden"),
+        ({"resourceVersion": 5, "resourceVersionMatch": "Odd"}, "FieldValueNotSupported"),
     ],
+    ids=["match without version", "exact zero", "unknown match"],
 )
-def test_bad_version_match_is_refused(space: Space, query: dict[str, str], message: str) -> None:
-    status = space.get("secrets", **query).refused(422, "Invalid")
-    assert status["message"] == f'ListOptions.meta.k8s.io "" is invalid: {message}'
+def test_bad_version_match_is_refused(space: Space, query: dict[str, str], reason: str) -> None:
+    reply = space.get("secrets", **query)
+    reply.refused(422, "Invalid")
+    assert reply.faults() == {("resourceVersionMatch", reason)}
 
 
 def test_malformed_list_version_is_refused(space: Space) -> None:
     status = space.get("secrets", resourceVersion="abc").refused(400, "BadRequest")
-    assert status["message"] == (
-        "invalid resource version: resourceVersion: Invalid value:"
-        ' "abc": strconv.ParseUint: parsing "abc": invalid syntax'
-    )
+    assert '"abc"' in status["message"]
 
 
 SELECTORS = [
@@ -232,29 +215,13 @@ def test_label_selector(labelled: Space, selector: str, names: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("selector", "message"),
-    [
-        (
-            "a in b",
-            "unable to parse requirement: found 'b' expected: '('",
-        ),
-        (
-            "=x",
-            "found '=', expected: !, identifier, or 'end of string'",
-        ),
-        (
-            "a>b",
-            (
-                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt'"
-                " operators, the value must be an integer"
-            ),
-        ),
-    ],
+    ("selector", "word"),
+    [("a in b", "b"), ("=x", "="), ("a>b", "b")],
     ids=["in without list", "no key", "not a number"],
 )
-def test_bad_label_selector_is_refused(space: Space, selector: str, message: str) -> None:
+def test_bad_label_selector_is_refused(space: Space, selector: str, word: str) -> None:
     status = space.get("secrets", labelSelector=selector).refused(400, "BadRequest")
-    assert status["message"] == message
+    assert word in re.findall("""['"](.*?)['"]""", status["message"])
 
 
 FIELDS = [
@@ -279,7 +246,7 @@ def test_field_selector_by_namespace(labelled: Space) -> None:
 
 def test_unknown_field_label_is_refused(space: Space) -> None:
     status = space.get("secrets", fieldSelector="spec.x=1").refused(400, "BadRequest")
-    assert status["message"] == "field label not supported: spec.x"
+    assert "spec.x" in status["message"]
 
 
 def test_field_selector_of_pods(space: Space) -> None:

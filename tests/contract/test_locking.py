@@ -79,17 +79,15 @@ def test_patch_cannot_change_the_uid(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
     body = {"metadata": {"uid": "11111111-1111-1111-1111-111111111111"}}
     status = space.patch("configmaps/a", body).refused(422, "Invalid")
-    assert status["message"] == (
-        'ConfigMap "a" is invalid: metadata.uid: Invalid value:'
-        ' "11111111-1111-1111-1111-111111111111": field is immutable'
-    )
+    assert "field is immutable" in status["message"]
+    assert status["details"]["causes"][0]["field"] == "metadata.uid"
 
 
 def test_malformed_version_is_refused(space: Space) -> None:
     space.create("configmaps", {"metadata": {"name": "a"}})
     body = {"metadata": {"name": "a", "resourceVersion": "abc"}}
     status = space.put("configmaps/a", body).refused(500)
-    assert status["message"] == 'strconv.ParseUint: parsing "abc": invalid syntax'
+    assert '"abc"' in status["message"]
 
 
 def test_delete_with_a_stale_version_is_a_conflict(space: Space) -> None:

@@ -141,7 +141,7 @@ def test_unknown_kind_is_a_bad_request(space: Space) -> None:
 
 def test_limit_must_be_a_number(space: Space) -> None:
     status = space.get("configmaps", limit="many").refused(400, "BadRequest")
-    assert status["message"] == 'strconv.ParseInt: parsing "many": invalid syntax'
+    assert '"many"' in status["message"]
 
 
 def test_timeout_must_be_a_number(space: Space) -> None:

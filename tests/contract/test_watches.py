@@ -251,37 +251,29 @@ def test_initial_events_bookmark_is_a_place_to_resume(space: Space) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "message"),
+    ("query", "reason"),
     [
-        pytest.param(
-            {"sendInitialEvents": True},
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting"
-            " resourceVersionMatch to NotOlderThan",
-            id="without match",
-        ),
-        pytest.param(
-            {"resourceVersionMatch": "NotOlderThan"},
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless"
-            " sendInitialEvents is provided",
-            id="match without it",
-        ),
-        pytest.param(
+        ({"sendInitialEvents": True}, "FieldValueForbidden"),
+        ({"resourceVersionMatch": "NotOlderThan"}, "FieldValueForbidden"),
+        (
             {"sendInitialEvents": True, "resourceVersionMatch": "Exact"},
-            'resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"',
-            id="exact",
+            "FieldValueNotSupported",
         ),
     ],
+    ids=["without match", "match without it", "exact"],
 )
 def test_bad_watch_list_options_are_refused(
-    space: Space, query: dict[str, str], message: str
+    space: Space, query: dict[str, str], reason: str
 ) -> None:
-    status = space.get("secrets", watch=True, **query).refused(422, "Invalid")
-    assert message in status["message"]
+    reply = space.get("secrets", watch=True, **query)
+    reply.refused(422, "Invalid")
+    assert ("resourceVersionMatch", reason) in reply.faults()
 
 
 def test_initial_events_for_a_list_are_refused(space: Space) -> None:
-    status = space.get("secrets", sendInitialEvents=True).refused(422, "Invalid")
-    assert "sendInitialEvents is forbidden for list" in status["message"]
+    reply = space.get("secrets", sendInitialEvents=True)
+    reply.refused(422, "Invalid")
+    assert ("sendInitialEvents", "FieldValueForbidden") in reply.faults()
 
 
 def test_initial_events_may_be_declined(space: Space) -> None:
@@ -299,15 +291,12 @@ def test_version_that_is_too_old_is_an_expired_event(space: Space) -> None:
         status = event["object"]
         assert (status["kind"], status["code"]) == ("Status", 410)
         assert status["reason"] == "Expired"
-        assert status["message"].startswith("too old resource version: 1 (")
         assert stream.next_or_end() is None
 
 
 def test_malformed_watch_version_is_refused(space: Space) -> None:
     status = space.get("secrets", watch=True, resourceVersion="abc").refused(500)
-    assert status["message"] == (
-        'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
-    )
+    assert '"abc"' in status["message"]
 
 
 def test_watch_of_a_table_gives_rows(space: Space) -> None:

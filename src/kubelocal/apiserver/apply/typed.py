@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from kubelocal.apiserver.apply.fieldset import FieldSet, is_member, path_text, union
-from kubelocal.apiserver.causes import go_quote, go_value
+from kubelocal.apiserver.causes import go_value
+from kubelocal.apiserver.format.field_types import TYPES
 
 __all__ = [
     "Comparison",
@@ -432,12 +433,7 @@ def _list_misfits(schema: dict[str, Any], value: list[Any], path: tuple[str, ...
     for index, item in enumerate(value):
         element = f"i:{index}" if keys is None else _element(schema, keys, item)
         if keys and element == "k:{}":
-            names = " ".join(go_quote(key) for key in keys)
-            yield (
-                f"{path_text(path)}: element {index}: associative list with keys has an element "
-                f"that omits all key fields [{names}] "
-                "(and doesn't have default values for any key fields)"
-            )
+            yield f"{path_text(path)}: element {index} omits all key fields ({', '.join(keys)})"
             return
         if element in seen:
             yield f"{path_text(path)}: duplicate entries for key {path_text((element,))}"
@@ -446,20 +442,11 @@ def _list_misfits(schema: dict[str, Any], value: list[Any], path: tuple[str, ...
 
 
 def _scalar_misfits(schema: dict[str, Any], value: Any, path: tuple[str, ...]) -> Iterator[str]:
-    kind = schema.get("type")
-    fits = {
-        "string": str,
-        "boolean": bool,
-        "integer": int | float,
-        "number": int | float,
-        "object": dict,
-        "array": list,
-    }
-    if kind is None or kind not in fits or schema.get("format") == "int-or-string":
+    kind = schema.get("type", "")
+    wanted = TYPES.get("number" if kind == "integer" else kind)
+    if wanted is None or schema.get("format") == "int-or-string":
         return
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    good = is_number if kind in {"integer", "number"} else isinstance(value, fits[kind])
-    if not good:
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         yield _mismatch(schema, value, path)
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from kubelocal.apiserver.custom.schema import Schema
 
-__all__ = ["mistyped", "syntax_error", "type_name"]
+__all__ = ["TYPES", "mistyped", "syntax_error", "type_name"]
 
 _QUANTITY = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")
 _RANGES = {"int32": 2**31, "int64": 2**63}
 _NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array"}
-_TYPES: dict[str, tuple[type, ...]] = {
+TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
     "string": (str,),
@@ -47,7 +47,7 @@ def mistyped(schema: Schema, value: Any, path: str = "") -> str | None:
     if value is None:
         return None
     kind = "object" if "properties" in schema else schema.get("type", "")
-    wanted = _TYPES.get(kind)
+    wanted = TYPES.get(kind)
     if schema.get("x-quantity"):
         fits = type_name(value) in {"string", "number"} and _QUANTITY.fullmatch(str(value))
         text = "quantities must match the regular expression '^" + _QUANTITY.pattern + "$'"

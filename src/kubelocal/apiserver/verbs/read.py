@@ -43,14 +43,9 @@ from kubelocal.apiserver.storage.watch import Watch
 __all__ = ["Reader"]
 
 _TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can"
-    " start a new list without the continue parameter, or use the continue token in this response"
-    " to retrieve the remainder of the results. Continuing with the provided token results in an"
-    " inconsistent list - objects that were created, modified, or deleted between the time the"
-    " first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. Start a new"
+    " list without it, or use the continue token in this response for the rest as it is now."
 )
-
-
 _TIMEOUT = 1800.0
 
 
@@ -313,7 +308,7 @@ def _number(call: Call, option: str) -> int:
     try:
         return int(text or "0")
     except ValueError as error:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+        raise bad_request(f'{option}: "{text}" is not a number') from error
 
 
 def _version(call: Call) -> int:
@@ -324,10 +319,7 @@ def _version(call: Call) -> int:
 
 
 def _malformed(text: str) -> str:
-    return (
-        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid'
-        " syntax"
-    )
+    return f'resourceVersion: Invalid value: "{text}": it is not a number'
 
 
 def _token(version: int, start: str) -> str:
@@ -349,44 +341,35 @@ def _read_token(text: str) -> _Token:
     return token
 
 
-def _refuse_options(cause: Cause | None) -> None:
-    if cause is not None:
-        raise invalid("meta.k8s.io", "ListOptions", "", [cause])
-
-
 def _check_list_options(call: Call) -> None:
     match, version, again = (
         call.options.get(name, "")
         for name in ("resourceVersionMatch", "resourceVersion", "continue")
     )
     if call.options.get("sendInitialEvents") is not None:
-        text = "sendInitialEvents is forbidden for list"
-        _refuse_options(forbidden("sendInitialEvents", text))
-    if again and version not in {None, "", "0"}:
+        raise _bad_option(forbidden("sendInitialEvents", "sendInitialEvents is for watches alone"))
+    if again and version not in {"", "0"}:
         raise bad_request("specifying resource version is not allowed when using continue")
     if not match:
         return
-    text = ""
-    if again:
-        text = "resourceVersionMatch is forbidden when continue is provided"
-    elif not version:
-        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-    elif match not in {"Exact", "NotOlderThan"}:
-        _refuse_options(not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""]))
-    elif match == "Exact" and version == "0":
-        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-    _refuse_options(forbidden("resourceVersionMatch", text) if text else None)
+    if again or not version or (match == "Exact" and version == "0"):
+        text = "it needs a resourceVersion, for Exact another one than 0, and no continue"
+        raise _bad_option(forbidden("resourceVersionMatch", text))
+    if match not in {"Exact", "NotOlderThan"}:
+        choices = ["Exact", "NotOlderThan", ""]
+        raise _bad_option(not_supported("resourceVersionMatch", match, choices))
 
 
 def _check_watch_options(call: Call) -> None:
     match, initial = (
         call.options.get(name) for name in ("resourceVersionMatch", "sendInitialEvents")
     )
-    if initial is None and match:
-        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        _refuse_options(forbidden("resourceVersionMatch", text))
-    if initial is not None and not match:
-        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        _refuse_options(forbidden("resourceVersionMatch", text))
+    if bool(match) != (initial is not None):
+        text = "it goes with sendInitialEvents, which needs it to be NotOlderThan"
+        raise _bad_option(forbidden("resourceVersionMatch", text))
     if initial is not None and match != "NotOlderThan":
-        _refuse_options(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
+        raise _bad_option(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
+
+
+def _bad_option(cause: Cause) -> StatusError:
+    return invalid("meta.k8s.io", "ListOptions", "", [cause])

@@ -22,7 +22,6 @@ from kubelocal.apiserver.verbs.write import Writer
 
 __all__ = ["Subresources"]
 
-_CONVERSATIONS = {"log", "exec", "attach", "portforward"}
 _SHORTEST, _LONGEST, _USUAL = 600, 1 << 32, 3600
 
 

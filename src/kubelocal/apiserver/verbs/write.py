@@ -273,7 +273,7 @@ class Writer:
             cause = names.invalid_version()
             raise invalid(resource.group, resource.plural, call.name, [cause])
         if given and not given.isdecimal():
-            text = f'strconv.ParseUint: parsing "{given}": invalid syntax'
+            text = f'metadata.resourceVersion: "{given}" is not a number'
             raise StatusError(500, "", text)
         if given and given != current:
             raise conflict(resource.group, resource.plural, call.name)

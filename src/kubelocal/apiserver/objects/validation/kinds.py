@@ -30,7 +30,6 @@ _Rule = Callable[[Object, Object | None], Iterator[Cause]]
 
 _LIMIT = 1024 * 1024
 _RBAC = "rbac.authorization.k8s.io"
-_HOOKS = "admissionregistration.k8s.io"
 _SECRET_KEYS = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
