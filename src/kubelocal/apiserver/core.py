@@ -11,10 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from kubelocal.apiserver.calls import Call
-from kubelocal.apiserver.custom.versions import convert
+from kubelocal.apiserver.custom.schema import convert
 from kubelocal.apiserver.errors import not_found
-from kubelocal.apiserver.kinds.registry import Registry
-from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.kinds.table import Registry, Resource
 from kubelocal.apiserver.objects.metadata import Bits
 from kubelocal.apiserver.storage.entries import FieldIndex, Object, decode, encode
 from kubelocal.apiserver.storage.store import Entry, Store

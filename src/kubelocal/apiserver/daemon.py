@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kubelocal.apiserver.access.authentication import Authenticator
 from kubelocal.apiserver.access.certificates import (
     Authority,
     kubeconfig,
     server_context,
     write_private,
 )
+from kubelocal.apiserver.access.tokens import Authenticator
 from kubelocal.apiserver.calls import CallWebhook, Outcome
 from kubelocal.apiserver.http.listener import HttpServer
 from kubelocal.apiserver.lifecycle.own_service import Place, offer, own_address

@@ -3,6 +3,7 @@
 Addresses are allocated round-robin, and a released address is not leased again for a while, so
 that a client that still has the address of a dead pod does not reach another pod by chance. Only
 when every other address is taken is a released one reused early, the one released first.
+The host names that a pod knows are here too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import contextlib
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kubelocal.node.errors import AddressError
+from kubelocal.node.process.launch import hostname_of
 
-__all__ = ["AddressPool", "can_bind", "listening_addresses"]
+__all__ = ["AddressPool", "can_bind", "hosts_text", "listening_addresses"]
 
 _LOOK_EVERY = 1.0
 _COOL_DOWN = 60.0
@@ -139,3 +142,30 @@ def can_bind(address: str) -> bool:
         except OSError:
             return False
     return True
+
+
+_HEAD = """\
+# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+
+
+def hosts_text(pod: Mapping[str, Any], address: str) -> str:
+    """Return the `/etc/hosts` of a pod."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    hostname = hostname_of(pod)
+    names = [hostname]
+    if spec.get("subdomain"):
+        domain = f"{spec['subdomain']}.{metadata['namespace']}.svc.cluster.local"
+        names.insert(0, f"{hostname}.{domain}")
+    lines = [f"{address}\t" + "\t".join(names)]
+    aliases = spec.get("hostAliases") or ()
+    if aliases:
+        lines.append("\n# Entries added by HostAliases.")
+        lines += [f"{alias['ip']}\t" + "\t".join(alias["hostnames"]) for alias in aliases]
+    return _HEAD + "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 An image is known by the last part of its name, whatever registry or organisation stands before
 it, and by the version in its tag. Which images there are is a catalog that whoever runs the cluster
 hands in. Programs come from folders the user names, from PATH, and from wheels that carry them;
-several versions live side by side.
+several versions live side by side. References to images are taken apart here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from kubelocal.node.errors import ImageError, StartError
-from kubelocal.node.references import Reference, parse_reference, version_key, version_of_tag
 
-__all__ = ["Catalog", "Image", "Images", "Program", "ProgramImage", "find_programs", "plain_start"]
+__all__ = [
+    "Catalog",
+    "Image",
+    "Images",
+    "Program",
+    "ProgramImage",
+    "Reference",
+    "find_programs",
+    "parse_reference",
+    "plain_start",
+    "version_key",
+    "version_of_tag",
+]
 
 _VERSION_LINE = re.compile(r"(?:v=|\s)v?(\d+\.\d+(?:\.\d+)?)")
 _PLAIN = ("busybox", "alpine", "debian", "ubuntu", "bash")
@@ -303,3 +314,47 @@ def _command_image(reference: Reference, start: Start) -> Image:
         names={name: program},
         start=start,
     )
+
+
+_REFERENCE = re.compile(
+    r"(?P<path>[a-zA-Z0-9][\w.-]*(?::\d+)?(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?:@(?P<digest>[a-z0-9]+:[0-9a-f]{32,}))?"
+)
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
+
+
+class Reference(Struct, frozen=True):
+    """An image reference: the last part of its path, its tag and its digest."""
+
+    text: str
+    name: str
+    tag: str
+    digest: str
+
+
+def parse_reference(text: str) -> Reference:
+    """Take an image reference apart; one that is none is `InvalidImageName`."""
+    match = _REFERENCE.fullmatch(text.strip())
+    if match is None:
+        raise ImageError(
+            "InvalidImageName",
+            f'Failed to apply default image tag "{text}": couldn\'t parse image name "{text}": '
+            "invalid reference format",
+        )
+    path, tag = match["path"], match["tag"] or ""
+    name = path.rpartition("/")[2]
+    if "/" not in path and ":" in name:  # `name:5` alone is a tag, not a port
+        name, _, tag = name.partition(":")
+    return Reference(text, name, tag, match["digest"] or "")
+
+
+def version_of_tag(tag: str) -> str:
+    """Return the version that a tag asks for (`9.1-alpine` asks for 9.1), or "" for the newest."""
+    match = _VERSION.match(tag)
+    return match[1] if match else ""
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return a key that orders versions by number."""
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

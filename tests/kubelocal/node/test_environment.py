@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubelocal.node.environment.downward import NodeFacts, field_text, resource_text
-from kubelocal.node.environment.expansion import expand
-from kubelocal.node.environment.variables import Sources, compose, service_variables
+from kubelocal.node.environment.variables import Sources, compose, expand, service_variables
 from kubelocal.node.errors import ConfigError
 
 NODE = NodeFacts("node-1", "127.0.1.1", 4.0, 8 * 1024**3)

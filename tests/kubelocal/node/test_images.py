@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from kubelocal.node.errors import ImageError, StartError
-from kubelocal.node.images import Images, Program, find_programs
+from kubelocal.node.images import Images, Program, find_programs, parse_reference
 from kubelocal.node.process.client import version_line
-from kubelocal.node.references import parse_reference
 from redis_operator.cli.images import CATALOG
 
 IMAGES = Images(

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from kubelocal.apiserver.objects.prepare import quality_of_service
-from kubelocal.node.pod.crashloop import Backoff
 from kubelocal.node.pod.probes import (
     ExecCheck,
     HttpCheck,
@@ -16,6 +15,7 @@ from kubelocal.node.pod.probes import (
     probe_of,
 )
 from kubelocal.node.pod.states import (
+    Backoff,
     Container,
     Role,
     Running,

@@ -1,11 +1,14 @@
-"""Tokens of service accounts: signed statements of who their bearer is, bound to objects."""
+"""Tokens of service accounts: signed statements of who their bearer is, bound to objects.
+
+And who asks: by client certificate, by bearer token, or anonymous.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +16,10 @@ import msgspec
 
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.core import Core
+from kubelocal.apiserver.errors import unauthorized
 from kubelocal.apiserver.objects.metadata import new_uid
 
-__all__ = ["AUDIENCE", "Tokens"]
+__all__ = ["ANONYMOUS", "AUDIENCE", "Authenticator", "Tokens"]
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 _HEADER = {"alg": "HS256", "typ": "JWT"}
@@ -118,3 +122,36 @@ class Tokens:
 
     def _sign(self, text: str) -> bytes:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
+
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Authenticator:
+    """Turns credentials into users."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def identify(self, headers: Mapping[str, str], certificate: Mapping[str, Any] | None) -> User:
+        """Return who asks; a credential that is no good is refused, none at all is anonymous."""
+        if certificate:
+            return _subject(certificate)
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not token:
+            return ANONYMOUS
+        user = self._tokens.identify(token.strip())
+        if user is None:
+            raise unauthorized()
+        return user
+
+
+def _subject(certificate: Mapping[str, Any]) -> User:
+    name, groups = "", []
+    for part in certificate.get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                name = value
+            elif key == "organizationName":
+                groups.append(value)
+    return User(name, (*groups, "system:authenticated"))

@@ -4,6 +4,8 @@ A schema is the plain JSON of a CRD version's `openAPIV3Schema`, or of a built-i
 references resolved. Defaulting and pruning change the value in place and are idempotent.
 `validate` reports every problem, in Kubernetes' words, and accepts on update what was already
 there unchanged (ratcheting). Pure; called by the write path of the server.
+At another version than the one an object is kept in only `apiVersion` changes; the schema of the
+version asked for prunes and defaults, which also brings older objects up to date.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import Any
 
 from kubelocal.apiserver.kinds.filling import writable
 from kubelocal.apiserver.kinds.schemas import OBJECT_META, definition
+from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.storage.entries import Object, decode, encode
 
-__all__ = ["Schema", "apply_defaults", "prune"]
+__all__ = ["Schema", "apply_defaults", "at_version", "convert", "prune"]
 
 Schema = dict[str, Any]
 
@@ -100,3 +104,19 @@ def _prune_object(
         elif not keep:
             del value[name]
             dropped.append(below)
+
+
+def at_version(resource: Resource, body: bytes) -> bytes:
+    """Return a stored body as this version of the resource shows it."""
+    if resource.custom is None or not resource.custom.rereads:
+        return body
+    return encode(convert(resource, decode(body)))
+
+
+def convert(resource: Resource, value: Object) -> Object:
+    """Return a stored object as this version of the resource shows it; changes it in place."""
+    if resource.custom is not None and resource.custom.rereads:
+        value["apiVersion"] = resource.api_version
+        prune(resource.custom.schema, value)
+        apply_defaults(resource.custom.schema, value)
+    return value

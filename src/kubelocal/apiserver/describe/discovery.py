@@ -7,8 +7,7 @@ from base64 import b64encode
 
 from kubecontroller.client.request import Response
 from kubelocal.apiserver.format.bodies import wanted
-from kubelocal.apiserver.kinds.registry import Registry
-from kubelocal.apiserver.kinds.table import Resource, Subresource
+from kubelocal.apiserver.kinds.table import Registry, Resource, Subresource
 from kubelocal.apiserver.storage.entries import Object, encode
 
 __all__ = ["VERSION", "Discovery"]

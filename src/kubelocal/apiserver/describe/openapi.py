@@ -12,9 +12,8 @@ from typing import Any
 
 from kubecontroller.client.request import Response
 from kubelocal.apiserver.describe.discovery import VERSION, Discovery
-from kubelocal.apiserver.kinds.registry import Registry
 from kubelocal.apiserver.kinds.schemas import published
-from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.kinds.table import Registry, Resource
 from kubelocal.apiserver.storage.entries import Object, encode
 
 __all__ = ["OpenApi"]

@@ -12,7 +12,7 @@ import contextlib
 import ssl
 from typing import Any
 
-from kubelocal.apiserver.access.authentication import Authenticator
+from kubelocal.apiserver.access.tokens import Authenticator
 from kubelocal.apiserver.calls import Answer, Connect, Steps, User
 from kubelocal.apiserver.http.connection import Connection
 from kubelocal.apiserver.http.wire import Message

@@ -8,7 +8,7 @@ from kubecontroller.client.request import Response
 from kubelocal.apiserver.admission.chain import Admission, Review
 from kubelocal.apiserver.calls import Call, Steps
 from kubelocal.apiserver.core import Core
-from kubelocal.apiserver.custom.versions import at_version
+from kubelocal.apiserver.custom.schema import at_version
 from kubelocal.apiserver.errors import StatusError, bad_request, forbidden, not_found, success
 from kubelocal.apiserver.format.bodies import answer, answer_object, read_body
 from kubelocal.apiserver.lifecycle.deletion import (

@@ -15,7 +15,7 @@ import msgspec
 from kubecontroller.client.request import Response
 from kubelocal.apiserver.calls import Call
 from kubelocal.apiserver.causes import Cause, forbidden, not_supported
-from kubelocal.apiserver.custom.versions import at_version
+from kubelocal.apiserver.custom.schema import at_version
 from kubelocal.apiserver.describe.table import Tables
 from kubelocal.apiserver.errors import (
     StatusError,
@@ -26,9 +26,8 @@ from kubelocal.apiserver.errors import (
     too_new,
 )
 from kubelocal.apiserver.format.bodies import Wanted, answer, wanted
-from kubelocal.apiserver.kinds.registry import Registry
 from kubelocal.apiserver.kinds.selectors import parse_fields, parse_labels
-from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.kinds.table import Registry, Resource
 from kubelocal.apiserver.storage.entries import (
     FieldIndex,
     Object,

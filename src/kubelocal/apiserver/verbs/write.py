@@ -27,8 +27,7 @@ from kubelocal.apiserver.errors import (
 )
 from kubelocal.apiserver.format.bodies import read_body
 from kubelocal.apiserver.kinds import names
-from kubelocal.apiserver.kinds.registry import Registry
-from kubelocal.apiserver.kinds.table import Resource
+from kubelocal.apiserver.kinds.table import Registry, Resource
 from kubelocal.apiserver.lifecycle.deletion import is_finished
 from kubelocal.apiserver.lifecycle.namespaces import check_namespace
 from kubelocal.apiserver.lifecycle.services import Addresses

@@ -14,10 +14,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from kubelocal.node.environment.downward import NodeFacts, field_text, resource_text
-from kubelocal.node.environment.expansion import expand
 from kubelocal.node.errors import ConfigError
 
-__all__ = ["Sources", "compose", "decoded_secret", "service_variables"]
+__all__ = ["Sources", "compose", "decoded_secret", "expand", "service_variables"]
 
 Object = Mapping[str, Any]
 
@@ -158,3 +157,26 @@ def _key_of(kind: str, objects: Mapping[str, Object], reference: Object, pod: Ob
         namespace = pod["metadata"]["namespace"]
         raise ConfigError(f"couldn't find key {key} in {kind} {namespace}/{reference['name']}")
     return str(texts[key])
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Replace references to variables in a text.
+
+    >>> expand("$(HOST):$(PORT) $$(HOST) $(OTHER)", {"HOST": "a", "PORT": "1"})
+    'a:1 $(HOST) $(OTHER)'
+    """
+    pieces: list[str] = []
+    rest = text
+    while True:
+        before, dollar, rest = rest.partition("$")
+        pieces.append(before)
+        if not dollar:
+            return "".join(pieces)
+        if rest.startswith("$"):
+            pieces.append("$")
+            rest = rest[1:]
+        elif rest.startswith("(") and ")" in rest:
+            name, _, rest = rest[1:].partition(")")
+            pieces.append(variables.get(name, f"$({name})"))
+        else:
+            pieces.append("$")

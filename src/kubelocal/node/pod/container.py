@@ -19,11 +19,12 @@ from kubelocal.node.errors import ConfigError, ImageError, KeeperError, StartErr
 from kubelocal.node.images import Image
 from kubelocal.node.layout import ContainerRecord
 from kubelocal.node.pod.context import PodContext
-from kubelocal.node.pod.crashloop import LONGEST, Backoff
 from kubelocal.node.pod.health import Health, Unhealthy
 from kubelocal.node.pod.probes import ExecCheck, HttpCheck, handler_of
 from kubelocal.node.pod.probing import ask
 from kubelocal.node.pod.states import (
+    LONGEST,
+    Backoff,
     Container,
     Role,
     Running,
@@ -31,8 +32,8 @@ from kubelocal.node.pod.states import (
     Waiting,
     instant,
     parse_instant,
+    termination_message,
 )
-from kubelocal.node.pod.termination import termination_message
 from kubelocal.node.process.client import Description, Ended
 from kubelocal.node.process.execution import Finished, run_command
 from kubelocal.node.process.launch import Launch, describe

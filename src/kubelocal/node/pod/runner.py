@@ -18,13 +18,12 @@ from typing import Any
 import msgspec
 
 from kubecontroller.client.errors import Conflict, KubeError, NotFound
-from kubelocal.node.addresses import AddressPool
+from kubelocal.node.addresses import AddressPool, hosts_text
 from kubelocal.node.api import Cluster
 from kubelocal.node.environment.downward import NodeFacts
 from kubelocal.node.environment.variables import Sources, service_variables
 from kubelocal.node.errors import KeeperError, NodeError, VolumeError
 from kubelocal.node.layout import ContainerRecord, PodFolder, PodRecord
-from kubelocal.node.names import hosts_text
 from kubelocal.node.pod.container import ContainerRunner
 from kubelocal.node.pod.context import Machine
 from kubelocal.node.pod.states import Container, Role, Waiting, from_status, instant, parse_instant

@@ -1,14 +1,23 @@
-"""The states a container goes through on a node, as values."""
+"""The states a container goes through on a node, as values.
+
+With what follows an end: the termination message, and the back-off until the next start.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 from msgspec import Struct
 
+from kubelocal.node.layout import PodFolder
+
 __all__ = [
+    "FIRST",
+    "LONGEST",
+    "Backoff",
     "Container",
     "ContainerState",
     "Role",
@@ -18,6 +27,7 @@ __all__ = [
     "from_status",
     "instant",
     "parse_instant",
+    "termination_message",
 ]
 
 
@@ -122,3 +132,66 @@ def _state(value: dict[str, Any]) -> ContainerState | None:
     if value.get("waiting") is not None:
         return Waiting(value["waiting"].get("reason", ""), value["waiting"].get("message", ""))
     return None
+
+
+_MOST_MESSAGE = 4096
+_MOST_LOG = 2048
+_MOST_LINES = 80
+
+
+def termination_message(
+    folder: PodFolder, spec: Mapping[str, Any], container: Container, code: int
+) -> str:
+    """Return what the container wrote to its termination log, or the end of its log.
+
+    The log is asked only where the policy says so and the container failed.
+    """
+    try:
+        written = (folder.container(container.name) / "termination-log").read_bytes()
+    except OSError:
+        written = b""
+    if written:
+        return written[-_MOST_MESSAGE:].decode(errors="replace")
+    if code == 0 or spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+        return ""
+    return _end_of_log(folder, container)
+
+
+def _end_of_log(folder: PodFolder, container: Container) -> str:
+    path = folder.log(container.name, container.attempt)
+    try:
+        with path.open("rb") as log:
+            log.seek(0, 2)
+            log.seek(max(log.tell() - 16 * _MOST_LOG, 0))
+            lines = log.read().splitlines()
+    except OSError:
+        return ""
+    texts = [line.split(b" ", 3)[-1] for line in lines if line.count(b" ") >= 3]
+    return b"\n".join([*texts[-_MOST_LINES:], b""])[-_MOST_LOG:].decode(errors="replace")
+
+
+FIRST = 10.0
+LONGEST = 300.0
+_FORGIVEN = 2 * LONGEST
+
+
+class Backoff:
+    """The delays before the starts of one container.
+
+    >>> backoff = Backoff()
+    >>> [backoff.after_end(ran=1.0) for _ in range(4)], backoff.after_end(ran=601.0)
+    ([0.0, 10.0, 20.0, 40.0], 0.0)
+    """
+
+    def __init__(self, ends: int = 0) -> None:
+        self._next = 0.0
+        for _ in range(min(ends, 8)):
+            self.after_end(ran=0.0)
+
+    def after_end(self, *, ran: float) -> float:
+        """Return how long after its end a container that `ran` so many seconds may start again."""
+        if ran > _FORGIVEN:
+            self._next = 0.0
+        delay = self._next
+        self._next = min(max(FIRST, delay * 2), LONGEST)
+        return delay

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from kubelocal.node.environment.expansion import expand
-from kubelocal.node.environment.variables import Sources, compose
+from kubelocal.node.environment.variables import Sources, compose, expand
 from kubelocal.node.images import Image
 from kubelocal.node.layout import PodFolder
 from kubelocal.node.process.capabilities import capabilities_of

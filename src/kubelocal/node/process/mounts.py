@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from kubelocal.node.environment.expansion import expand
+from kubelocal.node.environment.variables import expand
 from kubelocal.node.errors import ConfigError
 
 __all__ = ["Mode", "Mount", "PathMap", "inside", "mounts_of", "prepare_sub_path", "tree_of"]
