@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import socket
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -41,6 +40,7 @@ _ACCESS: Final[Kind[Manifest]] = Kind(
 _KEPT_SECONDS: Final = 60.0
 _REFUSED_SECONDS: Final = 10.0  # a right that was just given counts soon
 _MOST_KEPT: Final = 1000
+_NAMES: Final = ("metrics",)  # of the certificate; a host name may be one that X.509 refuses
 _RETRY_SECONDS: Final = 3600.0
 _DEADLINE_SECONDS: Final = 5.0  # a scraper waits ten
 _AT_ONCE: Final = 10  # reviews under way: a crowd of readers must not become one of requests
@@ -136,7 +136,7 @@ class SecuredMetrics:
     def renew(self) -> float:
         """Put a valid certificate into `context`; return after how many seconds to look again."""
         now = datetime.now(UTC)
-        due = renewed(self._material, names=[socket.gethostname()], now=now)
+        due = renewed(self._material, names=_NAMES, now=now)
         if due is not None:
             self._material, _ = due
             load_chain(self.context, self._material)
