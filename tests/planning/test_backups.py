@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
-from redis_operator.backup.task import Progress, Report
+from redis_operator.backup.task import Progress, Report, Source
 from redis_operator.planning.attempts import State, Worker
 from redis_operator.planning.backups import (
     PROGRESS_SECONDS,
@@ -267,6 +267,24 @@ def test_how_far_a_worker_is_stands_in_the_status_until_it_ends() -> None:
     assert done.status.progress is None
     second = decide(again, database(), Worker(2, "k", State.ACTIVE, host="10.0.0.2"))
     assert second.status.progress is None
+
+
+def test_for_a_cut_every_primary_is_named_and_one_that_is_gone_is_waited_for() -> None:
+    asked = backup(consistency="Cut")
+    plan = decide(asked, database())
+    assert plan.start is not None
+    for number, shard in enumerate(plan.start.shards):
+        assert shard.primary == Source(f"cache-{number}-0", f"10.0.{number}.0")
+        assert shard.primary not in shard.sources
+    alone = decide(asked, database(replicas=0))
+    assert alone.start is not None
+    assert alone.start.shards[0].sources == (alone.start.shards[0].primary,)
+    without = {name: host for name, host in PODS.items() if name != "cache-1-0"}
+    waits = decide(asked, database(), pods=without)
+    assert waits.start is None
+    assert "shard-1 has no primary" in waits.status.message
+    told = ended(State.SUCCEEDED, size=9, paused=21)
+    assert decide(asked, database(), told).status.paused_milliseconds == 21
 
 
 def test_a_bandwidth_that_no_server_would_bear_is_refused() -> None:

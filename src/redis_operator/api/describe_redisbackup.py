@@ -47,6 +47,12 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupTemplate.attempts": described(
         "How many workers may fail before the backup has failed.", minimum=1, maximum=10
     ),
+    "BackupTemplate.consistency": described(
+        "PerShard: each shard is of a moment of its own, seconds apart. Cut: all shards are of one "
+        "moment; writes are paused on all primaries until every snapshot has begun, some "
+        "milliseconds and at most 3 s, and servers make a file of it first, for which there must "
+        "be room beside their data."
+    ),
     "BackupTemplate.bandwidth": described(
         "Bytes a second that are read from the servers, all shards together, such as 50Mi; at "
         "least 64Ki. The snapshot process of a server lives as long as it is read. Absent: as fast "
@@ -134,6 +140,9 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisBackupStatus.keys": described(
         "Keys of all parts that a scratch server had when it was verified."
+    ),
+    "RedisBackupStatus.paused_milliseconds": described(
+        "How long writes waited for the snapshots of all shards to begin, with consistency Cut."
     ),
     "RedisBackupStatus.parts": described(
         "The snapshots; absent where they are too many for the worker's last words.", listKey="name"

@@ -18,6 +18,7 @@ __all__ = [
     "BackupStorage",
     "BackupTemplate",
     "ClaimStorage",
+    "Consistency",
     "RedisBackup",
     "RedisBackupSpec",
     "RedisBackupStatus",
@@ -39,6 +40,13 @@ class BackupDeletion(Enum):
 
     DELETE = "Delete"
     RETAIN = "Retain"
+
+
+class Consistency(Enum):
+    """How the shards of a backup fit together."""
+
+    PER_SHARD = "PerShard"
+    CUT = "Cut"
 
 
 class ClaimStorage(Part, frozen=True):
@@ -78,6 +86,7 @@ class BackupTemplate(Part, frozen=True, kw_only=True):
     storage: BackupStorage
     allow_primary: bool = True
     compression: int = 1
+    consistency: Consistency = Consistency.PER_SHARD
     attempts: int = 3
     bandwidth: str = ""
     verify: bool = False
@@ -137,6 +146,7 @@ class RedisBackupStatus(Part, frozen=True):
     stored: int = 0
     verified: str = ""
     keys: int | None = None
+    paused_milliseconds: int | None = None
     parts: tuple[BackupPart, ...] = ()
 
 

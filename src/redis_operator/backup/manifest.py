@@ -8,6 +8,7 @@ from msgspec import Struct
 __all__ = [
     "FORMAT",
     "MANIFEST",
+    "Cut",
     "Manifest",
     "ManifestError",
     "Sealing",
@@ -53,6 +54,13 @@ class Sealing(Struct, frozen=True, rename="camel"):
     mac: str = ""
 
 
+class Cut(Struct, frozen=True, rename="camel"):
+    """All parts are of one moment: when, and for how many milliseconds writes waited for it."""
+
+    time: str
+    paused: int
+
+
 class Manifest(Struct, frozen=True, rename="camel"):
     """One backup: whose it is, what wrote it, and its parts."""
 
@@ -67,6 +75,7 @@ class Manifest(Struct, frozen=True, rename="camel"):
     parts: tuple[StoredPart, ...]
     format: int = FORMAT
     encryption: Sealing | None = None
+    cut: Cut | None = None
 
     @property
     def size(self) -> int:

@@ -23,7 +23,7 @@ from redis_operator.redis.resp import encode
 from .errors import SourceError
 from .task import Source
 
-__all__ = ["Login", "Snapshot", "attach"]
+__all__ = ["Attached", "Login", "Snapshot", "attach", "introduced"]
 
 _CONNECT_SECONDS = 10.0
 _SILENCE_SECONDS = 60.0  # servers send a line end every second while they prepare
@@ -78,9 +78,61 @@ class Snapshot:
             yield found
 
 
+class Attached:
+    """A connection that was introduced as a replica's, and has not asked for a snapshot yet."""
+
+    def __init__(
+        self, source: Source, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.source = source
+        self._reader = reader
+        self._writer = writer
+
+    async def ask(self, *words: str, may_refuse: bool = False) -> str:
+        """Return the first line of an answer."""
+        self._writer.write(encode(words))
+        await self._writer.drain()
+        answer = await _line(self._reader, self.source.pod)
+        if answer.startswith("-") and not may_refuse:
+            told = answer.removeprefix("-")
+            passing = told.startswith(_PASSING)
+            raise SourceError(f"{self.source.pod} refuses {words[0]}: {told}", passing=passing)
+        return answer
+
+    async def introduce(self, login: Login, version: str, *, streams: bool) -> None:
+        """Log in, and say what we take: a snapshot alone, as a stream or out of a file."""
+        await self.ask("AUTH", login.user, login.password)
+        await self.ask("PING")
+        await self.ask("REPLCONF", "capa", *(("eof", "capa", "psync2") if streams else ("psync2",)))
+        await self.ask("REPLCONF", "version", version, may_refuse=True)
+        await self.ask("REPLCONF", "rdb-only", "1", may_refuse=True)
+
+    async def begin(self) -> tuple[str, int]:
+        """Ask for the snapshot; return where in the server's history it is."""
+        answer = (await self.ask("PSYNC", "?", "-1")).split()
+        if len(answer) != 3 or answer[0] != "+FULLRESYNC":
+            raise SourceError(f"{self.source.pod} answers PSYNC with {' '.join(answer)}")
+        return answer[1], int(answer[2])
+
+    async def snapshot(self, replication_id: str, offset: int) -> Snapshot:
+        """Wait for the bytes of the snapshot that was begun."""
+        pod = self.source.pod
+        announced = await _line(self._reader, pod)
+        if not announced.startswith("$"):
+            raise SourceError(f"{pod} sends {announced} where a snapshot begins", passing=True)
+        return Snapshot(replication_id, offset, announced[1:], self._reader)
+
+
 @asynccontextmanager
-async def attach(source: Source, login: Login, version: str) -> AsyncIterator[Snapshot]:
-    """Ask a server for its snapshot; the connection ends with the context."""
+async def introduced(
+    source: Source, login: Login, version: str, *, streams: bool = True
+) -> AsyncIterator[Attached]:
+    """Connect to a server; the connection ends with the context.
+
+    With `streams` a snapshot comes as it is made, some seconds after it was asked for: the server
+    waits for others who want it (`repl-diskless-sync-delay`). Without, the server makes a file
+    first, and begins with it at once.
+    """
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             reader, writer = await asyncio.open_connection(source.host, source.port, limit=_LIMIT)
@@ -88,42 +140,20 @@ async def attach(source: Source, login: Login, version: str) -> AsyncIterator[Sn
         why = str(error) or f"no connection within {_CONNECT_SECONDS:g} s"
         raise SourceError(f"{source.pod} cannot be reached: {why}", passing=True) from error
     try:
-        yield await _asked(source, login, version, reader, writer)
+        found = Attached(source, reader, writer)
+        await found.introduce(login, version, streams=streams)
+        yield found
     except OSError as error:
         raise SourceError(f"{source.pod} ended the connection: {error}", passing=True) from error
     finally:
         writer.close()
 
 
-async def _asked(
-    source: Source,
-    login: Login,
-    version: str,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-) -> Snapshot:
-    async def ask(*words: str, may_refuse: bool = False) -> str:
-        writer.write(encode(words))
-        await writer.drain()
-        answer = await _line(reader, source.pod)
-        if answer.startswith("-") and not may_refuse:
-            told = answer.removeprefix("-")
-            passing = told.startswith(_PASSING)
-            raise SourceError(f"{source.pod} refuses {words[0]}: {told}", passing=passing)
-        return answer
-
-    await ask("AUTH", login.user, login.password)
-    await ask("PING")
-    await ask("REPLCONF", "capa", "eof", "capa", "psync2")
-    await ask("REPLCONF", "version", version, may_refuse=True)
-    await ask("REPLCONF", "rdb-only", "1", may_refuse=True)
-    answer = (await ask("PSYNC", "?", "-1")).split()
-    if len(answer) != 3 or answer[0] != "+FULLRESYNC":
-        raise SourceError(f"{source.pod} answers PSYNC with {' '.join(answer)}")
-    announced = await _line(reader, source.pod)
-    if not announced.startswith("$"):
-        raise SourceError(f"{source.pod} sends {announced} where a snapshot begins", passing=True)
-    return Snapshot(answer[1], int(answer[2]), announced[1:], reader)
+@asynccontextmanager
+async def attach(source: Source, login: Login, version: str) -> AsyncIterator[Snapshot]:
+    """Ask a server for its snapshot; the connection ends with the context."""
+    async with introduced(source, login, version) as found:
+        yield await found.snapshot(*await found.begin())
 
 
 async def _line(reader: asyncio.StreamReader, pod: str) -> str:

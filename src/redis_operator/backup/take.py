@@ -19,12 +19,13 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
+from .cut import Begun, begin_all
 from .errors import SourceError, WorkerError
 from .flow import Flow
-from .manifest import MANIFEST, Manifest, StoredPart
+from .manifest import MANIFEST, Cut, Manifest, StoredPart
 from .primary import trusted
 from .rdb import keys_announced
-from .replica import Login, attach
+from .replica import Login, Snapshot, attach
 from .squeeze import Compressor
 from .store import Shelf
 from .task import Report, ShardTask, Source, TakeTask
@@ -66,8 +67,13 @@ async def take(
         async with turns:
             return await _part(common, shard)
 
-    async with asyncio.TaskGroup() as group:
-        work = [group.create_task(one(shard)) for shard in task.shards]
+    cut = None
+    if task.cut:
+        parts, cut = await _cut(common)
+    else:
+        async with asyncio.TaskGroup() as group:
+            work = [group.create_task(one(shard)) for shard in task.shards]
+        parts = [job.result() for job in work]
     manifest = Manifest(
         namespace=task.namespace,
         redis=task.redis,
@@ -77,7 +83,8 @@ async def take(
         version=task.version,
         begun=begun,
         ended=_now(),
-        parts=tuple(job.result() for job in work),
+        parts=tuple(parts),
+        cut=cut,
         encryption=shelf.seal.sealing() if shelf.seal is not None else None,
     )
     text = msgspec.json.format(msgspec.json.encode(manifest))
@@ -128,27 +135,56 @@ async def _part(common: _Common, shard: ShardTask) -> StoredPart:
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
+async def _cut(common: _Common) -> tuple[list[StoredPart], Cut]:
+    """Read all shards at one moment; what passes is tried again, before anything is read."""
+    task, end = common.task, time.monotonic() + common.patience
+    while True:
+        begun: list[Begun] = []
+        try:
+            async with begin_all(task.shards, common.login, task.version) as (begun, waited):
+                cut = Cut(_now(), round(waited * 1000))
+                async with asyncio.TaskGroup() as group:
+                    work = [group.create_task(_rest(common, one)) for one in begun]
+                return [job.result() for job in work], cut
+        except SourceError as error:
+            if begun or not error.passing or time.monotonic() >= end:
+                raise
+            _LOG.info("no cut yet: %s", error)
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _rest(common: _Common, one: Begun) -> StoredPart:
+    snapshot = await one.attached.snapshot(one.replication_id, one.offset)
+    return await _stored(common, one.shard, one.attached.source, snapshot)
+
+
 async def _from(common: _Common, shard: ShardTask, source: Source) -> StoredPart:
+    async with attach(source, common.login(), common.task.version) as snapshot:
+        return await _stored(common, shard, source, snapshot)
+
+
+async def _stored(
+    common: _Common, shard: ShardTask, source: Source, snapshot: Snapshot
+) -> StoredPart:
     task, flow = common.task, common.flow
     name = f"{shard.name}-{task.attempt}.rdb.zst"
-    async with attach(source, common.login(), task.version) as snapshot:
-        squeeze = Squeeze(task.level, flow)
-        async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
-            stored = await common.shelf.write(name, pieces)
-        flow.parts += 1
-        return StoredPart(
-            name=shard.name,
-            object=name,
-            replication_id=snapshot.replication_id,
-            offset=snapshot.offset,
-            rdb=squeeze.magic,
-            size=squeeze.size,
-            stored=stored,
-            sha256=squeeze.digest.hexdigest(),
-            slots=shard.slots,
-            source=source.pod,
-            keys=squeeze.keys,
-        )
+    squeeze = Squeeze(task.level, flow)
+    async with aclosing(squeeze.squeezed(snapshot.chunks())) as pieces:
+        stored = await common.shelf.write(name, pieces)
+    flow.parts += 1
+    return StoredPart(
+        name=shard.name,
+        object=name,
+        replication_id=snapshot.replication_id,
+        offset=snapshot.offset,
+        rdb=squeeze.magic,
+        size=squeeze.size,
+        stored=stored,
+        sha256=squeeze.digest.hexdigest(),
+        slots=shard.slots,
+        source=source.pod,
+        keys=squeeze.keys,
+    )
 
 
 class Squeeze:
@@ -222,7 +258,8 @@ def report_of(manifest: Manifest) -> Report:
         for part in manifest.parts
     )
     rdb = max(part.rdb for part in manifest.parts)
-    return Report(size=manifest.size, stored=manifest.stored, rdb=rdb, parts=parts)
+    paused = manifest.cut.paused if manifest.cut is not None else 0
+    return Report(size=manifest.size, stored=manifest.stored, rdb=rdb, paused=paused, parts=parts)
 
 
 def _now() -> str:

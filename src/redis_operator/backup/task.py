@@ -101,6 +101,7 @@ class ShardTask(Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str
     sources: tuple[Source, ...]
     slots: str = ""
+    primary: Source | None = None  # where writes are paused, for a cut
 
 
 class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="take"):
@@ -118,6 +119,7 @@ class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="tak
     shards: tuple[ShardTask, ...]
     level: int = 1
     parallel: int = 4
+    cut: bool = False  # all shards at one moment
     bandwidth: int = 0  # bytes a second that are read, of all shards together; 0: no limit
 
 
@@ -255,6 +257,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
     size: int = 0
     stored: int = 0
     keys: int = 0
+    paused: int = 0  # for how many milliseconds writes waited
     parts: tuple[dict[str, str | int], ...] = ()
 
     def text(self) -> bytes:

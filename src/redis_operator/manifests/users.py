@@ -7,7 +7,7 @@
 | replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 | admin | administrators of the data | everything that does not fight the operator |
-| backup | workers that take backups, once there is one | be sent a snapshot |
+| backup | workers that take backups, once there is one | be sent a snapshot, pause writes |
 | sentinel | sentinels, on servers and among themselves | watch, talk, promote and demote |
 
 Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
@@ -27,6 +27,7 @@ from .facts import Passwords
 __all__ = [
     "ADMIN",
     "BACKUP",
+    "BACKUP_RULES",
     "DEFAULT",
     "EXPORTER",
     "FAILOVER_USERS",
@@ -90,7 +91,8 @@ _EXPORTER = (
 _FILLING = "+info"
 _FILLING_FUNCTIONS = "+function|restore"
 
-_BACKUP = "-@all +psync +replconf +ping"
+BACKUP_RULES = "-@all +psync +replconf +ping +role +client|pause +client|unpause"
+"""The snapshot, and (for a cut of all shards at one moment) a pause of writes."""
 
 # Without slots there is nothing to move, and replication is changed from outside.
 _FAILOVER_OPERATOR = (
@@ -175,7 +177,7 @@ USERS: Final[Mapping[str, Callable[[Version], str]]] = {
     REPLICATION: _replication_rules,
     EXPORTER: _exporter_rules,
     ADMIN: _admin_rules,
-    BACKUP: lambda _: _BACKUP,
+    BACKUP: lambda _: BACKUP_RULES,
 }
 """Every user that a server has, and what each may do there: those that have a password."""
 

@@ -21,7 +21,9 @@ from redis_operator.api.redisbackup import (
     BackupPart,
     BackupPhase,
     BackupProgress,
+    Consistency,
     RedisBackup,
+    RedisBackupSpec,
     RedisBackupStatus,
 )
 from redis_operator.api.status import Phase, ShardStatus
@@ -150,7 +152,7 @@ def _next(
     reason, text = _unready(backup, redis, login=login)
     if reason or redis is None:
         return _wait(backup, last, reason, text, now)
-    found = [_shard(redis, shard, pods, backup.spec.allow_primary) for shard in redis.status.shards]
+    found = [_shard(redis, shard, pods, backup.spec) for shard in redis.status.shards]
     missing = [shard for shard in found if isinstance(shard, str)]
     if missing:
         return _wait(backup, last, "NoSource", "; ".join(missing), now)
@@ -201,7 +203,7 @@ def _phase(redis: Redis) -> str:
 
 
 def _shard(
-    redis: Redis, shard: ShardStatus, pods: Mapping[str, str], allow_primary: bool
+    redis: Redis, shard: ShardStatus, pods: Mapping[str, str], asked: RedisBackupSpec
 ) -> ShardTask | str:
     """Return whom to read a shard from, or why nobody is fit.
 
@@ -212,13 +214,18 @@ def _shard(
     linked = sorted((r for r in shard.replicas if r.link == "up"), key=lambda r: r.lag_bytes)
     sources = [Source(r.pod, pods[r.pod]) for r in linked if pods.get(r.pod)]
     if not sources and redis.spec.replicas == 0:
-        if not allow_primary:
+        if not asked.allow_primary:
             return f"{shard.name} has no replica, and spec.allowPrimary is false"
         if pods.get(shard.primary):
             sources = [Source(shard.primary, pods[shard.primary])]
     if not sources:
         return f"{shard.name} has no replica that is in sync"
-    return ShardTask(shard.name, tuple(sources), shard.slots)
+    if asked.consistency is not Consistency.CUT:
+        return ShardTask(shard.name, tuple(sources), shard.slots)
+    if not pods.get(shard.primary):
+        return f"{shard.name} has no primary whose writes could be paused"
+    primary = Source(shard.primary, pods[shard.primary])
+    return ShardTask(shard.name, tuple(sources), shard.slots, primary)
 
 
 def _pause(last: Worker | None, failures: int, now: datetime) -> float:
@@ -242,6 +249,7 @@ def _completed(
         rdb=report.rdb,
         size=report.size,
         stored=report.stored,
+        paused_milliseconds=report.paused or None,
         parts=tuple(_part(part) for part in report.parts),
     )
 

@@ -1,0 +1,182 @@
+"""Snapshots of all shards that are of one moment: writes are paused while every one begins.
+
+Steps: connect to everybody; `CLIENT PAUSE ... WRITE` on all primaries; read their offsets; wait
+until every source has these; ask all sources for their snapshots; read the offsets of the primaries
+once more; `CLIENT UNPAUSE`. Then the snapshots are read, as long as that takes.
+
+Guarantees:
+    - What is returned is proven: each snapshot is between the two offsets of its primary, and the
+      pause was in force from before the first to after the last of them. So each shard has all
+      writes that were answered before the moment, and none that began after it.
+    - Writes wait at most `_PAUSE_SECONDS`, whatever happens to this worker: the servers end the
+      pause themselves. Otherwise it ends as soon as all snapshots have begun, or one cannot.
+
+Assumptions: a user that may run ROLE, CLIENT PAUSE and CLIENT UNPAUSE. Sources begin a snapshot at
+once, which servers do when they make a file first: there must be room for it beside their data.
+Errors: `SourceError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import hiredis
+from msgspec import Struct
+
+from redis_operator.redis.resp import encode
+
+from .errors import SourceError
+from .replica import Attached, Login, introduced
+from .task import ShardTask, Source
+
+__all__ = ["Begun", "begin_all"]
+
+_PAUSE_SECONDS = 3.0
+_BUDGET_SECONDS = 2.0  # within which all snapshots begin; the rest is for what cannot be foreseen
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 2.0
+_LOOK_SECONDS = 0.002
+
+
+class Begun(Struct, frozen=True):
+    """A snapshot that has begun: where it is in the history of its shard."""
+
+    shard: ShardTask
+    attached: Attached
+    replication_id: str
+    offset: int
+
+
+class _Server:
+    """A connection for questions to one server."""
+
+    def __init__(
+        self, source: Source, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.source = source
+        self._reader, self._writer = reader, writer
+        self._parser = hiredis.Reader()
+
+    async def run(self, *words: str | int) -> object:
+        self._writer.write(encode(words))
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                while (answer := self._parser.gets()) is False:
+                    data = await self._reader.read(65536)
+                    if not data:
+                        raise SourceError(f"{self.source.pod} ended the connection", passing=True)
+                    self._parser.feed(data)
+        except (OSError, TimeoutError) as error:
+            why = str(error) or f"no answer within {_ANSWER_SECONDS:g} s"
+            raise SourceError(f"{self.source.pod}: {words[0]}: {why}", passing=True) from error
+        if isinstance(answer, Exception):
+            raise SourceError(f"{self.source.pod} refuses {words[0]}: {answer}", passing=True)
+        return answer
+
+    async def offset(self, *, primary: bool) -> int:
+        """Return how far the server is. Raises `SourceError` where it is not what it should be."""
+        answer = await self.run("ROLE")
+        assert isinstance(answer, list)
+        leads = bytes(answer[0]) == b"master"
+        if leads is not primary:
+            is_now = "a primary" if leads else "a replica"
+            raise SourceError(f"{self.source.pod} is {is_now} by now", passing=True)
+        return int(answer[1] if leads else answer[4])
+
+
+@asynccontextmanager
+async def _asked(source: Source, login: Login) -> AsyncIterator[_Server]:
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(source.host, source.port)
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no connection within {_CONNECT_SECONDS:g} s"
+        raise SourceError(f"{source.pod} cannot be reached: {why}", passing=True) from error
+    try:
+        found = _Server(source, reader, writer)
+        await found.run("AUTH", login.user, login.password)
+        yield found
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def begin_all(
+    shards: Sequence[ShardTask], login: Callable[[], Login], version: str
+) -> AsyncIterator[tuple[list[Begun], float]]:
+    """Begin the snapshots of all shards at one moment; return them, and how long writes waited.
+
+    Each shard is read from the first of its sources. Connections end with the context.
+    """
+    async with AsyncExitStack() as stack:
+        readers, primaries, sources = [], [], []
+        for shard in shards:
+            assert shard.primary is not None
+            source = shard.sources[0]
+            entered = introduced(source, login(), version, streams=False)
+            readers.append(await stack.enter_async_context(entered))
+            asked = await stack.enter_async_context(_asked(shard.primary, login()))
+            primaries.append(asked)
+            same = source.pod == shard.primary.pod
+            sources.append(
+                asked if same else await stack.enter_async_context(_asked(source, login()))
+            )
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(_BUDGET_SECONDS):
+                places = await _paused(primaries, sources, readers)
+        except TimeoutError as error:
+            text = f"not every snapshot began within {_BUDGET_SECONDS:g} s of the pause of writes"
+            raise SourceError(text, passing=True) from error
+        finally:
+            await _unpause(primaries)
+        waited = time.monotonic() - began
+        yield (
+            [
+                Begun(shard, reader, *place)
+                for shard, reader, place in zip(shards, readers, places, strict=True)
+            ],
+            waited,
+        )
+
+
+async def _paused(
+    primaries: list[_Server], sources: list[_Server], readers: list[Attached]
+) -> list[tuple[str, int]]:
+    """Pause, begin everywhere, and prove that all of it was within the pause."""
+    began = time.monotonic()
+    words = ("CLIENT", "PAUSE", int(_PAUSE_SECONDS * 1000), "WRITE")
+    await asyncio.gather(*(server.run(*words) for server in primaries))
+    before = await asyncio.gather(*(server.offset(primary=True) for server in primaries))
+    waits = zip(primaries, sources, before, strict=True)
+    await asyncio.gather(*(_caught_up(*one) for one in waits))
+    places = await asyncio.gather(*(reader.begin() for reader in readers))
+    after = await asyncio.gather(*(server.offset(primary=True) for server in primaries))
+    if time.monotonic() - began >= _PAUSE_SECONDS:
+        raise SourceError("the pause of writes was over before all snapshots began", passing=True)
+    for server, first, (_, offset), last in zip(primaries, before, places, after, strict=True):
+        if not first <= offset <= last:
+            raise SourceError(
+                f"{server.source.pod}: the snapshot is at {offset} and not between {first} and "
+                f"{last}, where writes were paused",
+                passing=True,
+            )
+    return list(places)
+
+
+async def _caught_up(primary: _Server, source: _Server, wanted: int) -> None:
+    """Wait until a replica has everything that its primary had when writes were paused."""
+    if primary is source:
+        return
+    while await source.offset(primary=False) < wanted:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _unpause(primaries: list[_Server]) -> None:
+    """End the pause; who cannot be told ends it by itself."""
+    await asyncio.gather(
+        *(server.run("CLIENT", "UNPAUSE") for server in primaries), return_exceptions=True
+    )
