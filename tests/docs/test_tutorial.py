@@ -13,11 +13,21 @@ _COMMAND = (sys.executable, "-m", "redis_operator.cli.main")
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
-def test_every_command_of_the_tutorial_works_in_order(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "tutorial.md").read_text()
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize(
+    ("page", "instances", "shown"),
+    [
+        ("tutorial.md", ["tutorial"], "redis://default:"),
+        ("how-to/restore.md", ["first", "second"], "\nhello\n"),
+    ],
+)
+def test_every_command_of_the_page_works_in_order(
+    tmp_path: Path, page: str, instances: list[str], shown: str
+) -> None:
+    text = (ROOT / "docs" / page).read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     script = "\n".join(block for block in blocks if "make setup" not in block)
+    script = f"trap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n{script}"  # a store that was started
     environment = {
         **os.environ,
         "REDIS_OPERATOR_HOME": str(tmp_path),
@@ -32,14 +42,15 @@ def test_every_command_of_the_tutorial_works_in_order(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=280,
+            timeout=400,
         )
     finally:
-        subprocess.run(
-            [*_COMMAND, "down", "--name", "tutorial", "--purge"],
-            env=environment,
-            capture_output=True,
-            check=False,
-        )
+        for instance in instances:
+            subprocess.run(
+                [*_COMMAND, "down", "--name", instance, "--purge"],
+                env=environment,
+                capture_output=True,
+                check=False,
+            )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "redis://default:" in done.stdout
+    assert shown in done.stdout

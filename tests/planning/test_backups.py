@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
+from redis_operator.api.validation import load
 from redis_operator.backup.task import Progress, Report, Source
 from redis_operator.planning.attempts import State, Worker
 from redis_operator.planning.backups import (
@@ -21,7 +22,7 @@ from redis_operator.planning.backups import (
     path_of,
     plan_backup,
 )
-from redis_operator.planning.restores import restore_limitation
+from redis_operator.planning.restores import mixed_limitation, restore_limitation
 from redis_operator.redis.versions import Version
 
 NOW = datetime(2026, 1, 5, 3, 0, tzinfo=UTC)
@@ -292,3 +293,31 @@ def test_a_bandwidth_that_no_server_would_bear_is_refused() -> None:
     for given, fits in (("64Ki", True), ("10M", True), ("1k", False), ("0", False)):
         found = load_redisbackup({"metadata": {}, "spec": {**spec, "bandwidth": given}})
         assert isinstance(found, RedisBackup) is fits, given
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "told", "words"),
+    [
+        ({"fromBackup": {"name": "monday"}}, None, None),
+        ({"fromBackup": {"name": "monday"}}, {"backup": "monday", "keys": 7}, None),
+        ({}, {"backup": "monday", "keys": 7}, "was removed before all keys of backup monday"),
+        ({}, {"backup": "monday"}, None),
+        ({}, {"backup": "monday", "keys": 7, "completionTime": "2026-01-01T00:00:00Z"}, None),
+        ({"fromBackup": {"name": "tuesday"}}, {"backup": "monday", "keys": 7}, "would be mixed"),
+    ],
+)
+def test_a_part_of_a_backup_is_neither_served_nor_mixed_with_another(
+    bootstrap: dict[str, Any], told: dict[str, Any] | None, words: str | None
+) -> None:
+    found = load(
+        {
+            "apiVersion": "redisoperator.dev/v1",
+            "kind": "Redis",
+            "metadata": {"namespace": "ns", "name": "copy", "uid": "u"},
+            "spec": {"mode": "Cluster", "shards": 3, "bootstrap": bootstrap},
+            "status": {"restore": told} if told else {},
+        }
+    )
+    assert isinstance(found, Redis)
+    told_limitation = mixed_limitation(found)
+    assert told_limitation is None if words is None else words in str(told_limitation)

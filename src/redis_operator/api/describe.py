@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from .describe_redisbackup import FOLDER, ONE_STORE
 from .limits import (
     DATABASE_NAME,
     LOCAL_NAME,
@@ -270,12 +271,27 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Deletion.protected": _f(
         "While true, a deletion is not carried out: the database continues as before."
     ),
-    "Bootstrap.from_backup": _f("Start with the content of a RedisBackup."),
+    "Bootstrap.from_backup": _f(
+        "Start with the content of a backup: by the name of a RedisBackup, or by the store and the "
+        "folder that it is in."
+    ),
     "Bootstrap.from_redis": _f(
         "Start as a replica of a server elsewhere and follow it; no writes are taken meanwhile. "
         "Removed: once all data have arrived, the database gets a primary of its own."
     ),
     "BootstrapFromBackup.name": _secret("Name of a RedisBackup in the same namespace."),
+    "BootstrapFromBackup.storage": _f(
+        "The store that has the backup, where there is no RedisBackup of it here: one of another "
+        "namespace, of another cluster, or whose object is gone.",
+        rules=[("has(self.claim) != has(self.s3)", ONE_STORE)],
+    ),
+    "BootstrapFromBackup.path": _f(
+        "The folder of its manifest.json, from the root of the volume or the bucket: what "
+        "status.path of its RedisBackup says, or said.",
+        pattern=FOLDER,
+        maxLength=1024,
+    ),
+    "BootstrapFromBackup.encryption": _f("The keys that it was encrypted with, if it was."),
     "BootstrapFromRedis.host": _f(
         "Address or name of the server, as the pods of this database reach it.",
         pattern=_HOST,

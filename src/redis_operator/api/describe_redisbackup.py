@@ -10,9 +10,10 @@ from .limits import described, named
 from .quantity import QUANTITY_PATTERN
 from .redisbackup import RedisBackupSpec
 
-__all__ = ["REDISBACKUP_FIELDS"]
+__all__ = ["FOLDER", "ONE_STORE", "REDISBACKUP_FIELDS"]
 
-_FOLDER: Final = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
+FOLDER: Final = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
+ONE_STORE: Final = "use one of claim and s3"
 _BUCKET: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 _ENDPOINT: Final = r"^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._/-]*)?$"
 _KEY: Final = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
@@ -35,7 +36,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupSpec.redis": named("Name of a Redis in the same namespace."),
     "BackupTemplate.storage": described(
         "Where the backup is kept.",
-        rules=[("has(self.claim) != has(self.s3)", "use one of claim and s3")],
+        rules=[("has(self.claim) != has(self.s3)", ONE_STORE)],
     ),
     "BackupTemplate.allow_primary": described(
         "Whether a primary may be read from, where a shard has no replica at all. It counts the "
@@ -89,10 +90,10 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupStorage.s3": described("A bucket of an S3-compatible store."),
     "ClaimStorage.name": named("Name of a PersistentVolumeClaim in the same namespace."),
     "ClaimStorage.path": described(
-        "Folder on the volume; absent: the volume itself.", pattern=_FOLDER, maxLength=512
+        "Folder on the volume; absent: the volume itself.", pattern=FOLDER, maxLength=512
     ),
     "S3Storage.bucket": described("Name of the bucket.", pattern=_BUCKET, maxLength=63),
-    "S3Storage.prefix": described("Begin of every object's name.", pattern=_FOLDER, maxLength=512),
+    "S3Storage.prefix": described("Begin of every object's name.", pattern=FOLDER, maxLength=512),
     "S3Storage.endpoint": described(
         "Address of the store, such as https://minio.store:9000. Absent: AWS.",
         pattern=_ENDPOINT,

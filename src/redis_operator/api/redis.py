@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import field
 
+from .backup_storage import BackupEncryption, BackupStorage
 from .metadata import Metadata, Part
 from .status import RedisStatus
 
@@ -329,9 +330,17 @@ class Deletion(Part, frozen=True):
 
 
 class BootstrapFromBackup(Part, frozen=True):
-    """Start with the content of a RedisBackup."""
+    """Start with the content of a backup: by the name of its object, or by where it is kept."""
 
-    name: str
+    name: str = ""
+    storage: BackupStorage | None = None
+    path: str = ""
+    encryption: BackupEncryption | None = None
+
+    @property
+    def label(self) -> str:
+        """What people are told it is."""
+        return self.name or self.path
 
 
 class BootstrapFromRedis(Part, frozen=True):

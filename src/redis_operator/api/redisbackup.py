@@ -6,6 +6,7 @@ from enum import Enum
 
 from msgspec import field
 
+from .backup_storage import BackupEncryption, BackupStorage, ClaimStorage, S3Storage
 from .metadata import Condition, Metadata, Part
 from .redis import Resources
 
@@ -47,37 +48,6 @@ class Consistency(Enum):
 
     PER_SHARD = "PerShard"
     CUT = "Cut"
-
-
-class ClaimStorage(Part, frozen=True):
-    """A folder on a volume."""
-
-    name: str
-    path: str = ""
-
-
-class S3Storage(Part, frozen=True):
-    """A bucket of an S3-compatible store."""
-
-    bucket: str
-    prefix: str = ""
-    endpoint: str = ""
-    region: str = ""
-    secret_name: str = ""
-
-
-class BackupStorage(Part, frozen=True):
-    """Where backups are kept: one of these."""
-
-    claim: ClaimStorage | None = None
-    s3: S3Storage | None = None
-
-
-class BackupEncryption(Part, frozen=True):
-    """The keys that a backup is encrypted with."""
-
-    secret_name: str
-    key_id: str = ""
 
 
 class BackupTemplate(Part, frozen=True, kw_only=True):

@@ -17,11 +17,14 @@ from .rule import Rule
 from .unbuilt import UNBUILT
 
 __all__ = [
+    "KEYS_OF_STORAGE",
     "LOOPBACK",
     "MODE_CHANGE",
+    "NAME_OR_STORAGE",
     "NO_CLUSTER_SOURCE",
     "ONE_ORIGIN",
     "OWN_POD",
+    "PATH_OF_STORAGE",
     "RULES",
     "SAVE_POINTS",
     "Rule",
@@ -47,6 +50,9 @@ NO_CLUSTER_SOURCE: Final = (
     "servers of mode Cluster are replicas of each other only; use mode Failover, or copy the data "
     "key by key"
 )
+NAME_OR_STORAGE: Final = "use one of name and storage"
+PATH_OF_STORAGE: Final = "it goes with storage: the folder of the backup's manifest.json in it"
+KEYS_OF_STORAGE: Final = "it goes with storage; of a RedisBackup it is known"
 ONE_ORIGIN: Final = "use it or spec.bootstrap.fromRedis, not both"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 OWN_POD: Final = "names the pod itself; use an address that pods reach"
@@ -200,7 +206,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "spec.bootstrap.fromBackup",
         "!has(self.spec.bootstrap) || !has(self.spec.bootstrap.fromBackup) || "
         "(has(oldSelf.spec.bootstrap) && has(oldSelf.spec.bootstrap.fromBackup) && "
-        "self.spec.bootstrap.fromBackup.name == oldSelf.spec.bootstrap.fromBackup.name) || "
+        "self.spec.bootstrap.fromBackup == oldSelf.spec.bootstrap.fromBackup) || "
         "!has(oldSelf.status) || !has(oldSelf.status.binding)",
         "the database is in use, and its data would be lost; create another one",
     ),
@@ -211,6 +217,24 @@ RULES: Final[tuple[Rule, ...]] = (
         "(has(oldSelf.spec.bootstrap) && has(oldSelf.spec.bootstrap.fromRedis)) || "
         "!has(oldSelf.status) || !has(oldSelf.status.binding)",
         "the database is in use, and its data would be lost; create another one",
+    ),
+    Rule(
+        "BootstrapFromBackup",
+        "",
+        "has(self.name) != has(self.storage)",
+        NAME_OR_STORAGE,
+    ),
+    Rule(
+        "BootstrapFromBackup",
+        "path",
+        "has(self.path) == has(self.storage)",
+        PATH_OF_STORAGE,
+    ),
+    Rule(
+        "BootstrapFromBackup",
+        "encryption",
+        "!has(self.encryption) || has(self.storage)",
+        KEYS_OF_STORAGE,
     ),
     Rule(
         "BootstrapFromRedis",

@@ -19,16 +19,20 @@ from redis_operator.redis.values import ALIASES, value_problem
 from redis_operator.redis.versions import Version, parse_version, support_limitation
 
 from .describe import RESERVED_ENDING
+from .describe_redisbackup import ONE_STORE
 from .exporter_rules import exporter_field_problems
 from .pod_rules import pod_problems
 from .quantity import parse_quantity
-from .redis import Mode, Persistence, Redis, RedisSpec, Resources
+from .redis import BootstrapFromBackup, Mode, Persistence, Redis, RedisSpec, Resources
 from .rules import (
+    KEYS_OF_STORAGE,
     LOOPBACK,
     MODE_CHANGE,
+    NAME_OR_STORAGE,
     NO_CLUSTER_SOURCE,
     ONE_ORIGIN,
     OWN_POD,
+    PATH_OF_STORAGE,
     SAVE_POINTS,
 )
 from .schema import Schema, schema_of
@@ -165,6 +169,8 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
 
 def _source(spec: RedisSpec) -> Iterator[Problem]:
     source, backup = spec.bootstrap.from_redis, spec.bootstrap.from_backup
+    if backup is not None:
+        yield from _backup(backup)
     if backup is not None and source is not None:
         yield Problem("spec.bootstrap.fromBackup", ONE_ORIGIN)
     if source is None:
@@ -173,6 +179,18 @@ def _source(spec: RedisSpec) -> Iterator[Problem]:
         yield Problem("spec.bootstrap.fromRedis", NO_CLUSTER_SOURCE)
     if source.host in LOOPBACK:
         yield Problem("spec.bootstrap.fromRedis.host", OWN_POD)
+
+
+def _backup(asked: BootstrapFromBackup) -> Iterator[Problem]:
+    path, storage = "spec.bootstrap.fromBackup", asked.storage
+    if bool(asked.name) == (storage is not None):
+        yield Problem(path, NAME_OR_STORAGE)
+    if bool(asked.path) != (storage is not None):
+        yield Problem(f"{path}.path", PATH_OF_STORAGE)
+    if asked.encryption is not None and storage is None:
+        yield Problem(f"{path}.encryption", KEYS_OF_STORAGE)
+    if storage is not None and (storage.claim is None) == (storage.s3 is None):
+        yield Problem(f"{path}.storage", ONE_STORE)
 
 
 def _sentinels(spec: RedisSpec) -> Iterator[Problem]:

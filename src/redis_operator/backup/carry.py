@@ -29,6 +29,7 @@ from msgspec import Struct
 
 from redis_operator.redis.resp import Argument
 from redis_operator.redis.slots import SlotSet, key_slot
+from redis_operator.redis.versions import load_limitation, parse_version
 
 from .errors import TargetError, WorkerError
 from .link import Link, connect
@@ -71,6 +72,7 @@ async def carry(
     The server beside the worker waits for its settings in `folder`; both are at `host`.
     """
     manifest = await manifest_of(shelf)
+    _check_version(task, manifest)
     await _verify(shelf, manifest)
     await _same_primaries(task, login())
     async with open_loader(folder, host, task.scratch_port) as server:
@@ -83,6 +85,17 @@ async def carry(
         await carrier.check()
     rdb = max(part.rdb for part in manifest.parts)
     return Report(size=manifest.size, stored=manifest.stored, rdb=rdb, keys=carrier.keys)
+
+
+def _check_version(task: CarryTask, manifest: Manifest) -> None:
+    """Raise `TargetError` where servers of the targets' version cannot load the backup."""
+    ours = parse_version(task.engine, task.version)
+    if ours is None:
+        return
+    rdb = max(part.rdb for part in manifest.parts)
+    wrong = load_limitation(manifest.engine, manifest.version, rdb, ours)
+    if wrong is not None:
+        raise TargetError(f"{task.field}: the backup {wrong}; nothing was carried")
 
 
 async def _verify(shelf: Shelf, manifest: Manifest) -> None:

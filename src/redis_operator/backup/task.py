@@ -219,6 +219,9 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
     user: str
     targets: tuple[Target, ...]
     cluster: bool = False
+    engine: str = ""  # of the targets
+    version: str = ""
+    field: str = ""  # of the spec that names the backup: what is wrong with it is told with this
     scratch_port: int = 6380
 
 

@@ -194,6 +194,9 @@ def fill_job(
         user=REPLICATION,
         targets=targets,
         cluster=spec.mode is Mode.CLUSTER,
+        engine=redis.status.engine,
+        version=redis.status.version,
+        field="spec.bootstrap.fromBackup",
     )
     pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     sized = Resources(requests=spec.resources.requests)

@@ -80,8 +80,10 @@ def add_restores(
     """Add the controller of workers that new databases copy a backup from."""
 
     def begins(raw: Manifest) -> Iterable[Key]:
-        """Return a database that begins with a backup."""
-        return (meta_of(raw).key,) if origin_of(raw) else ()
+        """Return a database that begins with a backup, or did before that was taken back."""
+        bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
+        begun = (raw.get("status") or {}).get("restore")
+        return (meta_of(raw).key,) if bootstrap.get("fromBackup") or begun else ()
 
     def named(raw: Manifest) -> Iterable[Key]:
         """Return the databases that begin with this backup."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from kubecontroller.client.objects import Job, Pod
+from kubecontroller.client.workloads import Terminated
 from redis_operator.api.redis import Redis
 from redis_operator.api.status import ShardStatus
 from redis_operator.backup.task import Target
@@ -31,15 +32,15 @@ def histories(job: Job) -> dict[str, str] | None:
         return None
 
 
-def worker_ended(pods: list[Pod]) -> int | None:
-    """Return the exit code of a worker; None: it has not ended, as far as it is known.
+def worker_ended(pods: list[Pod]) -> Terminated | None:
+    """Return how a worker ended; None: it has not, as far as it is known.
 
     A server beside it may outlive it, and the Job with that.
     """
     for pod in pods:
         for status in pod.status.container_statuses or ():
             if status.name == WORKER_CONTAINER and status.state.terminated is not None:
-                return status.state.terminated.exit_code
+                return status.state.terminated
     return None
 
 
@@ -50,7 +51,7 @@ def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
     pods = workers.pods_of(job)
     ended = worker_ended(pods)
     given = histories(job)
-    if ended == 0 and given is not None:
+    if ended is not None and not ended.exit_code and given is not None:
         return Filling(backup, carried=given)
     if ended is not None:
         report, words = last_words(pods)

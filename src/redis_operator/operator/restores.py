@@ -31,7 +31,8 @@ from kubecontroller.client.verbs import Propagation
 from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
-from redis_operator.api.redis import Mode, Redis
+from redis_operator.api.backup_storage import BackupEncryption, BackupStorage
+from redis_operator.api.redis import BootstrapFromBackup, Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.validation import load, load_status
@@ -48,8 +49,9 @@ from redis_operator.operator.fillings import (
 )
 from redis_operator.operator.workers import Workers, last_words, waiting
 from redis_operator.operator.world import REDISES, World
-from redis_operator.planning.restores import restore_limitation
-from redis_operator.redis.versions import parse_version
+from redis_operator.planning.backups import place_of
+from redis_operator.planning.restores import mixed_limitation, restore_limitation
+from redis_operator.redis.versions import Version, parse_version
 
 __all__ = ["Restores", "restore_facts"]
 
@@ -66,20 +68,22 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     They are shut out too as long as it is not known which of the two it will be.
     """
     asked, meta, told = redis.spec.bootstrap.from_backup, redis.metadata, redis.status
-    if asked is None or told.binding is not None:
+    if told.binding is not None or (told.restore is not None and told.restore.completion_time):
         return facts
-    if told.restore is not None and told.restore.completion_time:
-        return facts
+    mixed = mixed_limitation(redis)
+    if asked is None:
+        part = told.restore.backup if told.restore is not None else ""
+        return replace(facts, filling=Filling(part, problem=mixed)) if mixed else facts
     backup = _backup(world, (meta.namespace, asked.name))
-    problem = restore_limitation(backup, asked.name, facts.version)
+    problem = _limitation(redis, backup, facts.version)
     job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
     if job is not None and not _is_ours(job, meta.uid):
         problem = f"Job {job.metadata.name} already exists and is not this database's; delete it"
     way = _way(redis, backup)
     if way is _Way.CARRY:
-        filling = filling_of(asked.name, job, world.workers)
+        filling = filling_of(asked.label, job, world.workers)
         if problem is not None:
-            filling = Filling(asked.name, problem=problem)
+            filling = Filling(asked.label, problem=problem)
         return replace(facts, filling=filling)
     if problem is not None:
         restore = Restore(asked.name, problem=problem)
@@ -90,6 +94,16 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     return replace(facts, source=login, restore=restore, filling=unknown)
 
 
+def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> str | None:
+    """Say why a backup is not restored, or None: what its worker finds out is told by that."""
+    asked = redis.spec.bootstrap.from_backup
+    assert asked is not None
+    mixed = mixed_limitation(redis)
+    if mixed is not None or asked.storage is not None:
+        return mixed
+    return restore_limitation(backup, asked.name, version)
+
+
 class _Way(Enum):
     """How a new database gets the content of a backup."""
 
@@ -98,8 +112,14 @@ class _Way(Enum):
 
 
 def _way(redis: Redis, backup: RedisBackup | None) -> _Way | None:
-    """Return the way; None: the backup is yet to be made."""
+    """Return the way; None: the backup is yet to be made.
+
+    What a store has is known to workers alone, so the way is one that does for any backup.
+    """
+    asked = redis.spec.bootstrap.from_backup
     if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
+        return _Way.CARRY
+    if asked is not None and asked.storage is not None:
         return _Way.CARRY
     if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
         return None
@@ -162,21 +182,21 @@ class Restores(Struct, frozen=True):
             return await self._retry(raw, redis, job)
         if redis.status.restore is not None and redis.status.restore.completion_time:
             return Done()
-        backup = _backup(self.world, (key[0], asked.name))
-        if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
+        place = _place(self.world, key[0], asked)
+        if place is None:
             return Done()  # the backup wakes us
-        if _way(redis, backup) is _Way.COPY:
+        if _way(redis, place.backup) is _Way.COPY:
             made = restore_job(
                 redis,
-                backup.spec.storage,
-                backup.status.path,
+                place.storage,
+                place.path,
                 image=self.image,
-                encryption=backup.spec.encryption,
+                encryption=place.encryption,
             )
-            return await self._start(raw, made, backup.status.location)
-        return await self._fill(raw, redis, backup)
+            return await self._start(raw, made, place.location)
+        return await self._fill(raw, redis, place)
 
-    async def _fill(self, raw: Manifest, redis: Redis, backup: RedisBackup) -> Outcome:
+    async def _fill(self, raw: Manifest, redis: Redis, place: _Place) -> Outcome:
         """Start the worker that gives keys to the primaries, once these are there."""
         pods = self.world.pods_of(meta_of(raw).key)
         running = {p.metadata.name: p.status.pod_ip for p in pods if not p.metadata.is_deleting}
@@ -184,7 +204,7 @@ class Restores(Struct, frozen=True):
         version = parse_version(redis.status.engine, redis.status.version)
         if isinstance(targets, str) or version is None:
             return Done()  # the status wakes us
-        if restore_limitation(backup, backup.metadata.name, version) is not None:
+        if _limitation(redis, place.backup, version) is not None:
             return Done()
         images = [
             container.image
@@ -194,14 +214,14 @@ class Restores(Struct, frozen=True):
         ]
         made = fill_job(
             redis,
-            backup.spec.storage,
-            backup.status.path,
+            place.storage,
+            place.path,
             targets=targets,
             image=self.image,
             server_image=images[0],
-            encryption=backup.spec.encryption,
+            encryption=place.encryption,
         )
-        return await self._start(raw, made, backup.status.location)
+        return await self._start(raw, made, place.location)
 
     async def _start(self, raw: Manifest, made: Object, location: str) -> Outcome:
         name = made["metadata"]["name"]
@@ -225,7 +245,8 @@ class Restores(Struct, frozen=True):
         """
         if not _is_ours(job, meta_of(raw).uid):
             return Done()
-        if histories(job) is not None and (worker_ended(self.world.workers.pods_of(job)) == 0):
+        over = worker_ended(self.world.workers.pods_of(job))
+        if histories(job) is not None and over is not None and not over.exit_code:
             return await self._end(raw, job) if is_outdated(redis, job) else Done()
         ended = self._ended(job)
         if ended is None:
@@ -244,9 +265,8 @@ class Restores(Struct, frozen=True):
         ]
         if ended:
             return max(ended)
-        if worker_ended(self.world.workers.pods_of(job)) is None:
-            return None
-        return datetime.fromtimestamp(self.clock(), UTC)
+        over = worker_ended(self.world.workers.pods_of(job))
+        return over.finished_at if over is not None else None
 
     async def _end(self, raw: Manifest | None, job: Job | None) -> Outcome:
         if raw is None or job is None or not _is_ours(job, meta_of(raw).uid):
@@ -268,6 +288,28 @@ class Restores(Struct, frozen=True):
 def _is_ours(job: Job, uid: str) -> bool:
     owner = controller_of(job.metadata)
     return owner is not None and owner.uid == uid
+
+
+class _Place(Struct, frozen=True):
+    """Where a backup is kept."""
+
+    storage: BackupStorage
+    path: str
+    location: str  # for people
+    encryption: BackupEncryption | None = None
+    backup: RedisBackup | None = None
+
+
+def _place(world: World, namespace: str, asked: BootstrapFromBackup) -> _Place | None:
+    """Return where the backup is that a database begins with; None: it is not completed yet."""
+    if asked.storage is not None:
+        place = place_of(asked.storage, asked.path)
+        return _Place(asked.storage, asked.path, place, asked.encryption)
+    backup = _backup(world, (namespace, asked.name))
+    if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
+        return None
+    spec, status = backup.spec, backup.status
+    return _Place(spec.storage, status.path, status.location, spec.encryption, backup)
 
 
 def _backup(world: World, key: Key) -> RedisBackup | None:

@@ -21,6 +21,7 @@ from redis_operator.api.redisbackup import (
     BackupPart,
     BackupPhase,
     BackupProgress,
+    BackupStorage,
     Consistency,
     RedisBackup,
     RedisBackupSpec,
@@ -38,6 +39,7 @@ __all__ = [
     "is_due",
     "location_of",
     "path_of",
+    "place_of",
     "plan_backup",
 ]
 
@@ -76,7 +78,11 @@ def path_of(backup: RedisBackup) -> str:
 
 def location_of(backup: RedisBackup) -> str:
     """Return where a backup is, for people."""
-    storage, path = backup.spec.storage, path_of(backup)
+    return place_of(backup.spec.storage, path_of(backup))
+
+
+def place_of(storage: BackupStorage, path: str) -> str:
+    """Return where a folder of a store is, for people."""
     if storage.s3 is not None:
         return f"s3://{storage.s3.bucket}/{path}"
     assert storage.claim is not None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
-from redis_operator.redis.versions import Version, can_feed, parse_version
+from redis_operator.redis.versions import Version, load_limitation
 
-__all__ = ["restore_limitation"]
-
-_FIRST_VALKEY_FORMAT = (9, 0)
+__all__ = ["mixed_limitation", "restore_limitation"]
 
 
 def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> str | None:
@@ -19,14 +18,23 @@ def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> 
     if status.phase is not BackupPhase.COMPLETED:
         phase = status.phase.value if status.phase is not None else "new"
         return f"{path} is {phase}, not Completed: {status.message or 'it was not begun'}"
-    theirs = parse_version(status.engine, status.version)
-    if theirs is None:
-        return f"{path} was written by {status.engine} {status.version}, which is not known"
-    native = status.rdb.startswith("VALKEY")
-    reads = ours.engine == "valkey" and (ours.major, ours.minor) >= _FIRST_VALKEY_FORMAT
-    if not can_feed(theirs, ours) or (native and not reads):
+    wrong = load_limitation(status.engine, status.version, status.rdb, ours)
+    return f"{path} {wrong}" if wrong is not None else None
+
+
+def mixed_limitation(redis: Redis) -> str | None:
+    """Why a database that has a part of a backup may neither serve it nor be given another."""
+    asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
+    if told is None or not told.keys or told.completion_time:
+        return None
+    if asked is None:
         return (
-            f"{path} was written by {theirs} ({status.rdb}), which {ours} cannot load; use an "
-            "engine and a version that can (spec.engine, spec.version)"
+            f"spec.bootstrap.fromBackup was removed before all keys of backup {told.backup} were "
+            "there: set it again, or delete the database"
+        )
+    if told.backup != asked.label:
+        return (
+            f"spec.bootstrap.fromBackup: the database has keys of backup {told.backup}, and those "
+            "of another would be mixed with them; delete the database and create it again"
         )
     return None

@@ -16,6 +16,7 @@ __all__ = [
     "can",
     "can_feed",
     "heals_maps",
+    "load_limitation",
     "parse_version",
     "support_limitation",
     "upgrade_limitation",
@@ -147,6 +148,7 @@ OLDEST = {"redis": (6, 2, 14), "valkey": (7, 2, 0)}
 # Full syncs to an older replica that were seen to work; other such pairs were seen to fail.
 _FEEDS_OLDER = {("redis", (8, 0), (7, 4)), ("valkey", (9, 1), (8, 1))}
 _LAST_REDIS_THAT_FEEDS_VALKEY = (7, 2)
+_FIRST_VALKEY_FORMAT = (9, 0)
 _FIRST_REDIS_FED_BY_VALKEY = (7, 4)
 _FIRST_VALKEY_WITH_OWN_FILES = (9, 0)
 
@@ -159,6 +161,23 @@ def can_feed(primary: Version, replica: Version) -> bool:
     if primary.engine == "redis":
         return above <= _LAST_REDIS_THAT_FEEDS_VALKEY
     return below >= _FIRST_REDIS_FED_BY_VALKEY
+
+
+def load_limitation(engine: str, version: str, rdb: str, ours: Version) -> str | None:
+    """Why servers of a version cannot load a snapshot that another wrote, or None.
+
+    `rdb` is how the snapshot begins: Valkey 9 has a format of its own.
+    """
+    theirs = parse_version(engine, version)
+    if theirs is None:
+        return f"was written by {engine} {version}, which is not known"
+    reads = ours.engine == "valkey" and (ours.major, ours.minor) >= _FIRST_VALKEY_FORMAT
+    if not can_feed(theirs, ours) or (rdb.startswith("VALKEY") and not reads):
+        return (
+            f"was written by {theirs} ({rdb}), which {ours} cannot load; use an engine and a "
+            "version that can (spec.engine, spec.version)"
+        )
+    return None
 
 
 def support_limitation(version: Version) -> str | None:
