@@ -65,6 +65,7 @@ class Owned(Struct, frozen=True, array_like=True):
     slots: str
     migrating: tuple[tuple[int, str], ...] = ()
     importing: tuple[tuple[int, str], ...] = ()
+    node: str = ""  # who said it
 
 
 class Segment(Struct, frozen=True, rename="camel", omit_defaults=True):

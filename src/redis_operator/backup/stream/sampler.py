@@ -84,6 +84,7 @@ def _owned(nodes: tuple[ClusterNode, ...], sample: Sample) -> Owned | None:
                 slots=str(node.slots),
                 migrating=tuple(sorted(node.migrating)),
                 importing=tuple(sorted(node.importing)),
+                node=node.id,
             )
     return None
 

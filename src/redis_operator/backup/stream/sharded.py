@@ -1,0 +1,115 @@
+"""All shards of a mode Cluster to the same time: where each is cut, and whose keys are taken. Pure.
+
+Rules:
+    1. The owner of a slot is who claimed it last, by the time of the cut, with the highest epoch.
+    2. Shards are cut at the last sample not after the time. While a slot moves key by key, its keys
+       are at both ends: they are added at the target before they are deleted at the source. So the
+       target of such a slot is cut at the first sample after the time: a key is then at one end at
+       least. The same goes for a slot that changed hands around the time of the cut.
+    3. Keys of a slot are taken from its owner. Of a slot that is open, also those that only the
+       other end has; where both have one, the owner's is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+
+from .plan import At, Bound, Cut, NotArchived, Span, cut_at, text_of
+from .records import Owned
+
+__all__ = ["Share", "plan_shards"]
+
+_AROUND = 1_000_000  # microseconds: what changed hands so near may lie on either side of a cut
+
+
+class Share(Struct, frozen=True):
+    """What one shard gives: the keys of `slots`, and those of `open` that their owner lacks."""
+
+    shard: str
+    cut: Cut
+    slots: SlotSet
+    open: SlotSet
+
+
+class _Told(Struct, frozen=True):
+    """What a shard's primary said about slots: at the time, and around it."""
+
+    now: Owned
+    around: tuple[Owned, ...]
+
+
+def plan_shards(time: int, shards: Mapping[str, Sequence[Span]]) -> tuple[Share, ...]:
+    """Return what each shard gives. Raises `NotArchived`, which names the shard or the slots."""
+    told = {name: _told(name, time, spans) for name, spans in shards.items()}
+    nodes = {owned.node: name for name, found in told.items() for owned in found.around}
+    owners = _owners(told)
+    missing = ALL_SLOTS
+    for owned in owners.values():
+        missing = missing - owned
+    if missing:
+        raise NotArchived(f"no shard owned the slots {missing} at {text_of(time)}")
+    given, taken = _moving(told, nodes, owners)
+    both = [name for name in shards if given[name] and taken[name]]
+    if both:
+        raise NotArchived(
+            f"{both[0]} gave slots away and took others at {text_of(time)}, so that no cut of it "
+            "holds all keys; choose a time before or after, or a restore point"
+        )
+    shares = []
+    for name, spans in shards.items():
+        bound = Bound.INCLUDE if taken[name] else Bound.NOT_AFTER
+        opened = (given[name] | taken[name]) - owners[name]
+        shares.append(Share(name, cut_at(At(time, bound), spans), owners[name], opened))
+    return tuple(shares)
+
+
+def _told(name: str, time: int, spans: Sequence[Span]) -> _Told:
+    found = [
+        owned
+        for span in spans
+        for owned in span.segment.owned
+        if owned.offset <= span.until and owned.server <= time + _AROUND
+    ]
+    before = [owned for owned in found if owned.server <= time]
+    if not before:
+        raise NotArchived(f"the archive of {name} does not say which slots it had then")
+    last_far = [owned for owned in before if owned.server <= time - _AROUND][-1:]
+    near = [owned for owned in found if owned.server > time - _AROUND]
+    return _Told(before[-1], (*last_far, *near))
+
+
+def _owners(told: Mapping[str, _Told]) -> dict[str, SlotSet]:
+    free, found = ALL_SLOTS, dict.fromkeys(told, NO_SLOTS)
+    for name in sorted(told, key=lambda name: told[name].now.epoch, reverse=True):
+        found[name] = SlotSet.parse(told[name].now.slots) & free
+        free = free - found[name]
+    return found
+
+
+def _moving(
+    told: Mapping[str, _Told], nodes: Mapping[str, str], owners: Mapping[str, SlotSet]
+) -> tuple[dict[str, SlotSet], dict[str, SlotSet]]:
+    """Return the slots that each shard gives away around the time, and those that it takes."""
+    pairs: set[tuple[int, str, str]] = set()
+    for name, found in told.items():
+        for owned in found.around:
+            pairs |= {(slot, name, nodes.get(node, "")) for slot, node in owned.migrating}
+            pairs |= {(slot, nodes.get(node, ""), name) for slot, node in owned.importing}
+        held = [SlotSet.parse(owned.slots) for owned in found.around]
+        for before, after in pairwise(held):
+            lost = before - after
+            for other, theirs in told.items():
+                for owned in theirs.around if other != name else ():
+                    gained = SlotSet.parse(owned.slots) & lost
+                    pairs |= {(slot, name, other) for slot in gained}
+    given = {name: [slot for slot, source, _ in pairs if source == name] for name in owners}
+    taken = {name: [slot for slot, _, target in pairs if target == name] for name in owners}
+    return (
+        {name: SlotSet(slots) for name, slots in given.items()},
+        {name: SlotSet(slots) for name, slots in taken.items()},
+    )

@@ -1,0 +1,113 @@
+"""All shards to one time: who owned what, where each is cut, and what is taken from both ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_operator.backup.stream.plan import NotArchived, Span
+from redis_operator.backup.stream.records import Owned, Sample, Segment
+from redis_operator.backup.stream.sharded import Share, plan_shards
+from redis_operator.redis.slots import SlotSet
+
+SECOND = 1_000_000
+NOON = 1000 * SECOND
+A, B = "0-8191", "8192-16383"
+
+
+def shard(*owned: Owned, base: int) -> list[Span]:
+    """A sample every 50 ms from ten seconds before noon to ten after, one byte a millisecond."""
+    samples = tuple(Sample(base + ms, NOON + ms * 1000, 0, 0) for ms in range(-10_000, 10_000, 50))
+    segment = Segment(
+        line=1,
+        number=1,
+        object="x",
+        replication_id="r",
+        first=base - 10_000,
+        last=base + 10_000,
+        size=1,
+        stored=1,
+        sha256="",
+        begun=0,
+        ended=0,
+        engine="redis",
+        version="7.0.15",
+        clean_start=True,
+        database=0,
+        samples=samples,
+        owned=owned,
+    )
+    return [Span(segment, segment.last)]
+
+
+def said(
+    after: float,
+    node: str,
+    slots: str,
+    *,
+    epoch: int = 1,
+    migrating: tuple[tuple[int, str], ...] = (),
+    importing: tuple[tuple[int, str], ...] = (),
+) -> Owned:
+    when = NOON + int(after * SECOND)
+    return Owned(0, when, epoch, slots, migrating, importing, node)
+
+
+def at_noon(first: list[Owned], second: list[Owned], after: float = 0.02) -> list[Share]:
+    shards = {"a": shard(*first, base=20_000), "b": shard(*second, base=50_000)}
+    return list(plan_shards(NOON + int(after * SECOND), shards))
+
+
+def test_shards_at_rest_are_cut_at_the_last_sample_and_give_what_they_own() -> None:
+    a, b = at_noon([said(-9, "na", A)], [said(-9, "nb", B)])
+    assert (a.cut.offset, b.cut.offset) == (20_000, 50_000)
+    assert (str(a.slots), str(b.slots)) == (A, B)
+    assert not a.open
+    assert not b.open
+
+
+def test_the_target_of_an_open_slot_is_cut_later_and_gives_what_the_owner_lacks() -> None:
+    a, b = at_noon(
+        [said(-9, "na", A), said(-3, "na", A, migrating=((7, "nb"),))],
+        [said(-9, "nb", B), said(-3, "nb", B, importing=((7, "na"),))],
+    )
+    assert (a.cut.offset, b.cut.offset) == (20_000, 50_050)
+    assert 7 in a.slots
+    assert (str(a.open), str(b.open)) == ("", "7")
+
+
+def test_one_end_that_has_not_yet_said_so_is_enough() -> None:
+    _, b = at_noon([said(-9, "na", A)], [said(-9, "nb", B, importing=((7, "na"),))])
+    assert (b.cut.offset, str(b.open)) == (50_050, "7")
+
+
+@pytest.mark.parametrize("moved", [-0.4, 0.4], ids=["just-moved", "about-to-move"])
+def test_a_slot_that_changes_hands_around_the_cut_is_taken_from_both_ends(moved: float) -> None:
+    a, b = at_noon(
+        [said(-9, "na", A), said(moved, "na", "0-6,8-8191", epoch=1)],
+        [said(-9, "nb", B), said(moved, "nb", f"7,{B}", epoch=2)],
+    )
+    assert (a.cut.offset, b.cut.offset) == (20_000, 50_050)
+    owner, other = (b, a) if moved < 0 else (a, b)
+    assert 7 in owner.slots
+    assert str(other.open) == "7"
+
+
+def test_of_two_that_claim_a_slot_the_higher_epoch_owns_it() -> None:
+    a, b = at_noon([said(-9, "na", A, epoch=3)], [said(-9, "nb", f"0-9,{B}", epoch=8)])
+    assert str(b.slots) == f"0-9,{B}"
+    assert a.slots == SlotSet.parse("10-8191")
+
+
+def test_slots_without_an_owner_and_shards_that_do_not_say_are_refused_by_name() -> None:
+    with pytest.raises(NotArchived, match="no shard owned the slots 5 at"):
+        at_noon([said(-9, "na", "0-4,6-8191")], [said(-9, "nb", B)])
+    with pytest.raises(NotArchived, match="the archive of a does not say which slots"):
+        at_noon([said(5, "na", A)], [said(-9, "nb", B)])
+
+
+def test_a_shard_that_gives_and_takes_at_once_is_refused() -> None:
+    with pytest.raises(NotArchived, match="gave slots away and took others"):
+        at_noon(
+            [said(-3, "na", A, migrating=((7, "nb"),), importing=((9000, "nb"),))],
+            [said(-9, "nb", B)],
+        )
