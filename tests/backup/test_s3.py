@@ -19,12 +19,12 @@ from redis_operator.backup.task import S3Place, Store
 from redis_testing.servers import EngineBinary, find_engines
 from s3_server import S3Server
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.xdist_group("s3")]
 
 NEWEST = find_engines()[-1:]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # tests of several modules take turns
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     made = S3Server(tmp_path_factory.mktemp("s3"))
     yield made

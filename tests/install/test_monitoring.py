@@ -64,7 +64,7 @@ def names(expression: str) -> set[str]:
     return {selector.name or "" for selector in selectors(expression)}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # tests of several modules take turns
 def served() -> dict[str, set[str]]:
     """Every name that `/metrics` of an operator at work has, with the labels seen."""
 
@@ -85,6 +85,7 @@ def served() -> dict[str, set[str]]:
     return simulate(look)
 
 
+@pytest.mark.xdist_group("figures")
 def test_every_figure_that_is_asked_for_is_served(served: dict[str, set[str]]) -> None:
     wanted = set().union(*map(names, EXPRESSIONS)) - OF_PROMETHEUS
     assert len(wanted) > 30
@@ -95,6 +96,7 @@ def test_every_figure_that_is_asked_for_is_served(served: dict[str, set[str]]) -
         assert name in served
 
 
+@pytest.mark.xdist_group("figures")
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_labels_that_are_asked_for_exist(expression: str, served: dict[str, set[str]]) -> None:
     for selector in selectors(expression):

@@ -21,8 +21,10 @@ HOLDS = {
     "kubelocal": {"kubelocal"},
 }
 
+pytestmark = pytest.mark.xdist_group("wheels")
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="session")  # tests of several modules take turns
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     built = {}
     for name, place in PLACES.items():

@@ -13,8 +13,6 @@ from redis_operator.manifests.pod import SHAPE_ANNOTATION
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import Simulation, database, simulate
 
-_LOOK_SECONDS = 0.001
-
 
 def stored(simulation: Simulation, resource: str) -> Iterator[Manifest]:
     for collection in simulation.server.core.store.collections():
@@ -37,9 +35,10 @@ def outdated(simulation: Simulation) -> list[str]:
     ]
 
 
-async def watch(simulation: Simulation, lies: list[str]) -> None:
-    """Note every moment at which a client that waits for Ready would go on too early."""
-    while True:
+def watch(simulation: Simulation, lies: list[str]) -> None:
+    """Note every write after which a client that waits for Ready would go on too early."""
+
+    def judge() -> None:
         for redis in stored(simulation, "redis"):
             status = redis.get("status") or {}
             conditions = {c["type"]: c["status"] for c in status.get("conditions", ())}
@@ -47,7 +46,10 @@ async def watch(simulation: Simulation, lies: list[str]) -> None:
             if current and conditions.get("Ready") == "True" and outdated(simulation):
                 moment = asyncio.get_running_loop().time()
                 lies.append(f"{moment:.3f}: {outdated(simulation)}, {status['message']}")
-        await asyncio.sleep(_LOOK_SECONDS)
+
+    for collection in simulation.server.core.store.collections():
+        if collection.name.partition(".")[0] in ("redis", "statefulsets", "pods"):
+            collection.wakers[id(lies)] = judge
 
 
 @pytest.mark.parametrize("first", ["aof", "rdb"])
@@ -59,11 +61,10 @@ def test_a_database_is_not_ready_while_pods_are_to_be_recreated(first: str) -> N
     async def scenario(simulation: Simulation) -> None:
         simulation.start_operator()
         await asyncio.sleep(3.0)
-        watching = asyncio.create_task(watch(simulation, lies))
+        watch(simulation, lies)
         for persistence in others:
             await simulation.change(durability={"persistence": persistence})
             await simulation.until_ready()
-        watching.cancel()
 
     simulate(scenario, snapshot=formed(database(durability={"persistence": first})))
     assert lies == []

@@ -57,11 +57,10 @@ def _check_versions(spec: Object, old: Object | None) -> Iterator[Cause]:
         if not schema:
             yield required(path)
             continue
+        if known.get(version.get("name")) == version["schema"]:
+            continue  # it was judged when it was new
         found = check_structural(schema, path) or compile_rules(schema, at=path)
-        yield from found
-        if not found and known.get(version.get("name")) != version["schema"]:
-            # What the rules of a schema cost was judged when it was new.
-            yield from cost_problems(schema, path)
+        yield from found or cost_problems(schema, path)
 
 
 def _check_change(spec: Object, old: Object) -> Iterator[Cause]:
