@@ -345,7 +345,6 @@ UNBUILT_SPECS: dict[str, dict[str, Any]] = {
     "auth.users": {
         "auth": {"users": [{"name": "a", "rules": "b", "passwordSecret": {"name": "c"}}]}
     },
-    "deletion.policy": {"deletion": {"policy": "Backup"}},
     "monitoring.serviceMonitor": {"monitoring": {"serviceMonitor": True}},
     "monitoring.prometheusRule": {"monitoring": {"prometheusRule": True}},
     "monitoring.dashboard": {"monitoring": {"dashboard": True}},

@@ -16,6 +16,7 @@ TOLD_BY = (
     "redis_operator/planning/conditions.py",
     "redis_operator/planning/copies.py",
     "redis_operator/planning/inventory.py",
+    "redis_operator/planning/precautions.py",
     "redis_operator/planning/status.py",
     "redis_operator/planning/degradations.py",
     "redis_operator/operator/passwords.py",

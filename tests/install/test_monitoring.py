@@ -182,6 +182,7 @@ def test_off_nothing_is_left_and_labels_and_pages_are_as_chosen() -> None:
 
 # Real Prometheus, where there is one
 
+_BACKUP = "redis_operator_backup_schedule"
 _SERIES = {"namespace": "shop", "name": "cache"}
 
 
@@ -223,6 +224,14 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "RedisVersionUnsupported": (
         {_database("version_supported"): "0x180"},
         {_database("version_supported"): "1x180"},
+    ),
+    "RedisBackupTooOld": (
+        {_line(f"{_BACKUP}_late_after_timestamp_seconds", **_SERIES, schedule="s"): "60x180"},
+        {_line(f"{_BACKUP}_late_after_timestamp_seconds", **_SERIES, schedule="s"): "99999x180"},
+    ),
+    "RedisBackupFailed": (
+        {_line(f"{_BACKUP}_last_failed", **_SERIES, schedule="s"): "1x180"},
+        {_line(f"{_BACKUP}_last_failed", **_SERIES, schedule="s"): "0x180"},
     ),
     "RedisServerDown": ({_server("up"): "0x180"}, {_server("up"): "1x180"}),
     "RedisPersistenceFailing": (

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.measures import DatabaseCollector, actions_counter
+from redis_operator.operator.schedule_measures import ScheduleCollector
 
 
 def test_what_people_alert_on_is_read_from_the_status() -> None:
@@ -49,6 +52,38 @@ def test_a_database_without_slots_has_no_figures_of_slots() -> None:
     assert 'redis_operator_database_ready{name="one"' in text
     assert "redis_operator_database_slots_served{" not in text
     assert "redis_operator_database_shards{" not in text
+
+
+def schedule(name: str, suspend: bool = False, **status: object) -> dict[str, object]:
+    template = {"storage": {"claim": {"name": "backups"}}}
+    spec = {"redis": "cache", "schedule": "0 3 * * 1-5", "template": template, "suspend": suspend}
+    return {"metadata": {"namespace": "n", "name": name}, "spec": spec, "status": status}
+
+
+def test_a_schedule_is_late_when_two_backups_in_a_row_are_missing() -> None:
+    known = {"since": "2026-01-01T00:00:00Z", "nextTime": "2026-01-12T03:00:00Z"}
+    failed = [{"type": "LastSucceeded", "status": "False", "reason": "BackupFailed"}]
+    schedules = [
+        schedule("weekdays", **known, lastSuccessTime="2026-01-09T03:01:00Z", conditions=failed),
+        schedule("asleep", True, **known),
+        schedule("new"),
+        {"metadata": {"namespace": "n", "name": "wrong"}, "spec": {"schedule": "no"}},
+    ]
+    registry = CollectorRegistry()
+    registry.register(ScheduleCollector(lambda: schedules))
+    text = generate_latest(registry).decode()
+    labels = 'name="cache",namespace="n",schedule='
+    late = datetime(2026, 1, 9, 3, 1, tzinfo=UTC) + timedelta(hours=2 * 72 + 1)
+    found = registry.get_sample_value(
+        "redis_operator_backup_schedule_late_after_timestamp_seconds",
+        {"namespace": "n", "name": "cache", "schedule": "weekdays"},
+    )
+    assert found == late.timestamp()
+    assert f'redis_operator_backup_schedule_last_failed{{{labels}"weekdays"}} 1.0' in text
+    assert f'redis_operator_backup_schedule_suspended{{{labels}"asleep"}} 1.0' in text
+    assert f'late_after_timestamp_seconds{{{labels}"asleep"}}' not in text
+    assert f'late_after_timestamp_seconds{{{labels}"new"}}' not in text
+    assert '"wrong"' not in text
 
 
 def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:

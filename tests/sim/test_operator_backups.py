@@ -65,6 +65,23 @@ def test_a_schedule_takes_one_backup_for_one_time_whenever_the_operator_dies() -
     assert problems(found, [*blows, *((n, Strike.CRASH_AFTER) for n in rest)]) == []
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_what_waits_for_a_backup_comes_to_the_same_end_whenever_the_operator_dies(
+    number: int,
+) -> None:
+    found = known(number)
+    [[_, phase, *_]] = found.end["backups"]
+    assert phase == "Completed"
+    named = {e.number: f"{e.kind} {e.detail}" for e in found.effects}
+    created = next(n for n, text in named.items() if "POST redisbackups" in text)
+    works = next(n for n, text in named.items() if "POST jobs" in text)
+    first = "PATCH statefulsets" if number == 2 else "DELETE persistentvolumeclaims"
+    begins = next(n for n, text in named.items() if n > created and first in text)
+    assert works < begins  # nothing is replaced or deleted before
+    blows = [(n, strike) for n in (created, begins) for strike in Strike]
+    assert problems(found, blows) == []
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", range(len(BACKUP_SCENARIOS)))
 @pytest.mark.parametrize("strike", Strike, ids=lambda strike: strike.name)

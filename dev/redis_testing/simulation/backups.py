@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS
+from kubecontroller.client.patches import MergePatch
+from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS, REDISES
 from redis_operator.planning.schedules import DUE_ANNOTATION, OWNER_LABEL, SCHEDULE_LABEL
 
-from .scenarios import Scenario
+from .scenarios import Scenario, mine
 from .summary import backups_of
-from .system import DATABASE, NAMESPACE, Simulation
+from .system import DATABASE, NAMESPACE, Simulation, database
 
 __all__ = ["BACKUP_SCENARIOS", "backup"]
 
@@ -65,7 +67,43 @@ def _is_taken_and_the_older_gone(simulation: Simulation) -> bool:
     ] == [("yearly-", "Completed")]
 
 
+def _suspended() -> dict[str, Any]:
+    """Return a schedule that only says where backups go."""
+    return {
+        "metadata": {"namespace": NAMESPACE, "name": "template"},
+        "spec": {
+            "redis": DATABASE,
+            "schedule": "0 0 1 1 *",
+            "suspend": True,
+            "template": {"storage": {"s3": {"bucket": "backups"}}},
+        },
+    }
+
+
+async def _upgrade(simulation: Simulation) -> None:
+    """Have another version run, after a backup."""
+    await simulation.client.create(REDIS_BACKUP_SCHEDULES, _suspended())
+    spec = {"version": "8.1", "update": {"backupFirst": True}}
+    await simulation.client.patch(REDISES, (NAMESPACE, DATABASE), MergePatch({"spec": spec}))
+
+
+def _is_upgraded(simulation: Simulation) -> bool:
+    new = all(server.version.startswith("8.1") for server in mine(simulation))
+    return new and _is_completed(simulation)
+
+
+async def _delete(simulation: Simulation) -> None:
+    """Delete the database after a last backup."""
+    await simulation.client.create(REDIS_BACKUP_SCHEDULES, _suspended())
+    spec = {"deletion": {"policy": "Backup"}}
+    await simulation.client.patch(REDISES, (NAMESPACE, DATABASE), MergePatch({"spec": spec}))
+    await asyncio.sleep(1.0)
+    await simulation.client.delete(REDISES, (NAMESPACE, DATABASE))
+
+
 BACKUP_SCENARIOS = (
     Scenario("a backup is taken", _take, over=_is_completed),
     Scenario("a backup is taken by a schedule", _schedule, over=_is_taken_and_the_older_gone),
+    Scenario("an upgrade after a backup", _upgrade, _is_upgraded, base=database(version="8.0")),
+    Scenario("a deletion after a last backup", _delete, _is_completed, goes=True),
 )

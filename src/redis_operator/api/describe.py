@@ -267,7 +267,14 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Update.balance_primaries": _f(
         "Spread primaries over zones when nothing else is being changed."
     ),
-    "Deletion.policy": _f("Delete removes volumes, Retain keeps them, Backup saves them first."),
+    "Update.backup_first": _f(
+        "Servers are replaced by those of another version after a backup has completed, which a "
+        "RedisBackupSchedule of this database says where to."
+    ),
+    "Deletion.policy": _f(
+        "Delete removes volumes, Retain keeps them, Backup removes them after a last backup has "
+        "completed, which a RedisBackupSchedule of this database says where to."
+    ),
     "Deletion.protected": _f(
         "While true, a deletion is not carried out: the database continues as before."
     ),

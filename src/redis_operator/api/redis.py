@@ -320,6 +320,7 @@ class Update(Part, frozen=True):
     paused: bool = False
     parallel_shards: int = 1
     balance_primaries: bool = True
+    backup_first: bool = False
 
 
 class Deletion(Part, frozen=True):

@@ -43,11 +43,6 @@ UNBUILT: Final[tuple[Unbuilt, ...]] = (
     Unbuilt("tls", (), _LATER + "connections are not encrypted; remove it"),
     Unbuilt("auth.users", ([],), _LATER + "more users; use the default user of spec.auth"),
     Unbuilt(
-        "deletion.policy",
-        ("Delete", "Retain"),
-        _LATER + "backup before deletion; use Delete or Retain",
-    ),
-    Unbuilt(
         "monitoring.serviceMonitor",
         (False,),
         _LATER + "a ServiceMonitor of its own; the installation has one for all, set it to false",

@@ -17,6 +17,7 @@ from redis_operator.operator.backup_ending import BackupEndings
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.restores import Restores
+from redis_operator.operator.schedule_measures import ScheduleCollector
 from redis_operator.operator.schedules import Schedules
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.world import World, origin_of
@@ -116,6 +117,7 @@ def add_schedules(
     clock: Callable[[], float] = time.time,
 ) -> Controller:
     """Add the controller of `RedisBackupSchedule`s: its backups wake it, and the time."""
+    manager.metrics.registry.register(ScheduleCollector(lambda: list(world.schedules)))
     builder = ControllerBuilder(manager, "redisbackupschedule", world.schedules)
     builder.watches(world.backups, by_label(SCHEDULE_LABEL))
     reconciler = Schedules(

@@ -45,6 +45,7 @@ from redis_operator.manifests.names import users_secret
 from redis_operator.manifests.users import BACKUP
 from redis_operator.manifests.workers import take_job, take_job_name, verify_job
 from redis_operator.operator.backup_ending import BackupEndings
+from redis_operator.operator.precautions import wants_last_backup
 from redis_operator.operator.world import REDIS_BACKUPS, World
 from redis_operator.planning.attempts import Worker
 from redis_operator.planning.backups import BackupPlan, Start, is_due, path_of, plan_backup
@@ -204,7 +205,7 @@ class Backups(Struct, frozen=True):
 
     def _database(self, key: Key) -> Redis | None:
         raw = self.world.redis(key)
-        if raw is None or meta_of(raw).is_deleting:
+        if raw is None or (meta_of(raw).is_deleting and not wants_last_backup(raw)):
             return None
         found = load(raw)
         return found if isinstance(found, Redis) else None

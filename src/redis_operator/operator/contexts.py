@@ -15,6 +15,7 @@ from redis_operator.manifests import names
 from redis_operator.operator.children import Children
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.passes import Pass
+from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.rotation import Rotations
 from redis_operator.planning.context import Context
 
@@ -29,6 +30,7 @@ class Contexts(Struct, frozen=True):
     children: Children
     rotations: Rotations
     movers: SlotMovers
+    precautions: Precautions
     clock: Callable[[], float] = time.time
     behind: Callable[[Key], str | None] = lambda _: None
 
@@ -53,6 +55,8 @@ class Contexts(Struct, frozen=True):
             image=image,
             endpoints=self.children.endpoints(one.redis),
             protected=meta.is_being_deleted,
+            deletion_waits=self.precautions.waits(one.raw) if meta.is_being_deleted else "",
+            backed_up=self.precautions.condition(one.key),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )

@@ -28,8 +28,11 @@ _ORPHAN: Final = "orphan"  # what a deletion that orphans leaves for the garbage
 class Ending:
     """Holds databases until their volumes were dealt with."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self, client: Client, is_backed_up: Callable[[Manifest], bool] = lambda _: False
+    ) -> None:
         self._client = client
+        self._is_backed_up = is_backed_up
         self._finalizer = Finalizer(client, REDISES, FINALIZER)
 
     async def around(self, raw: Manifest, follow: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -43,7 +46,7 @@ class Ending:
     async def _clean_up(self, live: Manifest) -> Outcome | None:
         if is_protected(live):
             return Done()  # since a moment; the change comes as an event
-        if not _keeps_volumes(live):
+        if not _keeps_volumes(live, backed_up=self._is_backed_up(live)):
             await self._delete_volumes(live["metadata"])
         return None
 
@@ -107,9 +110,13 @@ def _identity(workload: Manifest) -> str:
     return ""
 
 
-def _keeps_volumes(raw: Manifest) -> bool:
-    """Tell whether the spec keeps data after the end; a spec that cannot be read keeps them."""
+def _keeps_volumes(raw: Manifest, *, backed_up: bool) -> bool:
+    """Tell whether the spec keeps data after the end; a spec that cannot be read keeps them.
+
+    So does one that wants a backup while there is none.
+    """
     spec = raw.get("spec") or {}
     policy = (spec.get("deletion") or {}).get("policy", "Delete")
     retain = bool((spec.get("storage") or {}).get("retain", False))
-    return policy != "Delete" or retain
+    given_up = policy == "Delete" or (policy == "Backup" and backed_up)
+    return not given_up or retain

@@ -32,6 +32,7 @@ from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import PasswordError
+from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.restores import restore_facts
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.wanted import directives, wanted_of
@@ -59,6 +60,7 @@ class Pass(Struct, frozen=True):
     wanted: Wanted
     told: RedisStatus  # the status as it was last written
     refusal: str | None = None  # why what runs cannot become the wanted version or size
+    awaits_backup: bool = False  # the refusal is over when a backup has completed
     hindrance: Degradation | None = None  # why the spec is not followed, or its objects differ
     error: KubeError | None = None  # why its objects could not be written
 
@@ -79,6 +81,11 @@ class Pass(Struct, frozen=True):
             return False
         return self.refusal is None and self.hindrance is None
 
+    @property
+    def may_settle_passwords(self) -> bool:
+        """Whether passwords may be: a backup that is waited for needs a user of its own."""
+        return replace(self, refusal=None).may_change if self.awaits_backup else self.may_change
+
 
 class NotFollowed(Struct, frozen=True):
     """Why a spec cannot be followed: the reason of a condition, and what to tell."""
@@ -98,6 +105,7 @@ class PassReader(Struct, frozen=True):
     movers: SlotMovers
     sources: Sources
     background: Background
+    precautions: Precautions
     behind: Callable[[Key], str | None] = lambda _: None
 
     async def begin(self, key: Key, raw: Manifest) -> Pass | NotFollowed:
@@ -195,7 +203,11 @@ class PassReader(Struct, frozen=True):
         facts = await self.sources.facts(run, facts)
         facts = restore_facts(run, facts, self.world)
         one = _pass(key, raw, run, facts)
-        return replace(one, refusal=await self._refusal(one))
+        refusal = await self._refusal(one)
+        if refusal is None and self._is_another_version(one):
+            waits = await self.precautions.before_update(one.redis)
+            return replace(one, refusal=waits, awaits_backup=waits is not None)
+        return replace(one, refusal=refusal)
 
     async def last_followed(self, key: Key, raw: Manifest, why: NotFollowed) -> Pass | None:
         """Return a pass by the last spec that could be followed; None: nothing runs by any."""
@@ -250,9 +262,7 @@ class PassReader(Struct, frozen=True):
 
         A pod that ends meanwhile would come back as the refused version, or too small. I12
         """
-        wanted, running = one.wanted, one.told.version
-        engine = one.told.engine or wanted.engine
-        same = not running or (engine == wanted.engine and running.startswith(f"{wanted.version}."))
+        wanted, same = one.wanted, not self._is_another_version(one)
         limits = (memory_limit(pod) for pod in self.world.pods_of(one.key))
         shrinks = bool(wanted.memory_limit) and any(
             not limit or limit > wanted.memory_limit for limit in limits
@@ -262,6 +272,14 @@ class PassReader(Struct, frozen=True):
         request = Request(key=one.key, credentials=one.credentials, mode=wanted.mode)
         observed = await self.observer.observe(request)
         return gates.limitation(wanted, observed) or lowered_too_far(wanted, observed)
+
+    @staticmethod
+    def _is_another_version(one: Pass) -> bool:
+        """Tell whether what runs is of another engine or version than what is wanted."""
+        wanted, running = one.wanted, one.told.version
+        engine = one.told.engine or wanted.engine
+        same = engine == wanted.engine and running.startswith(f"{wanted.version}.")
+        return bool(running) and not same
 
 
 def _pass(key: Key, raw: Manifest, redis: Redis, facts: Facts) -> Pass:

@@ -29,6 +29,7 @@ from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending, is_protected
 from redis_operator.operator.observe import Request
 from redis_operator.operator.passes import NotFollowed, Pass, PassReader
+from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.world import World
@@ -54,6 +55,7 @@ class Reconciler(Struct, frozen=True):
     contexts: Contexts
     reporter: Reporter
     ending: Ending
+    precautions: Precautions
     interval: float
     clock: Callable[[], float] = time.time
 
@@ -65,7 +67,7 @@ class Reconciler(Struct, frozen=True):
             return Done()
         try:
             ends = bool(raw["metadata"].get("deletionTimestamp"))
-            if ends and is_protected(raw):
+            if ends and (is_protected(raw) or await self.precautions.before_end(raw)):
                 return await self._follow(key, raw)
             if ends:
                 before = load_status(raw)

@@ -34,6 +34,7 @@ class Settler(Struct, frozen=True):
             persisted = unpersisted(one.wanted, observed) is None
             taken = accepted(one.wanted, observed)
             facts = await self.children.accept(redis, facts, taken, persisted=persisted)
+        if one.may_settle_passwords:
             targets, moving = self.observer.targets(request), bool(self.movers.moving(one.key))
             facts = await self.rotations.settle(redis, facts, observed, targets, moving=moving)
         for request_met in met(redis.metadata.annotations, one.wanted, observed):

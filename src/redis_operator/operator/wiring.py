@@ -43,6 +43,7 @@ from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.observe import Observer
 from redis_operator.operator.passes import PassReader
 from redis_operator.operator.password_store import PasswordStore
+from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.redis_failovers import RedisFailovers
 from redis_operator.operator.report import Reporter
@@ -223,6 +224,7 @@ def _reconciler(
     )
     observer = _observer(client, settings, world, links, looks=looks, clock=clock)
     reporter = _reporter(manager, applier)
+    precautions = Precautions(client, world)
     return Reconciler(
         world=world,
         reader=PassReader(
@@ -234,13 +236,15 @@ def _reconciler(
             movers,
             Sources(client, links, clock=clock),
             Background(on_end=wakes.answered),
+            precautions,
             behind=behind,
         ),
         actor=Actor(client, world, links, observer, movers, reporter, before),
         settler=Settler(client, children, observer, rotations, movers),
-        contexts=Contexts(children, rotations, movers, clock, behind),
+        contexts=Contexts(children, rotations, movers, precautions, clock, behind),
         reporter=reporter,
-        ending=Ending(client),
+        ending=Ending(client, precautions.is_backed_up),
+        precautions=precautions,
         interval=settings.probe_interval,
         clock=clock,
     )

@@ -59,8 +59,10 @@ def conditions(
         found.append(_storage_resized(wanted, observed))
     if situation.copy is not None:
         found.append(_following(situation.copy))
+    if context.backed_up is not None:
+        found.append(context.backed_up)
     if context.protected:
-        found.append(_DELETION_HELD)
+        found.append(_deletion_held(context))
     was = {c.type: c for c in context.previous.conditions}
     return tuple(since(c, was.get(c.type), context) for c in found)
 
@@ -283,6 +285,13 @@ def _storage_resized(wanted: Wanted, observed: Observed) -> Condition:
     text = f"{len(small)} of {len(observed.volumes)} volumes are smaller than spec.storage.size: "
     text += ", ".join(volume.name for volume in small)
     return Condition(type="StorageResized", status="False", reason="Resizing", message=text)
+
+
+def _deletion_held(context: Context) -> Condition:
+    if not context.deletion_waits:
+        return _DELETION_HELD
+    text = f"its deletion was asked for and waits: {context.deletion_waits}"
+    return Condition(type="Deleting", status="False", reason="BackupFirst", message=text)
 
 
 _DELETION_HELD = Condition(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ..api.metadata import Condition
 from ..api.status import Endpoints, Progress, RedisStatus
 from .degradations import Degradation
 
@@ -26,3 +27,5 @@ class Context(Struct, frozen=True):
     image: str = ""
     endpoints: Endpoints | None = None
     protected: bool = False  # a deletion was asked for and the spec forbids it
+    deletion_waits: str = ""  # a deletion was asked for and waits for a backup
+    backed_up: Condition | None = None  # whether there is a good backup, where one is asked for

@@ -123,6 +123,29 @@ _OF_DATABASES: Final = (
     ),
 )
 
+_SCHEDULE: Final = "namespace, name, schedule"
+_OF_BACKUPS: Final = (
+    Alert(
+        "RedisBackupTooOld",
+        Group.DATABASES,
+        Severity.WARNING,
+        "time() - "
+        f"{_most(_SCHEDULE, 'redis_operator_backup_schedule_late_after_timestamp_seconds')} > 0",
+        "5m",
+        "Redis {{ $labels.namespace }}/{{ $labels.name }} has no good backup of schedule "
+        "{{ $labels.schedule }} for longer than it should",
+    ),
+    Alert(
+        "RedisBackupFailed",
+        Group.DATABASES,
+        Severity.WARNING,
+        f"{_most(_SCHEDULE, 'redis_operator_backup_schedule_last_failed')} == 1",
+        "5m",
+        "The last backup of Redis {{ $labels.namespace }}/{{ $labels.name }} by schedule "
+        "{{ $labels.schedule }} failed",
+    ),
+)
+
 _OF_SERVERS: Final = (
     Alert(
         "RedisServerDown",
@@ -251,5 +274,5 @@ _OF_THE_OPERATOR: Final = (
     ),
 )
 
-ALERTS: Final[tuple[Alert, ...]] = (*_OF_DATABASES, *_OF_SERVERS, *_OF_THE_OPERATOR)
+ALERTS: Final[tuple[Alert, ...]] = (*_OF_DATABASES, *_OF_BACKUPS, *_OF_SERVERS, *_OF_THE_OPERATOR)
 """Every alert there is."""

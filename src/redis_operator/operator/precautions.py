@@ -1,0 +1,123 @@
+"""Has backups taken before changes and deletions that ask for one, and tells what they wait for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec import Struct
+
+from kubecontroller.client.api import Client
+from kubecontroller.client.errors import AlreadyExists, Forbidden, KubeError
+from kubecontroller.client.meta import Key, Manifest, meta_of
+from redis_operator.api.metadata import Condition
+from redis_operator.api.redis import Redis
+from redis_operator.api.redisbackup import RedisBackupStatus
+from redis_operator.api.redisbackup_validation import load_redisbackup_status
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.redisbackupschedule_validation import load_schedule
+from redis_operator.operator.world import REDIS_BACKUPS, World
+from redis_operator.planning.precautions import (
+    LAST,
+    UPDATE,
+    Precaution,
+    backed_up,
+    precaution_backup,
+    precaution_limitation,
+)
+
+__all__ = ["Precautions", "wants_last_backup"]
+
+
+def wants_last_backup(raw: Manifest) -> bool:
+    """Tell whether a database that was in use is backed up before it goes."""
+    deletion = (raw.get("spec") or {}).get("deletion") or {}
+    return deletion.get("policy") == "Backup" and bool((raw.get("status") or {}).get("binding"))
+
+
+class Precautions(Struct, frozen=True):
+    """Looks for these backups in the caches, and creates what is missing."""
+
+    client: Client
+    world: World
+
+    async def before_update(self, redis: Redis) -> str | None:
+        """Why servers may not be replaced by those of another version yet, or None."""
+        meta = redis.metadata
+        if not redis.spec.update.backup_first or redis.status.binding is None:
+            return None
+        key, name = (meta.namespace, meta.name), UPDATE.name(meta.name, str(meta.generation))
+        try:
+            return await self._ensure(UPDATE, key, name)
+        except KubeError as error:  # servers are looked after all the same
+            return f"{UPDATE.field}: RedisBackup {name} cannot be created: {error}"
+
+    async def before_end(self, raw: Manifest) -> str | None:
+        """Why a database that is being deleted may not go yet, or None."""
+        if not wants_last_backup(raw):
+            return None
+        try:
+            return await self._ensure(LAST, meta_of(raw).key, _last_name(raw))
+        except Forbidden as error:
+            if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
+                return None  # nothing can be created there any more, and everything goes
+            raise
+
+    def waits(self, raw: Manifest) -> str:
+        """Return what the deletion of a database waits for; empty: for nothing."""
+        if not wants_last_backup(raw):
+            return ""
+        return self._limitation(LAST, meta_of(raw).key, _last_name(raw)) or ""
+
+    def is_backed_up(self, raw: Manifest) -> bool:
+        """Tell whether the last backup of a database is complete."""
+        if not wants_last_backup(raw):
+            return False
+        return self._limitation(LAST, meta_of(raw).key, _last_name(raw)) is None
+
+    def condition(self, key: Key) -> Condition | None:
+        """Say whether there is a good backup of a database; None: nobody asked for any."""
+        found = {meta_of(raw).name: load_redisbackup_status(raw) for raw in self._backups(key)}
+        if not found and self._schedule(key) is None:
+            return None
+        return backed_up(found)
+
+    def _backups(self, key: Key) -> list[Manifest]:
+        return [
+            raw for raw in self.world.backups.find("database", key) if not meta_of(raw).is_deleting
+        ]
+
+    async def _ensure(self, why: Precaution, key: Key, name: str) -> str | None:
+        waits = self._limitation(why, key, name)
+        schedule = self._schedule(key)
+        if waits is not None and schedule is not None and self._status(key, name) is None:
+            with suppress(AlreadyExists):  # the cache does not show it yet
+                await self.client.create(REDIS_BACKUPS, precaution_backup(schedule, name))
+        return waits
+
+    def _limitation(self, why: Precaution, key: Key, name: str) -> str | None:
+        status = self._status(key, name)
+        has_schedule = self._schedule(key) is not None
+        return precaution_limitation(why, name, status, has_schedule=has_schedule)
+
+    def _status(self, key: Key, name: str) -> RedisBackupStatus | None:
+        """Return how a backup of this very database is; one that is being deleted is none."""
+        raw = self.world.backup((key[0], name))
+        if raw is None or meta_of(raw).is_deleting:
+            return None
+        ours = (raw.get("spec") or {}).get("redis") == key[1]
+        return load_redisbackup_status(raw) if ours else None
+
+    def _schedule(self, key: Key) -> RedisBackupSchedule | None:
+        """Return the schedule of a database, the first by name."""
+        for raw in sorted(self.world.schedules, key=lambda one: meta_of(one).name):
+            if meta_of(raw).namespace != key[0] or meta_of(raw).is_deleting:
+                continue
+            found = load_schedule(raw)
+            if isinstance(found, RedisBackupSchedule) and found.spec.redis == key[1]:
+                return found
+        return None
+
+
+def _last_name(raw: Manifest) -> str:
+    meta = meta_of(raw)
+    return LAST.name(meta.name, meta.uid[:8])

@@ -1,0 +1,90 @@
+"""Metrics of schedules of backups, read from them whenever somebody scrapes: nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kubecontroller.client.meta import Manifest
+from redis_operator.api.cron import Cron, read_cron
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.redisbackupschedule_validation import load_schedule
+
+__all__ = ["ScheduleCollector"]
+
+_LABELS = ("namespace", "name", "schedule")
+_TIMES = 10  # whose longest distance is how far apart backups may be
+_GRACE = timedelta(hours=1)
+
+
+class ScheduleCollector(Collector):
+    """When each schedule is due, whether its last backup failed, and when it is too late."""
+
+    def __init__(self, schedules: Callable[[], Iterable[Manifest]]) -> None:
+        self._schedules = schedules
+
+    def collect(self) -> Iterator[Metric]:
+        """Read all schedules that can be followed."""
+        loaded = map(load_schedule, self._schedules())
+        found = [one for one in loaded if isinstance(one, RedisBackupSchedule)]
+        for name, text, value in _GAUGES:
+            family = GaugeMetricFamily(
+                f"redis_operator_backup_schedule_{name}", text, labels=_LABELS
+            )
+            for one in found:
+                figure = value(one)
+                if figure is not None:
+                    meta = one.metadata
+                    family.add_metric((meta.namespace, one.spec.redis, meta.name), figure)
+            yield family
+
+
+def _suspended(schedule: RedisBackupSchedule) -> float:
+    return float(schedule.spec.suspend)
+
+
+def _next(schedule: RedisBackupSchedule) -> float | None:
+    return _seconds(schedule.status.next_time)
+
+
+def _failed(schedule: RedisBackupSchedule) -> float | None:
+    known = [c.status for c in schedule.status.conditions if c.type == "LastSucceeded"]
+    return float("False" in known) if known else None
+
+
+def _late_after(schedule: RedisBackupSchedule) -> float | None:
+    """Return by when another backup has to have succeeded: two in a row are missing after that."""
+    status, spec = schedule.status, schedule.spec
+    since = max(_seconds(status.last_success_time) or 0.0, _seconds(status.since) or 0.0)
+    cron = read_cron(spec.schedule, spec.time_zone)
+    if spec.suspend or not since or not isinstance(cron, Cron):
+        return None
+    times = [cron.after(datetime.fromisoformat(status.since))]
+    while len(times) < _TIMES:
+        times.append(cron.after(times[-1]))
+    apart = max(after - before for before, after in pairwise(times))
+    late = 2 * apart + _GRACE + timedelta(seconds=spec.jitter_seconds)
+    return since + late.total_seconds()
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+_GAUGES: tuple[tuple[str, str, Callable[[RedisBackupSchedule], float | None]], ...] = (
+    ("suspended", "Whether the schedule is suspended.", _suspended),
+    ("next_timestamp_seconds", "When its next backup starts.", _next),
+    ("last_failed", "Whether its backup that ended last failed.", _failed),
+    (
+        "late_after_timestamp_seconds",
+        "By when another of its backups has to have completed.",
+        _late_after,
+    ),
+)

@@ -1,0 +1,63 @@
+"""Backups before updates and deletions: what is waited for, and what to do where that is long."""
+
+from __future__ import annotations
+
+import pytest
+
+from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
+from redis_operator.planning.precautions import (
+    LAST,
+    UPDATE,
+    Precaution,
+    backed_up,
+    precaution_limitation,
+)
+
+
+def status(phase: BackupPhase | None, message: str = "", ended: str = "") -> RedisBackupStatus:
+    return RedisBackupStatus(phase=phase, message=message, completion_time=ended)
+
+
+@pytest.mark.parametrize("why", [UPDATE, LAST], ids=lambda why: why.word)
+def test_a_backup_that_is_complete_is_all_that_is_waited_for(why: Precaution) -> None:
+    done = status(BackupPhase.COMPLETED)
+    assert precaution_limitation(why, "b", done, has_schedule=False) is None
+    for phase in (None, BackupPhase.PENDING, BackupPhase.RUNNING):
+        text = precaution_limitation(why, "b", status(phase, "slots move"), has_schedule=True)
+        assert text is not None
+        assert "RedisBackup b" in text
+        assert "slots move" in text
+        assert why.field in text
+
+
+@pytest.mark.parametrize("why", [UPDATE, LAST], ids=lambda why: why.word)
+def test_where_none_can_be_taken_the_way_out_is_named(why: Precaution) -> None:
+    failed = status(BackupPhase.FAILED, "the store is full")
+    text = precaution_limitation(why, "b", failed, has_schedule=True)
+    assert text is not None
+    assert "the store is full" in text
+    assert why.way_out in text
+    text = precaution_limitation(why, "b", None, has_schedule=False)
+    assert text is not None
+    assert "RedisBackupSchedule" in text
+    assert why.way_out in text
+
+
+def test_names_fit_and_are_the_same_for_the_same_reason() -> None:
+    assert LAST.name("cache", "0123abcd") == "cache-last-0123abcd"
+    assert len(LAST.name("a" * 40, "0123abcd")) <= 50
+    assert len(UPDATE.name("a" * 40, "99999")) <= 50
+
+
+def test_a_database_is_backed_up_while_its_newest_backup_is_good() -> None:
+    assert backed_up({}).reason == "NoBackup"
+    good = status(BackupPhase.COMPLETED, ended="2026-01-02T00:00:00Z")
+    before = status(BackupPhase.FAILED, "no", "2026-01-01T00:00:00Z")
+    after = status(BackupPhase.FAILED, "full", "2026-01-03T00:00:00Z")
+    running = status(BackupPhase.RUNNING)
+    fine = backed_up({"b": good, "a": before, "c": running})
+    assert (fine.status, fine.reason) == ("True", "BackupCompleted")
+    wrong = backed_up({"b": good, "c": after})
+    assert (wrong.status, wrong.reason) == ("False", "BackupFailed")
+    assert "full" in wrong.message
+    assert "b of 2026-01-02" in wrong.message
