@@ -22,7 +22,7 @@ from redis_operator.planning.backups import (
     path_of,
     plan_backup,
 )
-from redis_operator.planning.restores import mixed_limitation, restore_limitation
+from redis_operator.planning.restores import mixed_limitation, newest_good, restore_limitation
 from redis_operator.redis.versions import Version
 
 NOW = datetime(2026, 1, 5, 3, 0, tzinfo=UTC)
@@ -321,3 +321,20 @@ def test_a_part_of_a_backup_is_neither_served_nor_mixed_with_another(
     assert isinstance(found, Redis)
     told_limitation = mixed_limitation(found)
     assert told_limitation is None if words is None else words in str(told_limitation)
+
+
+def test_the_newest_backup_of_a_schedule_is_one_that_can_be_restored() -> None:
+    def one(name: str, time: str, **more: Any) -> RedisBackup:
+        found = backup({**COMPLETED, "completionTime": time, **more})
+        return replace(found, metadata=replace(found.metadata, name=name))
+
+    backups = [
+        one("a", "2026-01-01T00:00:00Z"),
+        one("b", "2026-01-02T00:00:00Z", verified="Unknown"),
+        one("damaged", "2026-01-03T00:00:00Z", verified="False"),
+        one("unfinished", "2026-01-04T00:00:00Z", phase="Running"),
+    ]
+    assert newest_good(backups, "") == "b"
+    assert newest_good(backups, "a") == "a"  # a restore that began with it goes on with it
+    assert newest_good(backups, "of schedule nightly") == "b"
+    assert newest_good([], "") == ""

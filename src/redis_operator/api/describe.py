@@ -279,14 +279,18 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "While true, a deletion is not carried out: the database continues as before."
     ),
     "Bootstrap.from_backup": _f(
-        "Start with the content of a backup: by the name of a RedisBackup, or by the store and the "
-        "folder that it is in."
+        "Start with the content of a backup: by the name of a RedisBackup, the newest of a "
+        "RedisBackupSchedule, or by the store and the folder that it is in."
     ),
     "Bootstrap.from_redis": _f(
         "Start as a replica of a server elsewhere and follow it; no writes are taken meanwhile. "
         "Removed: once all data have arrived, the database gets a primary of its own."
     ),
     "BootstrapFromBackup.name": _secret("Name of a RedisBackup in the same namespace."),
+    "BootstrapFromBackup.schedule": _secret(
+        "Name of a RedisBackupSchedule in the same namespace: its newest completed backup that no "
+        "verification found damaged, when the restore begins."
+    ),
     "BootstrapFromBackup.storage": _f(
         "The store that has the backup, where there is no RedisBackup of it here: one of another "
         "namespace, of another cluster, or whose object is gone.",

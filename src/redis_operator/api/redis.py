@@ -331,9 +331,10 @@ class Deletion(Part, frozen=True):
 
 
 class BootstrapFromBackup(Part, frozen=True):
-    """Start with the content of a backup: by the name of its object, or by where it is kept."""
+    """Start with the content of a backup: by its object, its schedule, or where it is kept."""
 
     name: str = ""
+    schedule: str = ""
     storage: BackupStorage | None = None
     path: str = ""
     encryption: BackupEncryption | None = None
@@ -341,7 +342,7 @@ class BootstrapFromBackup(Part, frozen=True):
     @property
     def label(self) -> str:
         """What people are told it is."""
-        return self.name or self.path
+        return self.name or self.path or f"of schedule {self.schedule}"
 
 
 class BootstrapFromRedis(Part, frozen=True):

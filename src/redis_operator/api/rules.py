@@ -50,7 +50,7 @@ NO_CLUSTER_SOURCE: Final = (
     "servers of mode Cluster are replicas of each other only; use mode Failover, or copy the data "
     "key by key"
 )
-NAME_OR_STORAGE: Final = "use one of name and storage"
+NAME_OR_STORAGE: Final = "use one of name, schedule and storage"
 PATH_OF_STORAGE: Final = "it goes with storage: the folder of the backup's manifest.json in it"
 KEYS_OF_STORAGE: Final = "it goes with storage; of a RedisBackup it is known"
 ONE_ORIGIN: Final = "use it or spec.bootstrap.fromRedis, not both"
@@ -221,7 +221,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "BootstrapFromBackup",
         "",
-        "has(self.name) != has(self.storage)",
+        "[has(self.name), has(self.schedule), has(self.storage)].filter(way, way).size() == 1",
         NAME_OR_STORAGE,
     ),
     Rule(

@@ -183,7 +183,7 @@ def _source(spec: RedisSpec) -> Iterator[Problem]:
 
 def _backup(asked: BootstrapFromBackup) -> Iterator[Problem]:
     path, storage = "spec.bootstrap.fromBackup", asked.storage
-    if bool(asked.name) == (storage is not None):
+    if sum((bool(asked.name), bool(asked.schedule), storage is not None)) != 1:
         yield Problem(path, NAME_OR_STORAGE)
     if bool(asked.path) != (storage is not None):
         yield Problem(f"{path}.path", PATH_OF_STORAGE)

@@ -87,12 +87,13 @@ def add_restores(
         return (meta_of(raw).key,) if bootstrap.get("fromBackup") or begun else ()
 
     def named(raw: Manifest) -> Iterable[Key]:
-        """Return the databases that begin with this backup."""
-        place = meta_of(raw).key
+        """Return the databases that begin with this backup, or with one of its schedule."""
+        place, schedule = meta_of(raw).key, meta_of(raw).label(SCHEDULE_LABEL)
         return [
             key
             for redis in world.all_redises()
-            if (key := meta_of(redis).key)[0] == place[0] and origin_of(redis) == place[1]
+            if (key := meta_of(redis).key)[0] == place[0]
+            and (origin_of(redis) == place[1] or (schedule and _schedule_of(redis) == schedule))
         ]
 
     builder = ControllerBuilder(manager, "restore", world.redises, when=lambda _: False)
@@ -128,3 +129,9 @@ def add_schedules(
         clock=clock,
     )
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
+
+
+def _schedule_of(raw: Manifest) -> str:
+    """Return the name of the schedule whose newest backup a database begins with."""
+    bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
+    return str((bootstrap.get("fromBackup") or {}).get("schedule", ""))

@@ -50,7 +50,8 @@ from redis_operator.operator.fillings import (
 from redis_operator.operator.workers import Workers, last_words, waiting
 from redis_operator.operator.world import REDISES, World
 from redis_operator.planning.backups import place_of
-from redis_operator.planning.restores import mixed_limitation, restore_limitation
+from redis_operator.planning.restores import mixed_limitation, newest_good, restore_limitation
+from redis_operator.planning.schedules import SCHEDULE_LABEL
 from redis_operator.redis.versions import Version, parse_version
 
 __all__ = ["Restores", "restore_facts"]
@@ -67,6 +68,7 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     database; else keys are given to the primaries, and clients are shut out until that is done.
     They are shut out too as long as it is not known which of the two it will be.
     """
+    redis = resolved(redis, world)
     asked, meta, told = redis.spec.bootstrap.from_backup, redis.metadata, redis.status
     if told.binding is not None or (told.restore is not None and told.restore.completion_time):
         return facts
@@ -101,6 +103,11 @@ def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> s
     mixed = mixed_limitation(redis)
     if mixed is not None or asked.storage is not None:
         return mixed
+    if not asked.name:
+        return (
+            f"spec.bootstrap.fromBackup: RedisBackupSchedule {asked.schedule} has no completed "
+            "backup yet"
+        )
     return restore_limitation(backup, asked.name, version)
 
 
@@ -114,12 +121,13 @@ class _Way(Enum):
 def _way(redis: Redis, backup: RedisBackup | None) -> _Way | None:
     """Return the way; None: the backup is yet to be made.
 
-    What a store has is known to workers alone, so the way is one that does for any backup.
+    What a store has is known to workers alone, so the way is one that does for any backup. A
+    schedule has another newest one at any time: the way is the one that records which it is.
     """
     asked = redis.spec.bootstrap.from_backup
     if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
         return _Way.CARRY
-    if asked is not None and asked.storage is not None:
+    if asked is not None and (asked.storage is not None or asked.schedule):
         return _Way.CARRY
     if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
         return None
@@ -172,9 +180,10 @@ class Restores(Struct, frozen=True):
             return Retry(error)
 
     async def _begin(self, key: Key, raw: Manifest, job: Job | None) -> Outcome:
-        redis = load(raw)
-        if not isinstance(redis, Redis) or redis.spec.paused:
+        loaded = load(raw)
+        if not isinstance(loaded, Redis) or loaded.spec.paused:
             return Done()
+        redis = resolved(loaded, self.world)
         asked = redis.spec.bootstrap.from_backup
         if asked is None:
             return await self._end(raw, job)
@@ -288,6 +297,27 @@ class Restores(Struct, frozen=True):
 def _is_ours(job: Job, uid: str) -> bool:
     owner = controller_of(job.metadata)
     return owner is not None and owner.uid == uid
+
+
+def resolved(redis: Redis, world: World) -> Redis:
+    """Return a database with the name of the backup that its schedule stands for, if there is one.
+
+    Once a restore has begun it is the one that the status names.
+    """
+    asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
+    if asked is None or not asked.schedule:
+        return redis
+    namespace = redis.metadata.namespace
+    found = [
+        backup
+        for raw in world.backups
+        if meta_of(raw).namespace == namespace
+        and meta_of(raw).label(SCHEDULE_LABEL) == asked.schedule
+        and (backup := _backup(world, meta_of(raw).key)) is not None
+    ]
+    name = newest_good(found, told.backup if told is not None else "")
+    begins = replace(redis.spec.bootstrap, from_backup=replace(asked, name=name))
+    return replace(redis, spec=replace(redis.spec, bootstrap=begins))
 
 
 class _Place(Struct, frozen=True):

@@ -223,8 +223,9 @@ def _taken_for(raw: Manifest) -> tuple[Key, ...]:
 
 def origin_of(raw: Manifest) -> str:
     """Return the name of the backup that a database begins with; empty: with none."""
-    bootstrap = (raw.get("spec") or {}).get("bootstrap") or {}
-    return str((bootstrap.get("fromBackup") or {}).get("name", ""))
+    begins = ((raw.get("spec") or {}).get("bootstrap") or {}).get("fromBackup") or {}
+    told = (raw.get("status") or {}).get("restore") or {}
+    return str(begins.get("name") or (told.get("backup", "") if begins.get("schedule") else ""))
 
 
 _by_database: Final = by_label(DATABASE_LABEL)

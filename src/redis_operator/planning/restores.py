@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.redis.versions import Version, load_limitation
 
-__all__ = ["mixed_limitation", "restore_limitation"]
+__all__ = ["mixed_limitation", "newest_good", "restore_limitation"]
 
 
 def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> str | None:
@@ -38,3 +40,16 @@ def mixed_limitation(redis: Redis) -> str | None:
             "of another would be mixed with them; delete the database and create it again"
         )
     return None
+
+
+def newest_good(backups: Iterable[RedisBackup], begun: str) -> str:
+    """Return the name of the newest backup that is worth restoring; empty: there is none.
+
+    One that a restore has `begun` with stays the one.
+    """
+    good = {
+        backup.metadata.name: backup.status.completion_time
+        for backup in backups
+        if backup.status.phase is BackupPhase.COMPLETED and backup.status.verified != "False"
+    }
+    return begun if begun in good else max(good, key=lambda name: (good[name], name), default="")

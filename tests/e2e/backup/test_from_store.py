@@ -13,6 +13,7 @@ from kubecontroller.client.errors import Invalid
 pytestmark = pytest.mark.e2e
 
 ALONE: dict[str, Any] = {"mode": "Standalone", "shards": 1, "replicas": 0}
+ONE = "use one of name, schedule and storage"
 CLAIM: dict[str, Any] = {"claim": {"name": "backups"}}
 
 
@@ -46,10 +47,13 @@ async def test_what_is_not_there_is_said_and_nothing_is_served(database: Any, st
     assert "binding" not in await copy.status()
     for wrong, words in (
         ({"storage": CLAIM}, "fromBackup.path"),
-        ({"name": "monday", "storage": CLAIM, "path": "a"}, "use one of name and storage"),
+        (
+            {"name": "monday", "storage": CLAIM, "path": "a"},
+            ONE,
+        ),
         ({"name": "monday", "encryption": {"secretName": "keys"}}, "goes with storage"),
         ({"storage": {}, "path": "a"}, "use one of claim and s3"),
-        ({}, "use one of name and storage"),
+        ({}, ONE),
     ):
         with pytest.raises(Invalid, match=words):
             await database("wrong", **ALONE, bootstrap={"fromBackup": wrong})
