@@ -41,7 +41,7 @@ from redis_operator.install.options import Options
 from redis_operator.install.remover import Remover
 from redis_operator.install.rights import OPERATOR
 from redis_operator.install.strategy import Listed, Strategy, generate, written
-from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS, Patience
+from redis_operator.install.waiting import CERTIFICATES, WEBHOOK_CONFIGURATIONS, Patience
 from redis_operator.operator.world import REDISES
 from redis_testing.simulation.system import NoForwarding
 
@@ -65,6 +65,7 @@ class SmallCluster:
         self.client = Client(self.transport, field_manager="person")
         self.told: list[str] = []
         self.certifies = True  # whether the operator can have a certificate
+        self.issues = ""  # why cert-manager issues nothing, if it does not
         self.lets_go = True  # whether the operator deals with databases that are deleted
 
     def now(self) -> datetime:
@@ -134,11 +135,16 @@ class SmallCluster:
             and p["metadata"]["labels"].get("app.kubernetes.io/name") == OPERATOR
             and _is_ready(p)
         )
-        serving = {p["metadata"]["name"] for p in pods if "--webhook-port" in _words(p)}
+        serving = {
+            p["metadata"]["name"]
+            for p in pods
+            if "--webhook-port" in _words(p) and "--webhook-certificate=issued" not in _words(p)
+        }
         for _, name, namespace in living[:1]:
             await self._lead(namespace, name)
             if self.certifies and name in serving:
                 await self._certify(namespace)
+        await self._issue()
         if living and self.lets_go:
             await self._end_databases()
 
@@ -207,12 +213,74 @@ class SmallCluster:
                 manager="redis-operator-ca",
             )
 
+    async def serve_cert_manager(self) -> None:
+        """Do what an installation of cert-manager does first; `issues` is what it does then."""
+        await self.client.apply(CUSTOM_RESOURCE_DEFINITIONS.plain(), certificate_definition())
+
+    async def _issue(self) -> None:
+        """Do what cert-manager does: a Secret for each Certificate, and its CA injected."""
+        try:
+            certificates = (await self.client.list(CERTIFICATES)).items
+        except NotFound:
+            return
+        for made in certificates:
+            meta, spec = made["metadata"], made["spec"]
+            ready = {"type": "Ready", "status": "False" if self.issues else "True"}
+            ready |= {"message": self.issues, "observedGeneration": meta["generation"]}
+            change = MergePatch({"status": {"conditions": [ready]}})
+            key = (meta["namespace"], meta["name"])
+            await self.client.patch(CERTIFICATES, key, change, subresource="status")
+            if self.issues:
+                continue
+            secret = {
+                "metadata": {
+                    "namespace": meta["namespace"],
+                    "name": spec["secretName"],
+                    "labels": spec["secretTemplate"]["labels"],
+                },
+                "data": dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), "aXNzdWVk"),
+            }
+            await self.client.apply(SECRETS.plain(), secret, manager="cert-manager")
+            await self._inject("/".join(key))
+
+    async def _inject(self, source: str) -> None:
+        for found in (await self.client.list(WEBHOOK_CONFIGURATIONS)).items:
+            notes = found["metadata"].get("annotations") or {}
+            if notes.get("cert-manager.io/inject-ca-from") == source:
+                for hook in found["webhooks"]:
+                    hook["clientConfig"]["caBundle"] = "aXNzdWVk"
+                await self.client.replace(WEBHOOK_CONFIGURATIONS, found)
+
     async def _end_databases(self) -> None:
         for raw in await self.databases():
             meta = raw["metadata"]
             if meta.get("deletionTimestamp"):
                 change = MergePatch({"metadata": {"finalizers": None}})
                 await self.client.patch(REDISES, (meta["namespace"], meta["name"]), change)
+
+
+def certificate_definition() -> Manifest:
+    """Return a definition that takes what cert-manager's own takes, and more."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {"plural": "certificates", "singular": "certificate", "kind": "Certificate"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "certificates.cert-manager.io"},
+        "spec": {
+            "group": "cert-manager.io",
+            "scope": "Namespaced",
+            "names": {**names, "listKind": "CertificateList"},
+            "versions": [version],
+        },
+    }
 
 
 def of_version(strategy: Strategy, version: str) -> Strategy:

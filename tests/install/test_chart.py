@@ -9,9 +9,10 @@ import yaml
 from redis_operator import __version__
 from redis_operator.install.chart import chart, schema, values
 from redis_operator.install.objects import objects
-from redis_operator.install.options import Options
+from redis_operator.install.options import Issuer, Options
 
 FILES = chart()
+EVERYTHING = Options(watch_namespaces=("team",), issuer=Issuer("internal"))
 
 
 def test_every_value_has_a_schema_and_no_other_is_allowed() -> None:
@@ -43,8 +44,13 @@ def test_no_mark_is_left_and_every_kind_is_there() -> None:
     text = "".join(FILES.values())
     assert "mark-" not in text
     kinds = set(re.findall(r"^kind: (\w+)$", text, re.MULTILINE))
-    wanted = {made["kind"] for made in objects(Options(watch_namespaces=("team",)))}
+    wanted = {made["kind"] for made in objects(EVERYTHING)}
     assert kinds == wanted - {"Namespace"}  # that one is Helm's to make
+
+
+def test_no_quote_is_inside_of_a_name() -> None:
+    for name, text in FILES.items():
+        assert re.findall(r"^[ -]*[\w.-]+\.\{\{[^}]*quote \}\}", text, re.MULTILINE) == [], name
 
 
 def test_kinds_and_protection_stay_when_the_release_goes() -> None:

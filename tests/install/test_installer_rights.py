@@ -93,6 +93,9 @@ async def _life(one: Recorded) -> None:
     await one.until("Updating", says="ImagePullBackOff")
     await one.say(image="redis-operator:2")
     await one.until("Deployed")
+    issued = {"issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}
+    await one.say(image="redis-operator:2", certificates=issued)
+    await one.until("Deployed")
     await one.cluster.create_database("cache")
     await client.delete(REDIS_OPERATORS, KEY)
     for _ in range(120):
@@ -109,6 +112,7 @@ async def test_every_right_of_the_installer_is_used_and_no_other_is_needed() -> 
             one = Recorded(cluster, seen, streams=streams)
             await one.prepare()
             await serve_monitoring(cluster)
+            await cluster.serve_cert_manager()
             task = one.begin()
             try:
                 await _life(one)

@@ -127,7 +127,7 @@ class _Maker(Struct, frozen=True):
         if isinstance(kind, type) and issubclass(kind, Enum):
             return {"type": "string", "enum": [member.value for member in kind]}
         if isinstance(kind, type) and issubclass(kind, Struct):
-            return self.struct(kind, ("api_version", "kind"))
+            return self.struct(kind)
         raise TypeError(f"no schema is known for {kind!r}")
 
     def one(self, members: Sequence[Any], facts: Facts) -> Schema:

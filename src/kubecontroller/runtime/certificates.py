@@ -18,14 +18,9 @@ certificate goes on, and a new CA follows the lost one as if that were due.
 from __future__ import annotations
 
 import ipaddress
-import os
-import ssl
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import IO, Final, cast
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -34,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-__all__ = ["Material", "load_chain", "next_check", "renewed"]
+__all__ = ["Material", "covers", "next_check", "renewed"]
 
 _CA_LIFE: Final = timedelta(days=3650)
 _LEAF_LIFE: Final = timedelta(days=365)
@@ -106,7 +101,7 @@ def renewed(
     is_over = parsed.leaf.not_valid_after_utc <= now
     if _is_due(parsed.leaf, now) and (is_own or is_known or is_over):
         return _reissued(material, parsed, names, now), "it is past two thirds of its life"
-    if not _covers(parsed.leaf, names):
+    if not covers(parsed.leaf, names):
         return _reissued(material, parsed, names, now), "it is for other names"
     if not is_own and is_known:
         return _reissued(material, parsed, names, now), "the new authority is known by now"
@@ -259,7 +254,8 @@ def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
     return now >= _due(certificate)
 
 
-def _covers(leaf: x509.Certificate, names: Sequence[str]) -> bool:
+def covers(leaf: x509.Certificate, names: Sequence[str]) -> bool:
+    """Tell whether a certificate is for all these names."""
     try:
         held = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -292,29 +288,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-
-
-def load_chain(context: ssl.SSLContext, material: Material) -> None:
-    """Swap the certificate of a live context.
-
-    It reads files only. Where the system can, that is one in memory: a pod may have no folder that
-    it can write to. Else the key is on disk for that moment, for us alone.
-    """
-    with _file() as file:
-        file.write(material.certificate + material.key)
-        file.flush()
-        context.load_cert_chain(file.name)
-
-
-@contextmanager
-def _file() -> Iterator[IO[bytes]]:
-    if not hasattr(os, "memfd_create"):
-        with tempfile.NamedTemporaryFile(prefix="tls-", suffix=".pem") as file:
-            yield cast("IO[bytes]", file)
-        return
-    descriptor = os.memfd_create("tls")
-    with Path(f"/proc/self/fd/{descriptor}").open("wb") as file:
-        try:
-            yield file
-        finally:
-            os.close(descriptor)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -26,10 +26,11 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.certificates import Material, load_chain, next_check, renewed
+from kubecontroller.runtime.certificates import Material, next_check, renewed
 from kubecontroller.runtime.changes import Change, Deleted, Updated
 from kubecontroller.runtime.informer import Informer
 from kubecontroller.runtime.logs import fields
+from kubecontroller.runtime.tlscontext import decoded, load_pair
 
 __all__ = ["CertificateKeeper", "Target", "conversion_target", "webhook_target"]
 
@@ -135,7 +136,7 @@ class CertificateKeeper:
         material = await self._agree()
         if material != self._loaded:
             # in the loop, where handshakes read the same context
-            load_chain(self.context, material)
+            load_pair(self.context, material.certificate, material.key)
             self._loaded = material
             _log.info("certificate loaded", extra=fields(secret="/".join(self._secret)))
         if self._injected != material.authorities:
@@ -210,7 +211,7 @@ class CertificateKeeper:
                 live: Manifest | None = await self._client.get(SECRETS, self._secret)
             except NotFound:
                 live = None
-            material = Material.from_secret(_decoded(live)) if live is not None else None
+            material = Material.from_secret(decoded(live)) if live is not None else None
             change = renewed(material, names=self._names, now=self._now(), served=self._loaded)
             if change is None:
                 assert material is not None
@@ -265,13 +266,3 @@ def _has(live: Any, wanted: Any) -> bool:
         named = {one.get("name"): one for one in live or () if isinstance(one, dict)}
         return all(_has(named.get(one["name"]), one) for one in wanted)
     return bool(live == wanted)
-
-
-def _decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
-    found = {}
-    for name, text in (secret.get("data") or {}).items():
-        try:
-            found[name] = b64decode(text, validate=True)
-        except ValueError:
-            continue  # as good as missing
-    return found

@@ -24,8 +24,9 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import KubeError
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.certificates import Material, load_chain, next_check, renewed
+from kubecontroller.runtime.certificates import Material, next_check, renewed
 from kubecontroller.runtime.logs import fields
+from kubecontroller.runtime.tlscontext import load_pair
 
 __all__ = ["AccessReviews", "Refusal", "SecuredMetrics"]
 
@@ -139,7 +140,7 @@ class SecuredMetrics:
         due = renewed(self._material, names=_NAMES, now=now)
         if due is not None:
             self._material, _ = due
-            load_chain(self.context, self._material)
+            load_pair(self.context, self._material.certificate, self._material.key)
         assert self._material is not None
         return next_check(self._material, now=now).total_seconds()
 

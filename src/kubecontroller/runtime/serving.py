@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.scheme import Kind
@@ -12,7 +13,7 @@ from kubecontroller.runtime.certkeeper import CertificateKeeper, Target
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.webhook import Admit, Convert, WebhookServer
 
-__all__ = ["MUTATING", "VALIDATING", "serve_webhooks"]
+__all__ = ["MUTATING", "VALIDATING", "Certificate", "serve_webhooks", "serve_with"]
 
 _GROUP: Final = "admissionregistration.k8s.io"
 VALIDATING: Final[Kind[Manifest]] = Kind(
@@ -26,6 +27,23 @@ VALIDATING: Final[Kind[Manifest]] = Kind(
 MUTATING: Final[Kind[Manifest]] = Kind(
     _GROUP, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, dict
 )
+
+
+class Certificate(Protocol):
+    """What webhooks are served with: `CertificateKeeper`, or `IssuedCertificate`."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The TLS context, whose certificate may change at any time."""
+
+    def limitation(self) -> str | None:
+        """Return why there is no certificate to serve with yet, or nothing."""
+
+    async def begin(self) -> None:
+        """Load what there is before the server starts."""
+
+    async def run(self) -> None:
+        """Keep it up to date for ever."""
 
 
 def serve_webhooks(
@@ -57,8 +75,24 @@ def serve_webhooks(
         random=random.random,
         on_renewed=on_renewed,
     )
+    server = serve_with(
+        manager, keeper, admission=admission, conversion=conversion, host=host, port=port
+    )
+    return keeper, server
+
+
+def serve_with(
+    manager: Manager,
+    certificate: Certificate,
+    *,
+    admission: Mapping[str, Admit] | None = None,
+    conversion: Mapping[str, Convert] | None = None,
+    host: str = "0.0.0.0",
+    port: int = 9443,
+) -> WebhookServer:
+    """Serve webhooks as `serve_webhooks` does, with a certificate that is kept in another way."""
     server = WebhookServer(
-        keeper.context,
+        certificate.context,
         host=host,
         port=port,
         is_leaving=lambda: manager.limitation() is not None,
@@ -67,9 +101,9 @@ def serve_webhooks(
         server.add_admission(path, admit)
     for path, convert in (conversion or {}).items():
         server.add_conversion(path, convert)
-    server.before_start(keeper.begin)
+    server.before_start(certificate.begin)
     manager.add_webhooks(server)
-    manager.add_task("certificate", keeper.run)
+    manager.add_task("certificate", certificate.run)
     if manager.health is not None:
-        manager.health.add_readiness("certificate", keeper.limitation)
-    return keeper, server
+        manager.health.add_readiness("certificate", certificate.limitation)
+    return server

@@ -57,6 +57,13 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Parts of the installation that can be switched off: their objects are deleted, and "
         "databases are not touched."
     ),
+    "RedisOperatorSpec.certificates": described(
+        "Who makes the certificate that admission is served with. Absent: the operator itself."
+    ),
+    "Certificates.issuer_ref": described(
+        "An issuer of cert-manager (an Issuer is of the operator's namespace). The cluster must "
+        "have cert-manager with its cainjector; the operator only reads the certificate."
+    ),
     "Components.admission": described(
         "The API server asks the operator before it stores our kinds, and refuses what could not "
         "be followed. The protection of databases from deletion stays without it."

@@ -11,10 +11,11 @@ from enum import Enum
 from msgspec import field
 
 from .metadata import Condition, Metadata, Part
-from .redis import ImagePullPolicy, Json, LocalName, Resources
+from .redis import ImagePullPolicy, IssuerReference, Json, LocalName, Resources
 
 __all__ = [
     "AdmissionComponent",
+    "Certificates",
     "ComponentStatus",
     "Components",
     "InstallationPhase",
@@ -83,6 +84,12 @@ class Components(Part, frozen=True):
     monitoring: MonitoringComponent = field(default_factory=MonitoringComponent)
 
 
+class Certificates(Part, frozen=True):
+    """Who makes the certificate that admission is served with."""
+
+    issuer_ref: IssuerReference | None = None
+
+
 class RedisOperatorSpec(Part, frozen=True):
     """What is to be installed."""
 
@@ -98,6 +105,7 @@ class RedisOperatorSpec(Part, frozen=True):
     arguments: tuple[str, ...] = ()
     update_approval: UpdateApproval = UpdateApproval.AUTOMATIC
     components: Components = field(default_factory=Components)
+    certificates: Certificates = field(default_factory=Certificates)
 
 
 class ComponentStatus(Part, frozen=True):

@@ -20,6 +20,7 @@ from msgspec import Struct
 __all__ = [
     "CONFIGURATION",
     "INSTALLATION_LABEL",
+    "ISSUED_SECRET",
     "SECRET",
     "SERVICE",
     "WEBHOOKS",
@@ -32,6 +33,8 @@ CONFIGURATION: Final = "redis-operator"
 SERVICE: Final = "redis-operator-webhook"
 SECRET: Final = "redis-operator-webhook-tls"  # noqa: S105 - its name
 """The operator's own CA and certificate, in its namespace; made by it, shared by its replicas."""
+ISSUED_SECRET: Final = "redis-operator-webhook-issued"  # noqa: S105 - its name
+"""The certificate of an issuer, where one is named; the operator only reads it."""
 
 INSTALLATION_LABEL: Final = "redisoperator.dev/installation"
 """On every object of an installation: the namespace that its operator lives in."""

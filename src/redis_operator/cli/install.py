@@ -24,6 +24,7 @@ from redis_operator.install.options import (
     MonitoringOptions,
     Options,
     problems,
+    read_issuer,
 )
 from redis_operator.install.remover import Remover
 from redis_operator.install.rendering import to_stream
@@ -82,6 +83,12 @@ def _choices(function: F) -> F:
             help="Whether the API server asks the operator before it stores our kinds.",
         ),
         click.option(
+            "--certificate-issuer",
+            default=None,
+            help="[KIND/]NAME of an issuer of cert-manager that makes the certificate of the "
+            "webhooks, such as ClusterIssuer/internal; `own`: the operator makes it.",
+        ),
+        click.option(
             "--monitoring/--without-monitoring",
             default=None,
             help="ServiceMonitors, alerts and a dashboard, where the cluster serves these kinds.",
@@ -111,11 +118,13 @@ def _choices(function: F) -> F:
 def _chosen(before: Options, given: dict[str, Any]) -> Options:
     """Return the options of before with those that were given now."""
     watched = given.pop("watch_namespaces")
-    asked = given.pop("webhooks")
+    asked, issuer = given.pop("webhooks"), given.pop("certificate_issuer")
     monitoring = _monitoring(before.monitoring, given)
     changes: dict[str, Any] = {n: v for n, v in given.items() if v not in (None, "", ())}
     if asked is not None:
         changes["webhooks"] = asked
+    if issuer is not None:
+        changes["issuer"] = read_issuer(issuer)
     if "pull_secret" in changes:
         changes["pull_secrets"] = changes.pop("pull_secret")
     if "argument" in changes:

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from redis_operator.api.webhooks import CONFIGURATION, SERVICE, WEBHOOKS, Webhook
+from redis_operator.api.webhooks import (
+    CONFIGURATION,
+    INSTALLATION_LABEL,
+    ISSUED_SECRET,
+    SERVICE,
+    WEBHOOKS,
+    Webhook,
+    service_names,
+)
 
 from .options import Options
 from .workload import WEBHOOK_PORT
 
-__all__ = ["deletion_protection", "webhooks"]
+__all__ = ["CERTIFICATE", "CERTIFICATE_GROUP", "certificate", "deletion_protection", "webhooks"]
 
 _GROUP: Final = "admissionregistration.k8s.io/v1"
+CERTIFICATE_GROUP: Final = "cert-manager.io"
+CERTIFICATE: Final = "redis-operator-webhook"
+"""The Certificate that an issuer is asked for, where one is named."""
 _NAME: Final = "redis-deletion-protection"
 _UNPROTECTED: Final = (
     "!has(oldObject.spec.deletion) || !has(oldObject.spec.deletion.protected) || "
@@ -63,16 +74,44 @@ def deletion_protection() -> list[dict[str, Any]]:
 def webhooks(options: Options) -> list[dict[str, Any]]:
     """Return the configuration by which the API server asks the operator; none if not wanted.
 
-    It has no CA bundle: the operator puts it in, and keeps it there.
+    It has no CA bundle: the operator puts it in, and keeps it there; or, where an issuer is named,
+    the injector of cert-manager, by an annotation.
     """
     if not options.webhooks:
         return []
+    metadata: dict[str, Any] = {"name": CONFIGURATION}
+    if options.issuer is not None:
+        source = f"{options.namespace}/{CERTIFICATE}"
+        metadata["annotations"] = {f"{CERTIFICATE_GROUP}/inject-ca-from": source}
     return [
         {
             "apiVersion": _GROUP,
             "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": CONFIGURATION},
+            "metadata": metadata,
             "webhooks": [_webhook(row, options) for row in WEBHOOKS],
+        }
+    ]
+
+
+def certificate(options: Options) -> list[dict[str, Any]]:
+    """Return the Certificate that the named issuer is asked for; none if none is named."""
+    issuer = options.issuer
+    if issuer is None or not options.webhooks:
+        return []
+    labels = {INSTALLATION_LABEL: options.namespace}
+    return [
+        {
+            "apiVersion": f"{CERTIFICATE_GROUP}/v1",
+            "kind": "Certificate",
+            "metadata": {"namespace": options.namespace, "name": CERTIFICATE},
+            "spec": {
+                "secretName": ISSUED_SECRET,
+                "secretTemplate": {"labels": labels},  # by which a removal knows it as ours
+                "dnsNames": list(service_names(options.namespace)),
+                "usages": ["digital signature", "server auth"],
+                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+                "issuerRef": {"name": issuer.name, "kind": issuer.kind, "group": issuer.group},
+            },
         }
     ]
 

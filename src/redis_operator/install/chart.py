@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import groupby
 from typing import Any, Final
 
-from redis_operator import __version__
+from msgspec.structs import replace
 
+from redis_operator import __version__
+from redis_operator.api.webhooks import CONFIGURATION
+
+from .admission import CERTIFICATE, CERTIFICATE_GROUP
 from .inventory import item_of
 from .objects import COMPONENT_LABEL, MONITORING_KINDS, Component, Object, Stage, stages
-from .options import EVERYWHERE, MonitoringOptions, Options
+from .options import EVERYWHERE, Issuer, MonitoringOptions, Options
 from .rendering import to_stream, to_yaml
 
 __all__ = ["chart", "schema", "values"]
@@ -27,6 +30,7 @@ _POLICY: Final = "mark-policy"
 _ARGUMENT: Final = "mark-argument"
 _SCRAPER: Final = "mark-scraper"
 _PAGES: Final = "mark-pages"
+_ISSUER: Final = Issuer("mark-issuer", "mark-kind", "mark-group")
 _MARK_LABEL: Final = "mark-label"
 _REPLICAS: Final = 7
 _MARKED: Final = Options(
@@ -48,8 +52,12 @@ _EXPRESSIONS: Final = {
     _WATCHED: "{{ $namespace | quote }}",
     _IMAGE: '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"',
     _POLICY: "{{ .Values.image.pullPolicy }}",
+    _ISSUER.name: "{{ .Values.admission.issuer.name | quote }}",
+    _ISSUER.kind: "{{ .Values.admission.issuer.kind | quote }}",
+    _ISSUER.group: "{{ .Values.admission.issuer.group | quote }}",
 }
 _ASKED: Final = ".Values.admission.install"
+_ISSUED: Final = ".Values.admission.issuer.name"
 _MONITORED: Final = ".Values.monitoring.install"
 
 
@@ -65,7 +73,10 @@ def values() -> dict[str, Any]:
         "arguments": [],
         "resources": {part: dict(amounts) for part, amounts in default.resources.items()},
         "crds": {"install": True},
-        "admission": {"install": True},
+        "admission": {
+            "install": True,
+            "issuer": {"name": "", "kind": "Issuer", "group": "cert-manager.io"},
+        },
         "monitoring": {
             "install": default.monitoring.install,
             "labels": {},
@@ -130,9 +141,27 @@ def schema() -> dict[str, Any]:
                 "properties": {"requests": amounts, "limits": amounts},
             },
             "crds": switch,
-            "admission": switch,
+            "admission": _admission_schema(),
             "monitoring": _monitoring_schema(),
             "global": {"type": "object"},
+        },
+    }
+
+
+def _admission_schema() -> dict[str, Any]:
+    text = {"type": "string", "maxLength": 253}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "install": {"type": "boolean"},
+            "issuer": {
+                "type": "object",
+                "additionalProperties": False,
+                "description": "an issuer of cert-manager that makes the certificate; without a "
+                "name the operator makes its own",
+                "properties": {"name": text, "kind": text, "group": text},
+            },
         },
     }
 
@@ -171,7 +200,7 @@ def _monitoring_schema() -> dict[str, Any]:
 
 def chart() -> dict[str, str]:
     """Return every file of the chart by its path."""
-    parts = stages(_MARKED)
+    parts, issued = stages(_MARKED), stages(replace(_MARKED, issuer=_ISSUER))
     watched = stages(Options(namespace=_NAMESPACE, watch_namespaces=(_WATCHED,)))[Stage.RIGHTS]
     everywhere = parts[Stage.RIGHTS]
     alike = [made for made in everywhere if made in watched]
@@ -183,7 +212,7 @@ def chart() -> dict[str, str]:
         "values.yaml": to_yaml(values()),
         "values.schema.json": json.dumps(schema(), indent=2) + "\n",
         "templates/crds.yaml": _when(".Values.crds.install", map(_kept, parts[Stage.DEFINITIONS])),
-        "templates/rights.yaml": _parted(alike)
+        "templates/rights.yaml": _parted(alike, issued[Stage.RIGHTS])
         + "{{- if .Values.watchNamespaces }}\n"
         + _marked(narrow)
         + "{{- range $namespace := .Values.watchNamespaces }}\n"
@@ -191,7 +220,9 @@ def chart() -> dict[str, str]:
         + "{{- end }}\n{{- else }}\n"
         + _marked(wide)
         + "{{- end }}\n",
-        "templates/configuration.yaml": _parted(parts[Stage.CONFIGURATION]),
+        "templates/configuration.yaml": _parted(
+            parts[Stage.CONFIGURATION], issued[Stage.CONFIGURATION]
+        ),
         "templates/monitoring.yaml": _monitoring(parts[Stage.MONITORING]),
         "templates/deployment.yaml": _deployment(parts[Stage.CONTROLLER]),
         "templates/admission.yaml": _when(
@@ -216,6 +247,13 @@ def _webhooks(admission: list[Object]) -> str:
         "      {{- range .Values.watchNamespaces }}\n      - {{ . | quote }}\n      {{- end }}\n"
         "  {{- end }}\n"
     )
+    named = f"metadata:\n  name: {CONFIGURATION}\n"
+    source = "{{ .Release.Namespace }}/" + CERTIFICATE
+    note = (
+        f"  {{{{- if {_ISSUED} }}}}\n  annotations:\n"
+        f'    {CERTIFICATE_GROUP}/inject-ca-from: "{source}"\n  {{{{- end }}}}\n'
+    )
+    text = _replaced(text, {named: named + note})
     first, *hooks = text.split("\n- name: ")
     hooks = [
         hook.replace(line, line + selected) if "scope: Namespaced" in hook else hook
@@ -247,15 +285,23 @@ def _when(condition: str, made: Any) -> str:
     return f"{{{{- if {condition} }}}}\n{_marked(list(made))}{{{{- end }}}}\n"
 
 
-def _parted(made: list[Object]) -> str:
-    """Return objects as text; those of admission are left out while that is switched off."""
-    text = ""
-    for asked, some in groupby(
-        made, key=lambda o: o["metadata"]["labels"][COMPONENT_LABEL] == Component.ADMISSION
-    ):
-        chosen = list(some)
-        text += _when(_ASKED, chosen) if asked else _guarded(_marked(chosen))
-    return text
+def _parted(made: list[Object], issued: list[Object]) -> str:
+    """Return objects as text; those of admission as values choose it, if they do."""
+    own = [one for one in made if _is_of_admission(one)]
+    others = [one for one in issued if _is_of_admission(one)]
+    always = [one for one in own if one in others]
+    here = _marked([one for one in own if one not in others])
+    instead = _marked([one for one in others if one not in own])
+    choice = f"{{{{- if {_ISSUED} }}}}\n{instead}"
+    choice += f"{{{{- else }}}}\n{here}" if here else ""
+    return (
+        _guarded(_marked([one for one in made if one not in own]))
+        + f"{{{{- if {_ASKED} }}}}\n{_marked(always)}{choice}{{{{- end }}}}\n{{{{- end }}}}\n"
+    )
+
+
+def _is_of_admission(made: Object) -> bool:
+    return bool(made["metadata"]["labels"][COMPONENT_LABEL] == Component.ADMISSION)
 
 
 def _guarded(text: str) -> str:
@@ -318,6 +364,7 @@ def _marked(made: list[Object]) -> str:
     Braces that are Prometheus' or Grafana's are not Helm's.
     """
     text = re.sub(r"\{\{|\}\}", lambda found: f'{{{{ "{found[0]}" }}}}', to_stream(made))
+    text = text.replace(f".{_NAMESPACE}.", ".{{ .Release.Namespace }}.")  # inside of a name
     for mark, expression in _EXPRESSIONS.items():
         text = text.replace(mark, expression)
     return text
@@ -325,9 +372,15 @@ def _marked(made: list[Object]) -> str:
 
 def _deployment(made: list[Object]) -> str:
     """Return the Deployment, with what is a list or a mapping written by the template."""
-    asked = ("        - --webhook-port\n        - '9443'\n", _WEBHOOK_PORT)
+    words = "        - --webhook-port\n        - '9443'\n"
+    issued = (
+        f"        {{{{- if {_ISSUED} }}}}\n        - --webhook-certificate=issued\n"
+        "        {{- end }}\n"
+    )
+    asked = {words: words + issued, _WEBHOOK_PORT: _WEBHOOK_PORT}
     lines = {
-        part: f"        {{{{- if {_ASKED} }}}}\n{part}        {{{{- end }}}}\n" for part in asked
+        part: f"        {{{{- if {_ASKED} }}}}\n{more}        {{{{- end }}}}\n"
+        for part, more in asked.items()
     } | {
         f"  replicas: {_REPLICAS}\n": "  replicas: {{ .Values.replicas }}\n",
         f"        - {_ARGUMENT}\n": "        {{- range .Values.arguments }}\n"

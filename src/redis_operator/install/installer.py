@@ -22,12 +22,13 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
 from redis_operator.operator.world import REDISES
 
+from .admission import CERTIFICATE_GROUP
 from .inventory import (
     INVENTORY,
     Inventory,
     Item,
     Phase,
-    certificate_item,
+    certificate_items,
     item_of,
     read,
     surplus,
@@ -110,14 +111,15 @@ class Installer:
                 if old != whole or not _contains(live.get(listed.item), listed.document):
                     await self._apply(listed)
             if part.stage == Stage.NAMESPACE and old != whole:
+                await self._stop_asking(old, options)
                 begun = Inventory(options, both, Phase.INSTALLING, version, digest)
                 await self._begin(begun, surplus(known, wanted))
             documents = [listed.document for listed in part.objects]
             await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)
         for item in surplus(known, wanted):
             await self.delete(item, options.namespace)
-        if not options.webhooks:
-            await self.delete(certificate_item(options.namespace), options.namespace)
+        for item in certificate_items(options.namespace, but=options):
+            await self.delete(item, options.namespace)
         if old != whole:
             await self._record(whole)
 
@@ -213,6 +215,17 @@ class Installer:
         self.left_out.discard(item)
         self._tell(f"{item}: applied")
 
+    async def _stop_asking(self, old: Inventory | None, options: Options) -> None:
+        """Have the API server not ask while who makes the certificate changes.
+
+        Until all replicas and the CA bundle have changed, some would not be trusted.
+        """
+        if old is None or (old.options.issuer is None) == (options.issuer is None):
+            return
+        for item in old.items:
+            if item.is_asking:
+                await self.delete(item, options.namespace)
+
     async def _begin(self, begun: Inventory, gone: Iterable[Item]) -> None:
         """Write down what will be there; the API server stops asking who will not answer."""
         await self._record(begun)
@@ -255,6 +268,7 @@ class Installer:
                     f"--watch-namespaces: there is no namespace {name!r}; create it first, since "
                     "the operator is given its rights there"
                 ) from None
+        await self._check_served(strategy)
         for listed in strategy.objects:
             item = listed.item
             live = await self._live(kind_of(item), (item.namespace, item.name))
@@ -264,6 +278,21 @@ class Installer:
             found[item] = live
         await self._tell_misfits()
         return found
+
+    async def _check_served(self, strategy: Strategy) -> None:
+        """Refuse objects of other people's kinds that the cluster does not have."""
+        for listed in strategy.objects:
+            item = listed.item
+            group, _ = split_api_version(item.api_version)
+            if listed.optional or group != CERTIFICATE_GROUP:
+                continue
+            try:
+                await self._client.list(kind_of(item), namespace=item.namespace)
+            except NotFound:
+                raise InstallError(
+                    f"{item}: this cluster does not serve {item.kind} of {item.api_version}; "
+                    "install cert-manager first, or name no issuer"
+                ) from None
 
     async def _tell_misfits(self) -> None:
         """Say which databases this version would not take as they are; they are left as they run.

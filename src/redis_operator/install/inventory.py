@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from redis_operator import __version__
-from redis_operator.api.webhooks import SECRET
+from redis_operator.api.webhooks import ISSUED_SECRET, SECRET
 
 from .objects import INSTALLATION_LABEL, KEPT_KINDS, Object
 from .options import Options
@@ -25,7 +25,7 @@ __all__ = [
     "Inventory",
     "Item",
     "Phase",
-    "certificate_item",
+    "certificate_items",
     "item_of",
     "read",
     "surplus",
@@ -36,6 +36,7 @@ INVENTORY: Final = "redis-operator-installation"
 
 _PLURALS: Final = {
     "ConfigMap": "configmaps",
+    "Certificate": "certificates",
     "NetworkPolicy": "networkpolicies",
     "Secret": "secrets",
     "CustomResourceDefinition": "customresourcedefinitions",
@@ -110,9 +111,16 @@ def item_of(made: Mapping[str, Any]) -> Item:
     )
 
 
-def certificate_item(namespace: str) -> Item:
-    """Return how the operator's own certificate is listed; it is not applied, but made by it."""
-    return Item("v1", "Secret", _PLURALS["Secret"], SECRET, namespace)
+def certificate_items(namespace: str, *, but: Options | None = None) -> list[Item]:
+    """Return the Secrets that are not applied: the operator's own certificate, and an issuer's.
+
+    Without the one that some choices have in use.
+    """
+    used = ""
+    if but is not None and but.webhooks:
+        used = SECRET if but.issuer is None else ISSUED_SECRET
+    names = [name for name in (SECRET, ISSUED_SECRET) if name != used]
+    return [Item("v1", "Secret", _PLURALS["Secret"], name, namespace) for name in names]
 
 
 def written(inventory: Inventory) -> Object:

@@ -14,7 +14,7 @@ from redis_operator.api.crd import crds
 from redis_operator.api.webhooks import INSTALLATION_LABEL
 
 from . import rights
-from .admission import deletion_protection, webhooks
+from .admission import certificate, deletion_protection, webhooks
 from .monitoring.objects import monitoring
 from .options import Options
 from .workload import budget, deployment, metrics_service, network_policy, webhook_service
@@ -87,6 +87,7 @@ def stages(options: Options) -> dict[Stage, list[Object]]:
         Stage.CONFIGURATION: [
             metrics_service(options),
             *_admission(webhook_service(options), options),
+            *(_of(Component.ADMISSION, made) for made in certificate(options)),
             network_policy(options),
             budget(options),
         ],
@@ -124,6 +125,8 @@ def _rights(options: Options) -> list[Object]:
         roles.append(rights.review_role())
         readers.append(rights.metrics_reader_role())
     asked = [rights.bundle_role(), rights.certificate_role(options.namespace)]
+    if options.issuer is not None:
+        asked = [rights.certificate_role(options.namespace, rights.ISSUED_RIGHTS)]
     return [
         rights.service_account(options.namespace),
         *rights.database_users(),

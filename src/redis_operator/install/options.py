@@ -10,7 +10,15 @@ from msgspec import Struct, field
 
 from redis_operator import __version__
 
-__all__ = ["DEFAULT_NAMESPACE", "EVERYWHERE", "MonitoringOptions", "Options", "problems"]
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "EVERYWHERE",
+    "Issuer",
+    "MonitoringOptions",
+    "Options",
+    "problems",
+    "read_issuer",
+]
 
 DEFAULT_NAMESPACE: Final = "redis-operator"
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -19,9 +27,19 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _LABEL_KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
 )
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+_DNS_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?")
 EVERYWHERE: Final = "*"
 """In place of the names of namespaces: all of them."""
+
+
+class Issuer(Struct, frozen=True, omit_defaults=True):
+    """An issuer of cert-manager, of whom the certificate of admission is asked."""
+
+    name: str
+    kind: str = "Issuer"  # or ClusterIssuer, or a kind of somebody else's group
+    group: str = "cert-manager.io"
 
 
 class MonitoringOptions(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -46,6 +64,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
     placement: Mapping[str, Any] = field(default_factory=dict)  # fields of the pod's spec
     arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
     webhooks: bool = True  # whether the API server asks the operator before it stores our kinds
+    issuer: Issuer | None = None  # whose certificate admission is served with; none: our own
     monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
     resources: Mapping[str, Mapping[str, str]] = field(
         default_factory=lambda: {
@@ -81,7 +100,35 @@ def problems(options: Options) -> list[str]:
         found.append(
             f"--pull-policy: {options.pull_policy!r} is none of {', '.join(_PULL_POLICIES)}"
         )
+    found += _issuer_problems(options)
     return [*found, *_monitoring_problems(options.monitoring)]
+
+
+def read_issuer(text: str) -> Issuer | None:
+    """Return the issuer that `[KIND[.GROUP]/]NAME` names; `own` means none."""
+    place, _, name = text.strip().rpartition("/")
+    if not place:
+        return None if name == "own" else Issuer(name)
+    kind, _, group = place.partition(".")
+    return Issuer(name, kind, group or "cert-manager.io")
+
+
+def _issuer_problems(options: Options) -> list[str]:
+    issuer = options.issuer
+    if issuer is None:
+        return []
+    found = []
+    if not _DNS_NAME.fullmatch(issuer.name):
+        found.append(f"--certificate-issuer: {issuer.name!r} is not the name of an issuer")
+    if not _KIND.fullmatch(issuer.kind) or not _DNS_NAME.fullmatch(issuer.group):
+        place = f"{issuer.kind}.{issuer.group}"
+        found.append(f"--certificate-issuer: {place!r} is not KIND or KIND.GROUP of an issuer")
+    if not options.webhooks:
+        found.append(
+            "--certificate-issuer: without webhooks there is nothing to certify; leave out "
+            "--without-webhooks, or use --certificate-issuer own"
+        )
+    return found
 
 
 def _monitoring_problems(chosen: MonitoringOptions) -> list[str]:

@@ -23,14 +23,14 @@ from kubecontroller.client.objects import (
 )
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.finalizers import remove_finalizer
-from redis_operator.api.webhooks import SECRET
+from redis_operator.api.webhooks import ISSUED_SECRET, SECRET
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.backup_ending import BACKUP_FINALIZER
 from redis_operator.operator.ending import FINALIZER, is_protected
 from redis_operator.operator.world import REDIS_BACKUPS, REDIS_FAILOVERS, REDISES
 
 from .installer import Installer, InstallError, Tell, persistent
-from .inventory import INVENTORY, Inventory, Item, Phase, certificate_item, item_of, written
+from .inventory import INVENTORY, Inventory, Item, Phase, certificate_items, item_of, written
 from .objects import Stage, objects, stages
 from .options import Options
 from .rights import OPERATOR
@@ -103,14 +103,13 @@ class Remover:
         await self._stop_operator(namespace)
         await self._let_go()
         order = [item_of(made) for stage in reversed(stages(options).values()) for made in stage]
-        order += sorted(items - set(order))
+        order += [*sorted(items - set(order)), *certificate_items(namespace)]
         for item in order:
             if not item.is_kept:
                 await self._installer.delete(item, namespace)
         if everything:
             _refuse_late([r for r in await self.databases() if not _is_ending(r)])
             await self._delete_kept(order, namespace)
-        await self._installer.delete(certificate_item(namespace), namespace)
         await self._installer.delete(item_of(written(Inventory(options))), namespace)
         await self._delete_namespace(options)
 
@@ -186,7 +185,7 @@ class Remover:
             page = await self._client.list(kind.plain(), namespace=namespace)
             for raw in page.items:
                 name = raw["metadata"]["name"]
-                if name not in {"kube-root-ca.crt", INVENTORY, SECRET}:
+                if name not in {"kube-root-ca.crt", INVENTORY, SECRET, ISSUED_SECRET}:
                     return f"{kind.kind} {name}"
         return ""
 

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from redis_operator.api.webhooks import CONFIGURATION, INSTALLATION_LABEL, SECRET
+from redis_operator.api.webhooks import (
+    CONFIGURATION,
+    INSTALLATION_LABEL,
+    ISSUED_SECRET,
+    SECRET,
+)
 
 __all__ = [
     "BUNDLE_RIGHTS",
@@ -16,6 +21,7 @@ __all__ = [
     "CLUSTER_RIGHTS",
     "DATABASE_RIGHTS",
     "ELECTION_RIGHTS",
+    "ISSUED_RIGHTS",
     "OPERATOR",
     "RBAC",
     "REVIEW_RIGHTS",
@@ -101,6 +107,9 @@ CERTIFICATE_RIGHTS: Final = (
 )
 """In the operator's own namespace: the certificate that admission is served with."""
 
+ISSUED_RIGHTS: Final = (rule("", "secrets", _READ, ISSUED_SECRET),)
+"""The same where an issuer makes the certificate: it is only read, and its bundle is not ours."""
+
 BUNDLE_RIGHTS: Final = (
     rule(
         "admissionregistration.k8s.io",
@@ -163,10 +172,11 @@ def election_role(namespace: str = "") -> dict[str, Any]:
     return role("Role", f"{OPERATOR}-election", ELECTION_RIGHTS, **place)
 
 
-def certificate_role(namespace: str) -> dict[str, Any]:
+def certificate_role(
+    namespace: str, rules: tuple[Rule, ...] = CERTIFICATE_RIGHTS
+) -> dict[str, Any]:
     """Return what replicas need, in their own namespace, to share a certificate."""
-    name = f"{OPERATOR}-certificate"
-    return role("Role", name, CERTIFICATE_RIGHTS, namespace=namespace)
+    return role("Role", f"{OPERATOR}-certificate", rules, namespace=namespace)
 
 
 def bundle_role() -> dict[str, Any]:

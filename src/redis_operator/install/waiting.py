@@ -12,16 +12,18 @@ from msgspec import Struct
 from kubecontroller.client.api import Client
 from kubecontroller.client.definitions import definition_limitation
 from kubecontroller.client.errors import NotFound
-from kubecontroller.client.meta import Manifest
+from kubecontroller.client.meta import Key, Manifest
 from kubecontroller.client.objects import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     LEASES,
     PODS,
+    SECRETS,
     Deployment,
     Pod,
 )
 from kubecontroller.client.scheme import Kind
+from redis_operator.api.webhooks import ISSUED_SECRET
 
 from .objects import Object, Stage
 from .rights import OPERATOR
@@ -39,6 +41,8 @@ __all__ = [
 ]
 
 _LOOK_SECONDS = 1.0
+_Look = Callable[[], Awaitable[str | None]]
+"""Why something does not work yet, or nothing."""
 WEBHOOK_CONFIGURATIONS: Final[Kind[Manifest]] = Kind(
     "admissionregistration.k8s.io",
     "v1",
@@ -46,6 +50,10 @@ WEBHOOK_CONFIGURATIONS: Final[Kind[Manifest]] = Kind(
     "validatingwebhookconfigurations",
     False,
     dict,
+)
+
+CERTIFICATES: Final[Kind[Manifest]] = Kind(
+    "cert-manager.io", "v1", "Certificate", "certificates", True, dict
 )
 
 
@@ -74,22 +82,34 @@ async def wait_for_stage(
     tell: Callable[[str], None],
 ) -> None:
     """Return when everything of a stage works. Raises `NotInForce`."""
-    if stage == Stage.DEFINITIONS:
-        for document in made:
-            await wait(partial(_definition, client, document["metadata"]["name"]), patience)
-    if stage == Stage.ADMISSION:
-        for document in made:
-            if document["kind"] == "ValidatingWebhookConfiguration":
-                await wait(partial(_bundle, client, document["metadata"]["name"]), patience)
-    if stage == Stage.CONTROLLER:
-        for document in made:
+    for document in made:
+        if stage == Stage.CONTROLLER:
             namespace = document["metadata"]["namespace"]
             tell(f"waiting until the operator runs in namespace {namespace} ...")
-            await wait(partial(_rollout, client, namespace), patience)
-            await wait(partial(_leader, client, namespace), patience)
+        for look in _looks(client, stage, document):
+            await wait(look, patience)
 
 
-async def wait(look: Callable[[], Awaitable[str | None]], patience: Patience) -> None:
+def _looks(client: Client, stage: str, document: Object) -> list[_Look]:
+    """Return by what an object of a stage is known to work, in order."""
+    metadata = document["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace", "")
+    match stage, document["kind"]:
+        case Stage.DEFINITIONS, _:
+            return [partial(_definition, client, name)]
+        case Stage.CONFIGURATION, CERTIFICATES.kind:
+            return [partial(_issued, client, (namespace, name))]
+        case Stage.CONTROLLER, _:
+            return [partial(_rollout, client, namespace), partial(_leader, client, namespace)]
+        case Stage.ADMISSION, WEBHOOK_CONFIGURATIONS.kind:
+            if "annotations" in metadata:
+                return [partial(_injected, client, document)]
+            return [partial(_bundle, client, name)]
+        case _:
+            return []
+
+
+async def wait(look: _Look, patience: Patience) -> None:
     """Look until there is no reason to wait any more. Raises `NotInForce`, which names it."""
     clock = asyncio.get_running_loop().time
     end = clock() + patience.seconds
@@ -164,6 +184,36 @@ async def _bundle(client: Client, name: str) -> str | None:
     if not missing:
         return None
     return f"the operator has not put its CA bundle into webhook {', '.join(missing)} yet"
+
+
+async def _issued(client: Client, key: Key) -> str | None:
+    """Return why an issuer has not issued a certificate yet."""
+    found = await client.get(CERTIFICATES, key)
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    ready = next((c for c in conditions if c.get("type") == "Ready"), None)
+    current = (ready or {}).get("observedGeneration", 0) >= found["metadata"].get("generation", 0)
+    if ready is not None and ready.get("status") == "True" and current:
+        return None
+    issuer = "{kind} {name}".format(**found["spec"]["issuerRef"])
+    said = (ready or {}).get("message") or "cert-manager has not looked at it yet; does it run?"
+    return f"Certificate {key[1]} of {issuer} is not ready: {said}"
+
+
+async def _injected(client: Client, document: Object) -> str | None:
+    """Return whether the API server trusts what the issuer has issued."""
+    service = document["webhooks"][0]["clientConfig"]["service"]
+    secret = await client.get(SECRETS.plain(), (service["namespace"], ISSUED_SECRET))
+    wanted = (secret.get("data") or {}).get("ca.crt")
+    found = await client.get(WEBHOOK_CONFIGURATIONS, ("", document["metadata"]["name"]))
+    given = {hook["clientConfig"].get("caBundle") for hook in found.get("webhooks") or ()}
+    if wanted is None:
+        return f"Secret {ISSUED_SECRET} has no ca.crt: use an issuer that tells its authority"
+    if given == {wanted}:
+        return None
+    return (
+        f"ValidatingWebhookConfiguration {document['metadata']['name']} does not have the CA "
+        "bundle of the issuer yet; does the cainjector of cert-manager run?"
+    )
 
 
 async def _leader(client: Client, namespace: str) -> str | None:

@@ -98,7 +98,7 @@ def _container(options: Options) -> dict[str, Any]:
         "command": ["redis-operator"],
         "args": [
             *("run", "--log", "json"),
-            *(("--webhook-port", str(WEBHOOK_PORT)) if options.webhooks else ()),
+            *_webhook_arguments(options),
             *_secured(options, "--secured-metrics-port", str(SECURED_PORT)),
             *options.arguments,
         ],
@@ -134,6 +134,13 @@ def metrics_port(options: Options) -> int:
 
 def _metrics_name(options: Options) -> str:
     return _SECURED if options.monitoring.secured else "metrics"
+
+
+def _webhook_arguments(options: Options) -> list[str]:
+    if not options.webhooks:
+        return []
+    issued = [] if options.issuer is None else ["--webhook-certificate=issued"]
+    return ["--webhook-port", str(WEBHOOK_PORT), *issued]
 
 
 def _webhook_port() -> dict[str, Any]:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from msgspec import Struct
 
 from kubecontroller.runtime.logs import Format
 from redis_operator import __version__
 
-__all__ = ["Settings", "read_settings"]
+__all__ = ["Settings", "WebhookCertificate", "read_settings"]
+
+
+class WebhookCertificate(Enum):
+    """Who makes the certificate that admission is served with."""
+
+    OWN = "own"
+    ISSUED = "issued"
 
 
 class Settings(Struct, frozen=True):
@@ -30,6 +38,7 @@ class Settings(Struct, frozen=True):
     secured_metrics_port: int | None = None  # over TLS, to whom the API server lets in; else open
     webhook_port: int = 0  # 0 serves no admission
     webhook_host: str = "0.0.0.0"
+    webhook_certificate: WebhookCertificate = WebhookCertificate.OWN
     probe_interval: float = 10.0
     probe_timeout: float = 2.0
     secret_refresh: float = 90.0  # within so many seconds kubelets refresh mounted Secrets
@@ -66,6 +75,7 @@ def read_settings(
         secured_metrics_port=given.secured_metrics_port,
         webhook_port=given.webhook_port,
         webhook_host=given.webhook_host,
+        webhook_certificate=WebhookCertificate(given.webhook_certificate),
         probe_interval=given.probe_interval,
         secret_refresh=given.secret_refresh,
         worker_image=given.worker_image,
@@ -127,6 +137,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="where the API server asks before it stores our kinds, over TLS; 0 serves none",
     )
     parser.add_argument("--webhook-host", default="0.0.0.0")
+    parser.add_argument(
+        "--webhook-certificate",
+        choices=[one.value for one in WebhookCertificate],
+        default=WebhookCertificate.OWN.value,
+        help="own: made and renewed by the operator; issued: read from a Secret that an issuer, "
+        "such as cert-manager, writes",
+    )
     parser.add_argument("--probe-interval", type=float, default=10.0, help="seconds at rest")
     parser.add_argument(
         "--secret-refresh",

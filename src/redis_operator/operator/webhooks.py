@@ -15,10 +15,16 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
 from kubecontroller.client.scheme import Kind
-from kubecontroller.runtime.certkeeper import CertificateKeeper, webhook_target
+from kubecontroller.runtime.certkeeper import webhook_target
 from kubecontroller.runtime.events import Regarding
+from kubecontroller.runtime.issued import IssuedCertificate
 from kubecontroller.runtime.manager import Manager
-from kubecontroller.runtime.serving import VALIDATING, serve_webhooks
+from kubecontroller.runtime.serving import (
+    VALIDATING,
+    Certificate,
+    serve_webhooks,
+    serve_with,
+)
 from kubecontroller.runtime.webhook import (
     Admission,
     AdmissionRequest,
@@ -35,6 +41,7 @@ from redis_operator.api.version import RedisVersionSpec, find_version, read_entr
 from redis_operator.api.webhooks import (
     CONFIGURATION,
     INSTALLATION_LABEL,
+    ISSUED_SECRET,
     SECRET,
     WEBHOOKS,
     service_names,
@@ -44,7 +51,7 @@ from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.names import config_map
 from redis_operator.operator.ownership import chosen_version, limitation
 from redis_operator.operator.redis_failovers import name_limitation
-from redis_operator.operator.settings import Settings
+from redis_operator.operator.settings import Settings, WebhookCertificate
 from redis_operator.operator.verdicts import (
     Database,
     Verdict,
@@ -69,25 +76,34 @@ class NotSynced(RuntimeError):  # noqa: N818 - the state of affairs
 
 def add_admission(
     manager: Manager, settings: Settings, world: World
-) -> tuple[CertificateKeeper, WebhookServer]:
-    """Serve admission from now on, on every replica, with a certificate of our own."""
+) -> tuple[Certificate, WebhookServer]:
+    """Serve admission from now on, on every replica."""
     namespace = settings.namespace
+    reviews = Reviews(world, manager.unfenced_client)
+    admission = {hook.path: reviews.of(hook.resource) for hook in WEBHOOKS}
+    host, port = settings.webhook_host, settings.webhook_port
+    if settings.webhook_certificate is WebhookCertificate.ISSUED:
+        issued = IssuedCertificate(
+            manager.unfenced_client,
+            secret=(namespace, ISSUED_SECRET),
+            names=service_names(namespace)[:1],
+        )
+        return issued, serve_with(manager, issued, admission=admission, host=host, port=port)
     about = Regarding("v1", "Secret", namespace, SECRET)
 
     def renewed(reason: str) -> None:
         text = f"the certificate of admission was renewed: {reason}"
         manager.recorder.normal(about, "CertificateRenewed", text)
 
-    reviews = Reviews(world, manager.unfenced_client)
     return serve_webhooks(
         manager,
         secret=(namespace, SECRET),
         labels={INSTALLATION_LABEL: namespace},
         names=service_names(namespace),
         targets=[webhook_target(VALIDATING, CONFIGURATION, [hook.name for hook in WEBHOOKS])],
-        admission={hook.path: reviews.of(hook.resource) for hook in WEBHOOKS},
-        host=settings.webhook_host,
-        port=settings.webhook_port,
+        admission=admission,
+        host=host,
+        port=port,
         on_renewed=renewed,
     )
 

@@ -13,7 +13,7 @@ import yaml
 
 from redis_operator.install.inventory import item_of
 from redis_operator.install.objects import MONITORING_KINDS, objects
-from redis_operator.install.options import MonitoringOptions, Options
+from redis_operator.install.options import Issuer, MonitoringOptions, Options
 
 pytestmark = pytest.mark.e2e
 CHART = Path(__file__).parents[3] / "charts" / "redis-operator"
@@ -59,8 +59,9 @@ def rendered(options: Options, values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def plain(made: dict[str, Any]) -> dict[str, Any]:
-    metadata = {k: v for k, v in made["metadata"].items() if k != "annotations"}
-    return {**made, "metadata": metadata}
+    notes = made["metadata"].get("annotations") or {}
+    kept = {name: text for name, text in notes.items() if not name.startswith("helm.sh/")}
+    return {**made, "metadata": {**made["metadata"], "annotations": kept}}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +91,12 @@ def plain(made: dict[str, Any]) -> dict[str, Any]:
                 "monitoring": {"install": False, "scrapeNamespaces": ["*"]},
             },
         ),
+        (
+            Options(namespace="ops", issuer=Issuer("internal", "ClusterIssuer")),
+            {"admission": {"issuer": {"name": "internal", "kind": "ClusterIssuer"}}},
+        ),
     ],
-    ids=["all", "some", "without"],
+    ids=["all", "some", "without", "issuer"],
 )
 def test_the_chart_gives_the_same_objects_as_the_program(
     options: Options, values: dict[str, Any]

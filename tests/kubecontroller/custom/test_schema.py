@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.config import load
@@ -134,3 +134,19 @@ async def test_names_that_another_definition_has_are_told(client: Client) -> Non
     await install_definitions(client, LAMPS.definition(), other.definition())
     with pytest.raises(DefinitionNotServed, match=r"lamplets.lamps.test is not accepted: .*in use"):
         await install_definitions(client, same.definition(), timeout=0.5)
+
+
+class _Reference(Struct):
+    name: str
+    kind: str = "Issuer"
+
+
+class _Refers(Struct):
+    to: _Reference
+    kind: str = "Refers"
+
+
+def test_a_field_called_kind_of_an_inner_type_is_a_field_as_any_other() -> None:
+    made = schema_of(_Refers)
+    assert [*made["properties"]] == ["to"], "an object's own kind is the API server's"
+    assert [*made["properties"]["to"]["properties"]] == ["name", "kind"]

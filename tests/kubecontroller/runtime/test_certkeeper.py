@@ -404,12 +404,12 @@ async def test_a_certificate_is_swapped_between_handshakes_and_never_during_one(
 ):
     """Handshakes run in the thread of the event loop, and read the context that is changed."""
     threads = []
-    load = certkeeper.load_chain
+    load = certkeeper.load_pair
 
     def loading(*given):
         threads.append(threading.current_thread())
         load(*given)
 
-    monkeypatch.setattr(certkeeper, "load_chain", loading)
+    monkeypatch.setattr(certkeeper, "load_pair", loading)
     await keeper(server).refresh()
     assert threads == [threading.current_thread()]

@@ -17,7 +17,7 @@ from redis_operator.api.redisoperator import (
 from redis_operator.api.schema import Schema, schema_of
 from redis_operator.api.shape import Problem
 from redis_operator.api.validation import shape, without_null
-from redis_operator.install.options import MonitoringOptions, Options
+from redis_operator.install.options import Issuer, MonitoringOptions, Options
 
 __all__ = ["Named", "load_redisoperator", "load_status", "options_of"]
 
@@ -85,9 +85,17 @@ def options_of(
         placement=msgspec.to_builtins(spec.placement),
         arguments=arguments,
         webhooks=spec.components.admission.enabled,
+        issuer=_issuer(spec),
         monitoring=_monitoring(spec.components.monitoring),
         **changes,
     )
+
+
+def _issuer(spec: RedisOperatorSpec) -> Issuer | None:
+    named = spec.certificates.issuer_ref
+    if named is None or not spec.components.admission.enabled:
+        return None
+    return Issuer(named.name, named.kind, named.group)
 
 
 def _monitoring(wanted: MonitoringComponent) -> MonitoringOptions:

@@ -57,6 +57,8 @@ def redisoperator(options: Options) -> Manifest:
         spec["namespaces"] = {"names": list(options.watch_namespaces)}
     if options.arguments:
         spec["arguments"] = list(options.arguments)
+    if options.issuer is not None:
+        spec["certificates"] = {"issuerRef": msgspec.to_builtins(options.issuer)}
     if components := _components(options):
         spec["components"] = components
     return {

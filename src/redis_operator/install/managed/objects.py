@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from redis_operator.api.crd import redisoperator_crd
+from redis_operator.install.admission import CERTIFICATE_GROUP
 from redis_operator.install.monitoring.objects import MONITORING_GROUP
 from redis_operator.install.objects import INSTALLATION_LABEL
 from redis_operator.install.options import DEFAULT_NAMESPACE, Options
@@ -68,6 +69,7 @@ HOME_RIGHTS: Final[tuple[Rule, ...]] = (
     rule("apps", "deployments", [*_OWNED, "list", "watch"]),
     rule("batch", "jobs", ["get", "list", "watch", "create", "delete"]),
     rule(MONITORING_GROUP, "servicemonitors prometheusrules", _OWNED),
+    rule(CERTIFICATE_GROUP, "certificates", [*_OWNED, "list"]),
     *ELECTION_RIGHTS,
 )
 """In the operator's own namespace: the programs that it starts, and how they are scraped."""
