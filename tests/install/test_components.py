@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from install.test_managed import PLACE, Managed, managed
 from install.test_monitoring import ALL, monitored, serve_monitoring
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import DEPLOYMENTS, NETWORK_POLICIES, ROLES, SECRETS, SERVICES
-from kubecontroller.testing.faults import CRASHES, NoFaults, Nth, Plan
-from kubecontroller.testing.seeds import derive
 from redis_operator.api.webhooks import SECRET, SERVICE
 from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS
 
@@ -133,37 +129,3 @@ async def test_who_may_scrape_is_as_the_spec_says() -> None:
         ]
         assert named == [["prom"]]
         assert len(await admission(one)) == len(OF_ADMISSION), "what is not named stays on"
-
-
-@pytest.mark.parametrize("crash", sorted(CRASHES))
-@pytest.mark.parametrize("wanted", [OFF, {}], ids=["off", "on"])
-async def test_an_installer_killed_at_any_write_of_a_switch_comes_to_the_same_end(
-    crash: Any, wanted: Any
-) -> None:
-    before = {} if wanted else OFF
-
-    async def play(plan: Plan) -> tuple[dict[str, Any], int]:
-        async with managed() as one:
-            await serve_monitoring(one.cluster)
-            one.start()
-            await one.say(image="redis-operator:1", components=before)
-            await one.until("Deployed")
-            await one.kill()
-            transport = one.start(plan)
-            await one.say(image="redis-operator:1", components=wanted)
-            for _ in range(60):
-                await asyncio.sleep(0.5)
-                if transport.journal:
-                    break
-            await one.kill()
-            await transport.settle()
-            one.start()
-            await one.until("Deployed")
-            state = await one.cluster.state()
-            return {k: v for k, v in state.items() if not k.startswith("jobs")}, transport.writes
-
-    end, writes = await play(NoFaults())
-    assert writes > 10
-    number = 1 + derive(f"components {crash} {bool(wanted)}") % writes
-    found, _ = await play(Nth(writes={number: crash}))
-    assert found == end, f"{crash} at write {number}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,61 +22,86 @@ from kubecontroller.testing.faults import (
     Seeded,
 )
 from kubecontroller.testing.seeds import derive
-from redis_operator.install.options import Options
+from redis_operator.install.options import Issuer, Options
+from redis_operator.install.waiting import NotInForce
 
-ALL = os.environ.get("HISTORIES") == "all"  # else a run draws some
-Work = Callable[[SmallCluster, FaultyTransport], Awaitable[None]]
+Blow = tuple[int, Fault]
+
+PARTS = 6  # in which the campaign does them all
 BEFORE = Options(image="redis-operator:1", watch_namespaces=("team",))
 AFTER = Options(image="redis-operator:2", replicas=3)
+MISSING = Options(image="redis-operator:missing", watch_namespaces=("team",))
+ISSUED = Options(image="redis-operator:1", watch_namespaces=("team",), issuer=Issuer("internal"))
 
 
-async def install(cluster: SmallCluster, transport: FaultyTransport) -> None:
-    await cluster.installer(transport).install(BEFORE)
+class Work(NamedTuple):
+    """What somebody does, and what was done before it, to the end or in vain."""
+
+    wanted: Options | None  # none: the operator goes
+    before: tuple[Options, ...] = (BEFORE,)
+    everything: bool = False
+
+    async def do(self, cluster: SmallCluster, transport: FaultyTransport) -> None:
+        if self.wanted is not None:
+            await cluster.installer(transport).install(self.wanted)
+            return
+        remover = cluster.remover(transport)
+        await remover.uninstall("redis-operator", everything=self.everything)
 
 
-async def upgrade(cluster: SmallCluster, transport: FaultyTransport) -> None:
-    await cluster.installer(transport).install(AFTER)
-
-
-async def uninstall(cluster: SmallCluster, transport: FaultyTransport) -> None:
-    await cluster.remover(transport).uninstall("redis-operator")
-
-
-async def uninstall_everything(cluster: SmallCluster, transport: FaultyTransport) -> None:
-    await cluster.remover(transport).uninstall("redis-operator", everything=True)
-
-
-WORKS: dict[str, Work] = {
-    work.__name__: work for work in (install, upgrade, uninstall, uninstall_everything)
+WORKS = {
+    "install": Work(BEFORE, before=()),
+    "upgrade": Work(AFTER),
+    "go back": Work(BEFORE, before=(BEFORE, AFTER)),
+    "go back from an image that does not exist": Work(BEFORE, before=(BEFORE, MISSING)),
+    "take an issuer": Work(ISSUED),
+    "leave an issuer": Work(BEFORE, before=(ISSUED,)),
+    "uninstall": Work(None),
+    "uninstall in the middle of an upgrade": Work(None, before=(BEFORE, MISSING)),
+    "uninstall everything": Work(None, everything=True),
 }
 
 
 async def play(work: Work, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
     """Do it once with the plan's faults, then to the end; return that, and how many writes."""
     async with small_cluster() as cluster:
+        await cluster.serve_cert_manager()
         await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
-        if work is not install:
-            await cluster.installer().install(BEFORE)
+        for options in work.before:
+            with suppress(NotInForce):
+                await cluster.installer(seconds=60.0 if options != MISSING else 2.0).install(
+                    options
+                )
         await cluster.create_database("cache", "team")
         transport = FaultyTransport(cluster.transport, plan)
         with suppress(Crashed):
-            await work(cluster, transport)
+            await work.do(cluster, transport)
         await transport.settle()
-        await work(cluster, FaultyTransport(cluster.transport, NoFaults()))
+        await work.do(cluster, FaultyTransport(cluster.transport, NoFaults()))
         return await cluster.state(), transport.writes, transport.journal
 
 
-@pytest.mark.parametrize("name", WORKS)
-async def test_the_same_end_after_a_crash_at_any_write(name: str) -> None:
+async def strike(name: str, chosen: Callable[[list[Blow]], list[Blow]]) -> None:
+    """End some work at writes of it, each time in another way, and begin it again."""
     end, writes, _ = await play(WORKS[name], NoFaults())
     assert writes > 5
     blows = [(number, crash) for number in range(1, writes + 1) for crash in sorted(CRASHES)]
-    if not ALL:
-        blows = random.Random(derive(name)).sample(blows, 4)
-    for number, crash in blows:
+    for number, crash in chosen(blows):
         found, _, struck = await play(WORKS[name], Nth(writes={number: crash}))
         assert struck, f"nothing happened at write {number}"
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
+
+
+@pytest.mark.parametrize("name", WORKS)
+async def test_the_same_end_after_a_crash_at_some_writes(name: str) -> None:
+    await strike(name, lambda blows: random.Random(derive(name)).sample(blows, 2))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("name", WORKS)
+async def test_the_same_end_after_a_crash_at_every_write(name: str, part: int) -> None:
+    await strike(name, lambda blows: blows[part::PARTS])
 
 
 TROUBLE = {

@@ -27,8 +27,7 @@ from kubecontroller.client.objects import (
 from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.request import Request, Response
 from kubecontroller.runtime.manager import Manager
-from kubecontroller.testing.faults import CRASHES, FaultyTransport, NoFaults, Nth, Plan
-from kubecontroller.testing.seeds import derive
+from kubecontroller.testing.faults import FaultyTransport, NoFaults, Plan
 from kubelocal.apiserver.calls import User
 from kubelocal.apiserver.inprocess import InProcessTransport
 from redis_operator.api.redisoperator import RedisOperator
@@ -251,36 +250,6 @@ async def test_a_strategy_that_somebody_changed_is_not_applied() -> None:
         await one.until("Failed", says="was changed", seconds=300)
         await client.delete(CONFIG_MAPS, ("redis-operator", name))
         await one.until("Deployed", seconds=300)
-
-
-@pytest.mark.parametrize("crash", sorted(CRASHES))
-async def test_an_installer_killed_at_any_write_of_an_update_comes_to_the_same_end(
-    crash: Any,
-) -> None:
-    async def play(plan: Plan) -> tuple[dict[str, Any], int]:
-        async with managed() as one:
-            one.start()
-            await one.say(image="redis-operator:1")
-            await one.until("Deployed")
-            await one.kill()
-            transport = one.start(plan)
-            await one.say(image="redis-operator:2", replicas=3)
-            for _ in range(60):
-                await asyncio.sleep(0.5)
-                if transport.journal:
-                    break
-            await one.kill()
-            await transport.settle()
-            one.start()
-            await one.until("Deployed")
-            state = await one.cluster.state()
-            return {k: v for k, v in state.items() if not k.startswith("jobs")}, transport.writes
-
-    end, writes = await play(NoFaults())
-    assert writes > 20
-    number = 1 + derive(f"managed {crash}") % writes
-    found, _ = await play(Nth(writes={number: crash}))
-    assert found == end, f"{crash} at write {number}"
 
 
 async def test_the_command_waits_until_the_installer_has_done_it_and_takes_it_away_again() -> None:
