@@ -8,7 +8,7 @@ one with `broken` in it ends as soon as it starts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -66,6 +66,7 @@ class SmallCluster:
         self.told: list[str] = []
         self.certifies = True  # whether the operator can have a certificate
         self.issues = ""  # why cert-manager issues nothing, if it does not
+        self.change_strategy: Callable[[Strategy], Strategy] = lambda made: made
         self.lets_go = True  # whether the operator deals with databases that are deleted
 
     def now(self) -> datetime:
@@ -175,7 +176,8 @@ class SmallCluster:
         container = pod["spec"]["containers"][0]
         given = {one["name"]: one.get("value", "") for one in container["env"]}
         options = msgspec.json.decode(given["INSTALLATION_OPTIONS"], type=Options)
-        document = written(of_version(generate(options), container["image"].partition(":")[2]))
+        made = self.change_strategy(generate(options))
+        document = written(of_version(made, container["image"].partition(":")[2]))
         document["metadata"]["name"] = given["STRATEGY_NAME"]
         await self.client.apply(CONFIG_MAPS.plain(), document, manager="strategy")
         change = MergePatch({"status": {"phase": "Succeeded"}})

@@ -18,9 +18,6 @@ from kubecontroller.client.errors import Conflict, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
 from kubecontroller.client.scheme import Kind, split_api_version
-from redis_operator.api.redis import Redis
-from redis_operator.api.validation import load
-from redis_operator.operator.world import REDISES
 
 from .admission import CERTIFICATE_GROUP
 from .inventory import (
@@ -38,6 +35,7 @@ from .objects import INSTALLATION_LABEL, Object, Stage
 from .options import Options
 from .persistence import PersistentTransport
 from .rights import OPERATOR, RBAC
+from .stored import misfits
 from .strategy import Listed, Strategy, generate
 from .waiting import Patience, wait, wait_for_stage
 
@@ -79,6 +77,7 @@ class Installer:
         self._tell = tell
         self._patience = patience
         self.left_out: set[Item] = set()  # kinds that the cluster did not serve
+        self.misfits: list[str] = []  # stored objects that the version does not take as they are
 
     async def find(self, namespace: str) -> Inventory | None:
         """Return the installation that lives in a namespace, if there is one."""
@@ -276,7 +275,9 @@ class Installer:
             if problem:
                 raise InstallError(problem)
             found[item] = live
-        await self._tell_misfits()
+        self.misfits = await misfits(self._client, strategy, found)
+        for sentence in self.misfits:
+            self._tell(sentence)
         return found
 
     async def _check_served(self, strategy: Strategy) -> None:
@@ -293,24 +294,6 @@ class Installer:
                     f"{item}: this cluster does not serve {item.kind} of {item.api_version}; "
                     "install cert-manager first, or name no issuer"
                 ) from None
-
-    async def _tell_misfits(self) -> None:
-        """Say which databases this version would not take as they are; they are left as they run.
-
-        One owner's mistake must not keep all others from an upgrade.
-        """
-        try:
-            found = (await self._client.list(REDISES)).items
-        except NotFound:
-            return
-        for raw in found:
-            read = load(raw)
-            if not isinstance(read, Redis):
-                name = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
-                self._tell(
-                    f"Redis {name}: this version does not take its spec, and looks after it by the "
-                    f"last one that was good: {'; '.join(map(str, read))}"
-                )
 
 
 def _without_namespace(strategy: Strategy) -> Strategy:

@@ -144,7 +144,8 @@ class Installations(Struct, frozen=True):
         except InstallError as error:
             return await self._told(raw, Standing(refusal="Refused", message=str(error)), strategy)
         await self._prune_strategies(name_of(options))
-        return await self._told(raw, Standing(), strategy, installer.left_out)
+        told = Standing(remark="; ".join(installer.misfits))
+        return await self._told(raw, told, strategy, installer.left_out)
 
     # The objects of a version
 

@@ -26,6 +26,7 @@ from redis_operator.install.waiting import rollout_limitation
 __all__ = ["Standing", "Survey", "component_statuses", "installation_status", "under_way_for"]
 
 _LONGEST: Final = timedelta(minutes=10)
+_LONGEST_TEXT: Final = 4096
 _UNDER_WAY: Final = (
     InstallationPhase.DEPLOYING,
     InstallationPhase.UPDATING,
@@ -40,6 +41,7 @@ class Standing(Struct, frozen=True):
     refusal: str = ""  # a person has to do something; one word
     message: str = ""  # which says what
     ends: bool = False  # it is being removed
+    remark: str = ""  # what else is to be known when all is done
 
 
 class Survey(Struct, frozen=True):
@@ -158,7 +160,9 @@ def installation_status(
         phase = InstallationPhase.UPDATING if version else InstallationPhase.DEPLOYING
         message = standing.waits_for or "objects are being applied"
     else:
-        phase, message = InstallationPhase.DEPLOYED, f"version {version} is installed"
+        remark = f"; {standing.remark}" if standing.remark else ""
+        phase = InstallationPhase.DEPLOYED
+        message = f"version {version} is installed{remark}"[:_LONGEST_TEXT]
     goes_on = phase in _UNDER_WAY
     runs = "OperatorRuns" if serves else "OperatorDoesNotRun"
     changes = message if goes_on else "nothing is changed"
