@@ -45,27 +45,41 @@ class RedisVersion(Struct, frozen=True, rename="camel"):
 _EXPORTER = "oliver006/redis_exporter:v1.74.0"
 
 
-def _entry(engine: Engine, version: str, minimum: str = "") -> RedisVersionSpec:
+def _entry(
+    engine: Engine, version: str, minimum: str = "", *, deprecated: bool = False
+) -> RedisVersionSpec:
     image = "valkey/valkey" if engine is Engine.VALKEY else "redis"
-    return RedisVersionSpec(engine, version, f"{image}:{version}", _EXPORTER, minimum_patch=minimum)
+    return RedisVersionSpec(
+        engine,
+        version,
+        f"{image}:{version}",
+        _EXPORTER,
+        deprecated=deprecated,
+        minimum_patch=minimum,
+    )
 
 
 CATALOG: tuple[RedisVersionSpec, ...] = (
     _entry(Engine.VALKEY, "9.1"),
     _entry(Engine.VALKEY, "9.0"),
-    _entry(Engine.VALKEY, "8.1", "8.1.1"),
-    _entry(Engine.VALKEY, "8.0"),
-    _entry(Engine.VALKEY, "7.2"),
+    _entry(Engine.VALKEY, "8.1", "8.1.4"),
+    _entry(Engine.VALKEY, "8.0", "8.0.6"),
+    _entry(Engine.VALKEY, "7.2", "7.2.11"),
     _entry(Engine.REDIS, "8.6"),
     _entry(Engine.REDIS, "8.4"),
-    _entry(Engine.REDIS, "8.2"),
-    _entry(Engine.REDIS, "8.0"),
-    _entry(Engine.REDIS, "7.4"),
-    _entry(Engine.REDIS, "7.2"),
-    _entry(Engine.REDIS, "7.0"),
-    _entry(Engine.REDIS, "6.2", "6.2.14"),
+    _entry(Engine.REDIS, "8.2", "8.2.2"),
+    _entry(Engine.REDIS, "8.0", "8.0.4"),
+    _entry(Engine.REDIS, "7.4", "7.4.6"),
+    _entry(Engine.REDIS, "7.2", "7.2.11"),
+    _entry(Engine.REDIS, "7.0", deprecated=True),
+    _entry(Engine.REDIS, "6.2", "6.2.20"),
 )
-"""What is known without any RedisVersion object; the first of an engine is its default."""
+"""What is known without any RedisVersion object; the first of an engine is its default.
+
+The oldest patch level that is safe is the first that has neither a known fault which loses data nor
+CVE-2025-49844: before it, an application that may run scripts can take the server over. Redis 7.0
+never got that one, and is given up by those who make it.
+"""
 
 
 def find_version(

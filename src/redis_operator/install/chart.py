@@ -270,7 +270,7 @@ def _about() -> dict[str, Any]:
         "type": "application",
         "version": __version__,
         "appVersion": __version__,
-        "kubeVersion": ">=1.26.0-0",
+        "kubeVersion": ">=1.29.0-0",
     }
 
 

@@ -263,8 +263,9 @@ def _version_supported(wanted: Wanted, observed: Observed) -> Condition:
     ]
     if old:
         text = (
-            f"{', '.join(old)} run an older patch level than {wanted.minimum_patch}, which fixes "
-            "bugs that can lose data: give a newer image in spec.image or in the RedisVersion"
+            f"{', '.join(old)} run an older patch level than {wanted.minimum_patch}, with known "
+            "faults that can lose data or let applications take a server over: give a newer image "
+            "in spec.image or in the RedisVersion"
         )
         return Condition(
             type="VersionSupported", status="False", reason="BelowMinimumPatch", message=text
