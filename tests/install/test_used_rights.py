@@ -30,11 +30,12 @@ from redis_operator.install.rights import (
     CLUSTER_RIGHTS,
     DATABASE_RIGHTS,
     ELECTION_RIGHTS,
+    ISSUED_RIGHTS,
     Rule,
     account,
 )
 from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS
-from redis_operator.operator.settings import Settings
+from redis_operator.operator.settings import Settings, WebhookCertificate
 from redis_operator.operator.webhooks import add_admission
 from redis_operator.operator.world import REDIS_FAILOVERS, World
 from redis_testing.simulation.catalog import SCENARIOS
@@ -187,6 +188,25 @@ def test_every_right_is_used_and_no_other_is_needed() -> None:
     assert table - used - {*NOT_PLAYED} == set(), "the operator is given what it does not use"
     assert {*NOT_PLAYED} & used == set(), "these are used after all: take them off the list"
     assert {*NOT_PLAYED} <= table
+
+
+async def issued() -> set[Right]:
+    """Return the rights that admission takes where an issuer makes the certificate."""
+    seen: set[Right] = set()
+    whole = InProcessTransport(Simulation(seed=1).server)
+    for streams in (True, False):
+        manager = Manager(Client(Recording(whole, seen, streams=streams)))
+        settings = Settings(namespace="default", webhook_certificate=WebhookCertificate.ISSUED)
+        certificate, _ = add_admission(manager, settings, World(manager, ()))
+        task = asyncio.create_task(certificate.run())
+        await asyncio.sleep(10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    return seen
+
+
+def test_a_certificate_of_an_issuer_is_only_read() -> None:
+    assert simulate(lambda _: issued()) == rights(*ISSUED_RIGHTS)
 
 
 def test_the_simulated_operator_has_the_rights_of_an_installation_and_no_other() -> None:
