@@ -111,6 +111,7 @@ def test_a_write_waits_for_nobody_but_where_nothing_could_make_it_good() -> None
     assert policies == {
         "redis.redisoperator.dev": "Ignore",
         "redisfailovers.redisoperator.dev": "Ignore",
+        "redisbackupschedules.redisoperator.dev": "Ignore",
         "redisversions.redisoperator.dev": "Fail",
     }
 
