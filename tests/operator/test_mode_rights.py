@@ -15,6 +15,7 @@ from redis_operator.manifests.users import (
 )
 from redis_operator.operator.logins import changes_of
 from redis_operator.redis import commands
+from redis_operator.redis.connection import Credentials
 from redis_testing.servers import EngineBinary, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -66,3 +67,37 @@ async def test_the_user_of_sentinels_is_gone_after_the_mode_changed_back(
         left = {line.split()[1] for line in found}
         assert left == {"default", "operator", "replication", "exporter", "admin", "app"}
         assert changes_of(found, version, PASSWORDS, users) == [], "told once"
+
+
+@pytest.mark.parametrize("engine", find_engines(), ids=lambda engine: engine.name)
+async def test_clients_are_shut_out_while_a_database_is_filled_and_let_in_afterwards(
+    engine: EngineBinary,
+) -> None:
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1, cluster=False)
+        version = engine.version
+        await server.ask(commands.acl_setuser("boss", ["on", ">boss", "~*", "&*", "+@all"]))
+        server.credentials = Credentials("boss", "boss")
+
+        async def states() -> tuple[dict[str, bool], bool]:
+            (found,) = await server.ask(commands.acl_list())
+            assert isinstance(found, tuple | list)
+            words = {str(line).split()[1]: str(line).split() for line in found}
+            shut = {user: "off" in words[user] for user in ("default", "admin", "operator")}
+            return shut, "+info" in words["replication"]
+
+        async def tell(filling: bool) -> None:
+            (found,) = await server.ask(commands.acl_list())
+            assert isinstance(found, tuple | list)
+            lines = tuple(map(str, found))
+            for change in changes_of(lines, version, PASSWORDS, USERS, filling=filling):
+                await server.ask(change)
+            (found,) = await server.ask(commands.acl_list())
+            assert isinstance(found, tuple | list)
+            lines = tuple(map(str, found))
+            assert changes_of(lines, version, PASSWORDS, USERS, filling=filling) == [], "told once"
+
+        await tell(True)
+        assert await states() == ({"default": True, "admin": True, "operator": False}, True)
+        await tell(False)
+        assert await states() == ({"default": False, "admin": False, "operator": False}, False)

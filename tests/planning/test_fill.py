@@ -1,0 +1,101 @@
+"""A new database that is given a backup key by key serves nothing before it has all of it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from planning.situations import but, whole_database
+from redis_operator.api.status import RedisStatus
+from redis_operator.planning.advice import Wanted
+from redis_operator.planning.context import Context
+from redis_operator.planning.observed import Observed, Seen
+from redis_operator.planning.plan import plan
+from redis_operator.planning.sources import Filling
+from redis_operator.planning.status import status
+
+NOW = 1_900_000_000.0
+
+
+def given() -> tuple[Wanted, Observed, dict[str, str]]:
+    """Return a database that is formed, and the histories of its primaries."""
+    database = whole_database()
+    observed = replace(database.observe(), formed=False)
+    histories = {n.pod.name: n.replication.id for n in observed.seen if n.slots}
+    return database.wanted, observed, histories
+
+
+def told(wanted: Wanted, observed: Observed, filling: Filling | None) -> RedisStatus:
+    wanted = replace(wanted, filling=filling)
+    context = Context(
+        previous=RedisStatus(), generation=1, now="2030-01-01T00:00:00Z", binding="db-conn"
+    )
+    return status(wanted, observed, plan(wanted, observed, NOW), context)
+
+
+def available(found: RedisStatus) -> tuple[str, str, str]:
+    [one] = [c for c in found.conditions if c.type == "Available"]
+    return one.status, one.reason, one.message
+
+
+def done(histories: dict[str, str]) -> Filling:
+    return Filling("monday", carried=tuple(sorted(histories.items())))
+
+
+def test_it_is_not_in_use_while_a_worker_carries_keys() -> None:
+    wanted, observed, _ = given()
+    found = told(wanted, observed, Filling("monday", message="x gives its keys"))
+    assert available(found)[:2] == ("False", "Restoring")
+    assert "x gives its keys" in available(found)[2]
+    assert found.binding is None
+    assert found.restore is not None
+    assert (found.restore.backup, found.restore.completion_time) == ("monday", "")
+
+
+def test_that_it_is_done_is_written_before_it_is_in_use() -> None:
+    wanted, observed, histories = given()
+    found = told(wanted, observed, done(histories))
+    assert found.restore is not None
+    assert found.restore.completion_time == "2030-01-01T00:00:00Z"
+    assert found.binding is None
+    after = told(wanted, observed, None)
+    assert available(after)[0] == "True"
+    assert after.binding is not None
+
+
+@pytest.mark.parametrize("pod", ["db-0-0", "db-1-0", "db-2-0"])
+def test_a_primary_with_another_history_may_have_lost_keys(pod: str) -> None:
+    wanted, observed, histories = given()
+    found = told(wanted, observed, done({**histories, pod: "another"}))
+    assert found.restore is not None
+    assert not found.restore.completion_time
+    assert pod in available(found)[2]
+    assert "given again" in available(found)[2]
+
+
+def test_who_was_given_keys_and_leads_no_more_is_missed() -> None:
+    wanted, observed, histories = given()
+    found = told(wanted, observed, done({**histories, "db-9-0": "x"}))
+    assert found.restore is not None
+    assert not found.restore.completion_time
+
+
+def test_replicas_have_everything_before_it_is_done() -> None:
+    wanted, observed, histories = given()
+
+    def late(node: object) -> object:
+        if not isinstance(node, Seen) or node.slots or node.pod.name != "db-0-1":
+            return node
+        return but(node, replication=replace(node.replication, link_up=False))
+
+    behind = replace(observed, nodes=tuple(map(late, observed.nodes)))  # type: ignore[arg-type]
+    found = told(wanted, behind, done(histories))
+    assert found.restore is not None
+    assert not found.restore.completion_time
+
+
+def test_nothing_is_changed_meanwhile() -> None:
+    wanted, observed, _ = given()
+    more = replace(wanted, shards=wanted.shards - 1, filling=Filling("monday", message="x"))
+    found = plan(more, observed, NOW)
+    assert (found.rule, found.stages) == ("fill", ())
