@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import core, settings
 
+import kept_failures
 import leftovers
 from redis_testing.servers import find_engines
 from redis_testing.simulation.scenarios import SNAPSHOTS
@@ -68,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.add_cleanup(shared.cleanup)
             os.environ[SNAPSHOTS] = shared.name
     core.global_force_seed = int(os.environ["SEED"])
+    config.pluginmanager.register(kept_failures)
 
 
 @pytest.fixture(scope="session", autouse=True)
