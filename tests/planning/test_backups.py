@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.validation import load
@@ -286,6 +286,27 @@ def test_for_a_cut_every_primary_is_named_and_one_that_is_gone_is_waited_for() -
     assert "shard-1 has no primary" in waits.status.message
     told = ended(State.SUCCEEDED, size=9, paused=21)
     assert decide(asked, database(), told).status.paused_milliseconds == 21
+
+
+def test_slots_are_held_while_a_worker_reads_and_for_an_hour_at_most() -> None:
+    plan = decide(redis=database())
+    assert plan.status.holds_slots
+    told = msgspec.to_builtins(plan.status)
+    worker = Worker(1, "j", State.ACTIVE)
+    reading = decide(backup(told), database(), worker, now=NOW + timedelta(minutes=59))
+    assert reading.status.holds_slots
+    assert reading.again is not None  # somebody has to look when the hour is over
+    assert not decide(
+        backup(told), database(), worker, now=NOW + timedelta(minutes=61)
+    ).status.holds_slots
+    waits = replace(worker, trouble="no volume")
+    assert not decide(backup(told), database(), waits).status.holds_slots
+    failed = decide(backup(told), database(), ended(State.FAILED, ago=0, error="x"))
+    assert not failed.status.holds_slots  # slots may move before the next attempt
+    done = decide(backup(told), database(), ended(State.SUCCEEDED, size=9))
+    assert not done.status.holds_slots
+    alone = replace(database().spec, mode=Mode.STANDALONE)
+    assert not decide(redis=replace(database(), spec=alone)).status.holds_slots
 
 
 def test_a_bandwidth_that_no_server_would_bear_is_refused() -> None:

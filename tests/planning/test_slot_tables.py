@@ -323,6 +323,16 @@ REBALANCE: dict[str, Row] = {
         "blocked: keys are being counted",
     ),
     "one cannot be weighed": (m.but(U, "0-0", weighed=NotWeighed()), {}, "MoveSlots 0-0>1-0"),
+    "a backup is being read": (
+        U,
+        {"backup": "monday"},
+        "blocked: RedisBackup monday is being read",
+    ),
+    "a backup is being read and slots are under way": (
+        m.knowing(U, moving=(Moving(P0.id, P1.id, SlotSet(list(P1.slots)[:1000])),)),
+        {"backup": "monday"},
+        "blocked: 1000 slots are being migrated from db-0-0 to db-1-0",
+    ),
     "it is under way": (
         m.knowing(U, moving=(Moving(P0.id, P1.id, SlotSet(list(P1.slots)[:1000])),)),
         {},

@@ -134,6 +134,9 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupStatus.progress": described(
         "How far the worker is, by itself, every ten seconds while it reads."
     ),
+    "RedisBackupStatus.holds_slots": described(
+        "Slots of the database do not begin to move while it is read; for an hour at most."
+    ),
     "RedisBackupStatus.size": described("Bytes of all snapshots."),
     "RedisBackupStatus.stored": described("Bytes that are stored."),
     "RedisBackupStatus.verified": described(

@@ -112,6 +112,7 @@ class RedisBackupStatus(Part, frozen=True):
     path: str = ""
     shards: int = 0
     progress: BackupProgress | None = None
+    holds_slots: bool = False
     size: int = 0
     stored: int = 0
     verified: str = ""

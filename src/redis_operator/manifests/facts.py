@@ -156,5 +156,6 @@ class Facts(Struct, frozen=True):
     source: SourceLogin | None = None  # of the server elsewhere that is followed
     source_problem: str = ""  # why that login is not known
     restore: Restore | None = None
+    backup: str = ""  # the name of one that is being read
     filling: Filling | None = None  # it is given the content of a backup, and clients are shut out
     sidecar_broken: bool = False  # a pod is not ready though its server is

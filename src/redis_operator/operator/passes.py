@@ -202,6 +202,7 @@ class PassReader(Struct, frozen=True):
         facts = self.children.facts(run, entry, passwords, becomes=becomes)
         facts = await self.sources.facts(run, facts)
         facts = restore_facts(run, facts, self.world)
+        facts = replace(facts, backup=self.world.backup_that_holds(key))
         one = _pass(key, raw, run, facts)
         refusal = await self._refusal(one)
         if refusal is None and self._is_another_version(one):

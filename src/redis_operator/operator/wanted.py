@@ -82,6 +82,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
         memory_limit=memory_limit(spec) or 0,
         source=_source(redis, facts),
         filling=_filling(facts),
+        backup=facts.backup,
         source_given_up=accepted.source,
         **_sentinels(redis),
     )

@@ -21,6 +21,7 @@ from kubecontroller.runtime.metrics import Metrics
 from kubecontroller.runtime.secured import SecuredMetrics
 from kubecontroller.runtime.server import HealthServer
 from kubecontroller.runtime.triggers import (
+    any_of,
     by_label,
     itself,
     mapped,
@@ -55,7 +56,13 @@ from redis_operator.operator.settle import Settler
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.webhooks import add_admission
 from redis_operator.operator.workers import ask_progress
-from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World, backed_up_by
+from redis_operator.operator.world import (
+    REDIS_FAILOVERS,
+    REDISES,
+    World,
+    backed_up_by,
+    hold_changed,
+)
 from redis_operator.planning.actions import Action
 
 __all__ = ["add_databases", "add_failovers", "make_manager"]
@@ -118,7 +125,8 @@ def add_databases(
     for objects in owned:
         builder.watches(objects, by_label(DATABASE_LABEL))
     # a database that is to be backed up has a user for that
-    builder.watches(world.backups, mapped(backed_up_by), when=spec_or_metadata_changed)
+    noticed = any_of(spec_or_metadata_changed, hold_changed)
+    builder.watches(world.backups, mapped(backed_up_by), when=noticed)
     wakes = _Wakes(world)
     looks = LastLooks()
     reconciler = _reconciler(manager, settings, builder, world, wakes, looks=looks, clock=clock)

@@ -31,6 +31,7 @@ from kubecontroller.client.objects import (
 )
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.caches import Caches
+from kubecontroller.runtime.changes import Change, Updated
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.store import by_label
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
@@ -47,6 +48,7 @@ __all__ = [
     "REDIS_VERSIONS",
     "World",
     "backed_up_by",
+    "hold_changed",
     "origin_of",
 ]
 
@@ -177,6 +179,13 @@ class World:
         for pod in [k for k, w in self._written.items() if key in _by_database(w)]:
             del self._written[pod]
 
+    def backup_that_holds(self, key: Key) -> str:
+        """Return the name of a backup of a database during which no slot begins to move."""
+        for raw in self.backups.find("database", key):
+            if (raw.get("status") or {}).get("holdsSlots") and not meta_of(raw).is_deleting:
+                return meta_of(raw).name
+        return ""
+
     def claims_of(self, key: Key) -> list[PersistentVolumeClaim]:
         """Return the volume claims of a database, by name."""
         return self.claims.find("database", key)
@@ -206,6 +215,19 @@ class World:
         if not self.classes.has_synced:
             return None
         return {found.metadata.name: found for found in self.classes.cache}
+
+
+def hold_changed(change: Change[Manifest]) -> bool:
+    """Count backups that begin or end to hold slots."""
+    match change:
+        case Updated(old, new):
+            return _holds(old) != _holds(new)
+        case _:
+            return True
+
+
+def _holds(raw: Manifest) -> bool:
+    return bool((raw.get("status") or {}).get("holdsSlots"))
 
 
 def backed_up_by(raw: Manifest) -> tuple[Key, ...]:

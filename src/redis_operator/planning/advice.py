@@ -62,6 +62,7 @@ class Wanted(Struct, frozen=True):
     weights: tuple[tuple[int, float], ...] = ()  # of shards, where they shall differ
     source: Source | None = None  # a server elsewhere to follow until this is taken back
     filling: Filling | None = None  # a backup that it is given before any client is served
+    backup: str = ""  # one that is being read: slots do not begin to move meanwhile
     source_given_up: bool = False  # a person gave up what has not arrived from it, once
 
     @property

@@ -7,7 +7,7 @@ The only thing that is ever done is to start the next one. A backup that has an 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -45,6 +45,9 @@ __all__ = [
 
 _PAUSE = timedelta(seconds=10)
 _LOOK_SECONDS = 5.0
+_LONGEST_HOLD = timedelta(hours=1)
+_HOLD_LOOK_SECONDS = 60.0
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 PROGRESS_SECONDS = 10.0
 """How often a worker is asked how far it is: this bounds the writes of a status."""
 _ENDED = (BackupPhase.COMPLETED, BackupPhase.FAILED)
@@ -114,7 +117,9 @@ def plan_backup(
     if last is not None and last.state is State.ACTIVE:
         reason = "WorkerWaits" if last.trouble else "Reading"
         status = _running(backup, last, reason, last.trouble or _reading(backup, last), now)
-        return BackupPlan(status, again=PROGRESS_SECONDS if last.host else None)
+        status = replace(status, holds_slots=_holds(status, now))
+        look = _HOLD_LOOK_SECONDS if status.holds_slots else None
+        return BackupPlan(status, again=PROGRESS_SECONDS if last.host else look)
     failures = [w for w in workers if w.state is not State.ACTIVE]
     if last is not None and len(failures) >= backup.spec.attempts:
         return BackupPlan(_failed(backup, last, now))
@@ -173,7 +178,17 @@ def _next(
         image=images.get(shards[0].sources[0].pod, ""),
         shards=len(shards),
     )
-    return BackupPlan(status, Start(attempt, shards))
+    return BackupPlan(replace(status, holds_slots=_holds(status, now)), Start(attempt, shards))
+
+
+def _holds(status: RedisBackupStatus, now: datetime) -> bool:
+    """Whether slots are not to move: a shard would have what another has given away, or neither.
+
+    Bounded: a worker that reads for longer than that is not worth a database that cannot grow.
+    """
+    reads = status.conditions[0].reason == "Reading"
+    since = datetime.strptime(status.start_time, _TIME).replace(tzinfo=UTC)
+    return reads and status.mode == Mode.CLUSTER.value and now - since < _LONGEST_HOLD
 
 
 def _wait(
@@ -312,6 +327,7 @@ def _status(
     return replace(
         known,
         observed_generation=backup.metadata.generation,
+        holds_slots=False,
         phase=phase,
         message=text,
         path=path_of(backup),
@@ -321,4 +337,4 @@ def _status(
 
 
 def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.strftime(_TIME)

@@ -135,6 +135,8 @@ def _limitation(situation: Situation, moves: tuple[SlotMove, ...]) -> str | None
     reason = unrest(situation)
     if reason:
         return reason
+    if situation.wanted.backup:
+        return f"RedisBackup {situation.wanted.backup} is being read, for an hour at most"
     for move in moves:
         source = situation.by_id.get(NodeId(move.source))
         target = situation.by_id.get(NodeId(move.target))
