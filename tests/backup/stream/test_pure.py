@@ -14,6 +14,7 @@ from redis_operator.backup.stream.follow import (
     Wait,
     choose,
 )
+from redis_operator.backup.stream.patience import Patience
 from redis_operator.backup.stream.rewrite import absolute
 from redis_operator.backup.stream.scan import Scanner, StreamDamaged
 from redis_operator.backup.task import Source
@@ -149,3 +150,16 @@ def test_a_lone_primary_is_attached_to_only_where_that_is_allowed() -> None:
     assert isinstance(choose(HEAD, [primary("p", 6379)], allow_primary=True), Wait)
     ours = primary("p", 0)  # an archiver has no port
     assert choose(HEAD, [ours], allow_primary=True) == Continue(ours.source, "a", 81)
+
+
+def test_each_failure_that_cost_a_fork_is_followed_by_a_longer_pause() -> None:
+    patience, now, pauses = Patience(first=1, most=10), 100.0, []
+    assert patience.is_over(now)
+    for _ in range(6):
+        patience.failed(now)
+        pause = next(n for n in range(100) if patience.is_over(now + n))
+        pauses.append(pause)
+        now += pause
+    assert pauses == [1, 2, 4, 8, 10, 10]
+    patience.succeeded()
+    assert patience.is_over(now)

@@ -119,6 +119,41 @@ async def test_what_was_spooled_by_an_archiver_that_ended_is_uploaded_by_the_nex
             assert await digest(server) == held
 
 
+async def test_bases_that_the_store_refuses_do_not_cost_a_fork_each_time(tmp_path: Path) -> None:
+    class WithoutBases(Shelf):
+        async def write(self, name: str, chunks: Any) -> int:
+            if "base" in name:
+                raise StoreError(f"volume:/{name}: 507 Insufficient Storage")
+            return await super().write(name, chunks)
+
+    async with replicated(NEWEST, 1) as shard:
+        inner = shelf_in(tmp_path)
+        store = WithoutBases(inner._store, "volume:/x", inner._folder)
+        archiver = archiver_of(shard, tmp_path, shelf=store)
+        before = await full_syncs(shard.servers[1])
+        async with running(archiver):
+
+            async def sealed() -> bool:  # six segments take 2.4 s at least
+                await write(shard.primary, 5)
+                catalogue = await read_catalogue(inner)
+                return bool(catalogue.lines) and len(catalogue.lines[0].segments) > 5
+
+            await eventually(sealed)
+            assert "507 Insufficient Storage" in archiver.state().trouble
+            catalogue = await read_catalogue(inner)
+            tries = await full_syncs(shard.servers[1]) - before
+        segments = len(catalogue.lines[0].segments)
+        assert 1 <= tries < segments  # 1, 2, 4 ... seconds between them
+        with pytest.raises(NotArchived, match="no base with a stream yet"):
+            await find_plan(catalogue, Offset("x", 1))
+
+
+async def full_syncs(server: Server) -> int:
+    [reply] = await speak(server, ("INFO", "stats"))
+    assert isinstance(reply, bytes)
+    return int(reply.decode().partition("sync_full:")[2].split()[0])
+
+
 async def test_a_full_spool_detaches_and_comes_back(tmp_path: Path) -> None:
     async with replicated(NEWEST, 1) as shard:
         store = Stubborn(shelf_in(tmp_path))

@@ -32,6 +32,7 @@ from .bases import store_base
 from .catalogue import read_catalogue
 from .follow import Choice, Continue, Head, Restart, View, Wait, choose
 from .link import Link, attach_stream
+from .patience import Patience
 from .records import Base, Owned, Segment
 from .sampler import Asked, look, sample_for_ever
 from .sealing import Growing, Sealed, clean_size, seal
@@ -109,6 +110,7 @@ class Archiver:
         self._views: list[View] = []
         self._leaving = False
         self._base_due = 0.0
+        self._forks = Patience()
         self._lost_since = 0.0
         self._oldest = 0
         self._sampled_at = 0
@@ -213,7 +215,7 @@ class Archiver:
                 self._complain("; ".join([choice.reason, *silent]))
             case Restart():
                 if self._may_restart(silent):
-                    await self._restart(choice)
+                    await self._begin(choice)
             case Continue():
                 self._lost_since = 0.0
                 await self._attach(choice)
@@ -246,6 +248,17 @@ class Archiver:
                 views.append(View(source, answer))
         return views, silent
 
+    async def _begin(self, choice: Restart) -> None:
+        """Begin a new line, unless that failed just now: each try costs the server a fork."""
+        if not self._forks.is_over(time.monotonic()):
+            return
+        line = self._line
+        try:
+            await self._restart(choice)
+        finally:
+            if self._line == line:
+                self._forks.failed(time.monotonic())
+
     async def _restart(self, choice: Restart) -> None:
         """Begin a new line: a base, and the stream from its offset on."""
         source, shard = choice.source, self._shard
@@ -262,7 +275,9 @@ class Archiver:
             self._base_due = time.monotonic() + self._limits.base_seconds
             self._growing = self._grow(wanted.replication_id, wanted.first, "")
             _LOG.info("%s: line %s begins: %s", shard.name, self._line, choice.reason)
-            storing = asyncio.ensure_future(self._store_base(source, snapshot, choice.reason))
+            storing = asyncio.ensure_future(
+                self._store_base(source, snapshot, self._number, choice.reason)
+            )
             try:
                 await self._take(link)
             finally:
@@ -414,36 +429,46 @@ class Archiver:
             link, growing = self._attached, self._growing
             if link is None or growing is None:
                 continue
-            if time.monotonic() < self._base_due:
+            now = time.monotonic()
+            if now < self._base_due or self._spool.trouble or not self._forks.is_over(now):
                 continue
+            # The segment that holds its offset is this one or a later one.
+            line, number, kept = self._line, self._number, False
             try:
                 async with attach(link.source, self._login(), self._shard.version) as snapshot:
-                    if snapshot.replication_id == growing.replication_id:
-                        self._base_due = time.monotonic() + self._limits.base_seconds
-                        await self._store_base(link.source, snapshot, "")
+                    if (snapshot.replication_id, line) == (growing.replication_id, self._line):
+                        self._base_due = now + self._limits.base_seconds
+                        base = await self._store_base(link.source, snapshot, number, "")
+                        kept = base is not None
             except WorkerError as error:
                 self._complain(str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
+            if not kept:
+                self._base_due = 0.0
+                self._forks.failed(time.monotonic())
 
-    async def _store_base(self, source: Source, snapshot: Snapshot, reason: str) -> Base | None:
+    async def _store_base(
+        self, source: Source, snapshot: Snapshot, number: int, reason: str
+    ) -> Base | None:
         shard = self._shard
         try:
             base = await store_base(
                 self._shelf,
                 snapshot,
                 line=self._line,
-                number=self._number,
+                number=number,
                 pod=source.pod,
                 engine=shard.engine,
                 version=shard.version,
                 cluster=shard.cluster,
                 reason=reason,
             )
-            self._oldest = self._oldest or base.taken
         except WorkerError as error:
             self._complain(f"the base could not be stored: {error}")
-            self._base_due = time.monotonic() + 10 * _RETRY_SECONDS
+            self._base_due = 0.0
+            self._forks.failed(time.monotonic())
             return None
+        self._oldest = self._oldest or base.taken
+        self._forks.succeeded()
         return base
 
     def _complain(self, text: str) -> None:
