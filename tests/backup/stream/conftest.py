@@ -142,6 +142,16 @@ async def archived(folder: Path, offset: int, *, history: str = "") -> Catalogue
     return found[0]
 
 
+async def sampled(archiver: Archiver) -> None:
+    """Wait for the next answer of the primary: without one no time can be gone back to."""
+    before = archiver.state().sampled
+
+    async def more() -> bool:
+        return archiver.state().sampled > before
+
+    await eventually(more)
+
+
 async def begun(folder: Path) -> None:
     """Wait until the store has a base."""
 

@@ -15,6 +15,7 @@ from backup.stream.conftest import (
     info,
     replicated,
     running,
+    sampled,
     shelf_in,
 )
 from pair_of_servers import eventually, speak
@@ -67,7 +68,7 @@ async def test_a_promotion_goes_on_in_the_same_line(engine: EngineBinary, tmp_pa
             await first.kill()
             await promote(shard, second, [third])
             await archived(tmp_path, await write(second, "b"))
-            assert archiver.state().attached == "pod-2"  # a replica, not the new primary
+            await attached_to(archiver, "pod-2")  # a replica, not the new primary
             second_id = (await info(second))["master_replid"]
             await promote(shard, third, [second])  # and once more, while it is attached there
             end = await write(third, "c")
@@ -84,7 +85,7 @@ async def test_a_promotion_goes_on_in_the_same_line(engine: EngineBinary, tmp_pa
 async def test_writes_that_a_failover_lost_are_kept_as_orphaned_and_not_restored(
     engine: EngineBinary, tmp_path: Path
 ) -> None:
-    async with replicated(engine, 3) as shard:
+    async with replicated(engine, 3, repl_ping_replica_period="3600") as shard:
         first, second, third, fourth = shard.servers
         archiver = archiver_of(shard, tmp_path)
         async with running(archiver):
@@ -145,7 +146,7 @@ async def test_a_replica_that_has_to_start_over_is_a_gap_and_no_guess(
             await promote(shard, third, [second])
             end = await write(third, "n", 30)
             await archived(tmp_path, end, history=(await info(third))["master_replid"])
-            assert archiver.state().attached == "pod-1"
+            await attached_to(archiver, "pod-1")
         catalogue = await read_catalogue(shelf_in(tmp_path))
         assert [listed.line for listed in catalogue.lines] == [1, 2]
         await restored_equals(engine, tmp_path, third, catalogue)
@@ -158,6 +159,7 @@ async def test_a_history_that_ended_is_a_new_base_and_a_stated_gap(
         first, second = shard.servers
         archiver = archiver_of(shard, tmp_path)
         async with running(archiver):
+            await sampled(archiver)
             end = await write(first, "a")
             await archived(tmp_path, end)
             old = (await info(first))["master_replid"]
@@ -174,6 +176,7 @@ async def test_a_history_that_ended_is_a_new_base_and_a_stated_gap(
                 return archiver.state().line == 2 and archiver.state().attached == "pod-2"
 
             await eventually(begun)
+            await sampled(archiver)
             await archived(tmp_path, await write(second, "b"))
 
             async def seen() -> bool:

@@ -19,6 +19,7 @@ from backup.stream.conftest import (
     offset_of,
     replicated,
     running,
+    sampled,
     shelf_in,
 )
 from pair_of_servers import eventually, speak
@@ -44,6 +45,7 @@ async def test_a_restore_to_a_time_is_bounded_on_the_side_that_was_chosen(
         archiver = archiver_of(shard, tmp_path)
         async with running(archiver):
             await archived(tmp_path, 0)
+            await sampled(archiver)
             count = 0
             for _ in range(30):
                 before = count
@@ -56,11 +58,11 @@ async def test_a_restore_to_a_time_is_bounded_on_the_side_that_was_chosen(
             await archived(tmp_path, end)
             moment = await server_time(shard.primary)
 
-            async def sampled() -> bool:
+            async def recent() -> bool:
                 found = await find_window(await read_catalogue(shelf_in(tmp_path)))
                 return found.newest > moment
 
-            await eventually(sampled)
+            await eventually(recent)
         catalogue = await read_catalogue(shelf_in(tmp_path))
         window = await find_window(catalogue)
         assert window.oldest < marks[5][1] < window.newest

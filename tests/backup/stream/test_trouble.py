@@ -19,6 +19,7 @@ from backup.stream.conftest import (
     offset_of,
     replicated,
     running,
+    sampled,
     shelf_in,
 )
 from pair_of_servers import eventually, speak
@@ -179,18 +180,22 @@ async def test_a_stream_that_no_server_keeps_any_more_is_a_gap_and_refused_by_na
     engine: EngineBinary, tmp_path: Path
 ) -> None:
     async with replicated(engine, 1, repl_backlog_size="16384") as shard:
-        async with running(archiver_of(shard, tmp_path)):
+        early = archiver_of(shard, tmp_path)
+        async with running(early):
+            await sampled(early)
             lost = await write(shard.primary)
             await archived(tmp_path, lost)
         first = await write(shard.primary, 300, 400)
         await write(shard.primary, 300, 400)
-        async with running(archiver_of(shard, tmp_path)):
+        late = archiver_of(shard, tmp_path)
+        async with running(late):
 
             async def again() -> bool:
                 catalogue = await read_catalogue(shelf_in(tmp_path))
                 return len(catalogue.lines) == 2 and bool(catalogue.lines[1].bases)
 
             await eventually(again)
+            await sampled(late)
             end = await write(shard.primary)
             await archived(tmp_path, end)
             held = await digest(shard.primary)
