@@ -26,8 +26,9 @@ from backup.stream.conftest import (
 )
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
-from redis_operator.backup.errors import StoreError, WorkerError
+from redis_operator.backup.errors import SourceError, StoreError, WorkerError
 from redis_operator.backup.replica import Login
+from redis_operator.backup.store import open_shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan
 from redis_operator.backup.stream.plan import NotArchived, Offset
@@ -206,3 +207,44 @@ async def test_what_is_pruned_leaves_everything_after_the_last_old_base(tmp_path
         await find_plan(after, Offset(history, end))
         with pytest.raises(NotArchived):
             await find_plan(after, Offset(history, first))
+
+
+async def test_a_point_of_several_shards_names_where_each_is_and_leaves_no_pause(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    pause = ("+client|pause", "+client|unpause") if engine.version.major >= 7 else ("+client",)
+    async with replicated(engine, 0) as one, replicated(engine, 0) as other:
+        primaries = (one.primary, other.primary)
+        names = ("server-0", "server-1")
+        for server in primaries:
+            await speak(server, ("ACL", "SETUSER", "backup", *pause))
+        ends: list[int] = []
+
+        async def write() -> None:
+            for number in range(100_000):
+                for server in primaries:
+                    await speak(server, ("SET", "n", number))
+                if ends:
+                    return
+
+        writing = asyncio.create_task(write())
+        shards = tuple(
+            ShardTask(name, shard.sources())
+            for name, shard in zip(names, (one, other), strict=True)
+        )
+        both = PointTask(STORE, "backup", "both", shards)
+
+        async def marked() -> bool:  # refused where a busy machine took longer than the pause
+            with contextlib.suppress(SourceError):
+                report = await mark(both, lambda: LOGIN, folder=str(tmp_path))
+                return [part["name"] for part in report.parts] == list(names)
+            return False
+
+        await eventually(marked)
+        ends.append(1)
+        await writing  # it is not held up for good
+        for name, server in zip(names, primaries, strict=True):
+            shelf = open_shelf(Store(f"archive/{name}"), folder=str(tmp_path))
+            point = await (await read_catalogue(shelf)).point("both")
+            assert point.shards[name].replication_id == (await info(server))["master_replid"]
+            assert point.shards[name].offset <= await offset_of(server)
