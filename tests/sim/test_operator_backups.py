@@ -90,3 +90,18 @@ def test_the_end_is_the_same_after_a_strike_at_any_effect(strike: Strike, number
     blows = [(number, strike) for number in effects_of_ours(found)]
     assert len(blows) >= 3
     assert problems(found, blows) == []
+
+
+def test_a_database_begins_with_a_backup_whenever_the_operator_dies() -> None:
+    found = known(4)
+    named = {e.number: f"{e.kind} {e.detail}" for e in found.effects}
+    jobs = [n for n, text in named.items() if "jobs" in text]
+    started = [n for n in jobs if "POST" in named[n]]
+    assert len(started) == 1, named
+    after = [n for n, text in named.items() if n > started[0] and "secrets" in text]
+    told = [n for n, text in named.items() if n > started[0] and "redis/db/status" in text]
+    assert after
+    assert told
+    blows = [(n, Strike.CRASH_AFTER) for n in (*jobs, *after, *told[:4])]
+    blows += [(started[0], strike) for strike in Strike if strike is not Strike.CRASH_AFTER]
+    assert problems(found, blows) == []

@@ -101,9 +101,17 @@ async def _delete(simulation: Simulation) -> None:
     await simulation.client.delete(REDISES, (NAMESPACE, DATABASE))
 
 
+async def _restore(simulation: Simulation) -> None:
+    """Create a database that begins with a backup of a store."""
+    place = {"storage": {"s3": {"bucket": "backups"}}, "path": "ns/gone/monday"}
+    wanted = database(bootstrap={"fromBackup": place})
+    await simulation.client.create(REDISES, wanted)
+
+
 BACKUP_SCENARIOS = (
     Scenario("a backup is taken", _take, over=_is_completed),
     Scenario("a backup is taken by a schedule", _schedule, over=_is_taken_and_the_older_gone),
     Scenario("an upgrade after a backup", _upgrade, _is_upgraded, base=database(version="8.0")),
     Scenario("a deletion after a last backup", _delete, _is_completed, goes=True),
+    Scenario("a database begins with a backup", _restore, base=None),
 )

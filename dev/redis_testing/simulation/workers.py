@@ -13,7 +13,7 @@ from kubecontroller.client.errors import ApiError, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PODS
 from kubecontroller.client.patches import MergePatch
-from redis_operator.backup.task import TASK, DeleteTask, Report, TakeTask, read_task
+from redis_operator.backup.task import TASK, CarryTask, DeleteTask, Report, TakeTask, read_task
 
 __all__ = ["work"]
 
@@ -24,14 +24,17 @@ _SIZE = 100
 
 async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> None:
     """Be the worker of a pod: read every shard, and end."""
-    [container] = pod["spec"]["containers"]
+    container = pod["spec"]["containers"][0]  # a server may be beside it, of which nothing is told
     task = read_task(next(e["value"] for e in container["env"] if e["name"] == TASK))
     await asyncio.sleep(_START_SECONDS)
     state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
     await _publish(client, pod, "Running", container, state, ready=True)
-    if not isinstance(task, TakeTask | DeleteTask):
+    if not isinstance(task, TakeTask | DeleteTask | CarryTask):
         return
     await asyncio.sleep(_READ_SECONDS)
+    if isinstance(task, CarryTask):
+        await _end(client, pod, container, Report(size=_SIZE, keys=1), clock)
+        return
     if isinstance(task, DeleteTask):
         await _end(client, pod, container, Report(), clock)
         return

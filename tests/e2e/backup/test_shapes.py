@@ -86,7 +86,8 @@ async def test_no_client_can_write_before_everything_is_there(database: Any, sto
     await copy.wait_condition("Available", "False", reason="Restoring", seconds=90)
     seeds = await copy.seeds()
     admin = await copy.secret("copy-admin", "password")
-    for address in seeds.addresses:
+    for pod in (await copy.pods()).values():  # the Service leads to none before they are ready
+        address = (pod.status.pod_ip, 6379)
         for login in ((seeds.username, seeds.password), ("admin", admin)):
             told = await answers(address, ("AUTH", *login), ("SET", "key", "value"))
             assert [str(one).split()[0] for one in told] == ["WRONGPASS", "NOAUTH"]
