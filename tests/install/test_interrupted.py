@@ -27,6 +27,7 @@ from redis_operator.install.waiting import NotInForce
 
 Blow = tuple[int, Fault]
 
+pytestmark = pytest.mark.timeout(600)  # whole installations, several times over
 PARTS = 6  # in which the campaign does them all
 BEFORE = Options(image="redis-operator:1", watch_namespaces=("team",))
 AFTER = Options(image="redis-operator:2", replicas=3)

@@ -16,6 +16,7 @@ from kubecontroller.testing.faults import CRASHES, Fault, NoFaults, Nth, Plan
 from kubecontroller.testing.seeds import derive
 from redis_operator.install.managed.reconcile import REDIS_OPERATORS
 
+pytestmark = pytest.mark.timeout(600)  # whole installations, several times over
 PARTS = 6  # in which the campaign does them all
 Blow = tuple[int, Fault]
 Spec = dict[str, Any]
