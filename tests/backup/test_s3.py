@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import ssl
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from backup.conftest import LOGIN, fill, source, task
+from kubecontroller.runtime.certificates import renewed
+from kubelocal.loopback import free_host
 from pair_of_servers import speak
 from redis_operator.backup.errors import Damaged, StoreError
 from redis_operator.backup.primary import find_part, verify
@@ -124,3 +130,41 @@ async def test_an_image_without_certificates_of_authorities_is_named(
     with pytest.raises(StoreError, match=r"s3://backups/one: .*ca-certificates\.crt") as told:
         open_shelf(store, keys=keys)
     assert "\n" not in str(told.value)
+
+
+async def test_a_store_with_a_certificate_of_its_own_authority(
+    s3: S3Server, keys: str, tmp_path: Path
+) -> None:
+    host = free_host()
+    made = renewed(None, names=[host], now=datetime.now(UTC))
+    assert made is not None
+    for name, content in made[0].to_secret().items():
+        (tmp_path / name).write_bytes(content)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+    async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Give everything to the server behind, and back."""
+        inner, outer = await asyncio.open_connection(s3.host, 9000)
+
+        async def copied(one: asyncio.StreamReader, other: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while data := await one.read(65536):
+                    other.write(data)
+                    await other.drain()
+            other.close()
+
+        await asyncio.gather(copied(reader, outer), copied(inner, writer))
+
+    async with await asyncio.start_server(passed, host, 9443, ssl=context):
+        place = S3Place(s3.bucket, endpoint=f"https://{host}:9443", keys=True, ca=True)
+        authority = str(tmp_path / "ca.crt")
+        trusting = open_shelf(Store("tls", place), keys=keys, authority=authority)
+        assert await trusting.create("a", b"b")
+        assert await trusting.get("a") == b"b"
+        without = msgspec.structs.replace(place, ca=False)
+        strange = open_shelf(Store("tls", without), keys=keys, retry_seconds=1)
+        with pytest.raises(StoreError, match=f"s3://{s3.bucket}/tls"):
+            await strange.create("c", b"d")
+        with pytest.raises(StoreError, match=r"storage\.s3\.caSecretName"):
+            open_shelf(Store("tls", place), keys=keys, authority=str(tmp_path / "missing"))

@@ -22,6 +22,7 @@ class S3Storage(Part, frozen=True):
     endpoint: str = ""
     region: str = ""
     secret_name: str = ""
+    ca_secret_name: str = ""
 
 
 class BackupStorage(Part, frozen=True):

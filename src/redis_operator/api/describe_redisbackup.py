@@ -104,6 +104,10 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Name of a Secret in the same namespace with the keys accessKeyId and secretAccessKey. "
         "Absent: the identity of the worker's pod."
     ),
+    "S3Storage.ca_secret_name": named(
+        "Name of a Secret in the same namespace whose key ca.crt has certificates, in PEM, that "
+        "the store's own is trusted by, beside those of the image."
+    ),
     "BackupPart.name": described("Name of the shard."),
     "BackupPart.slots": described("Its slots, in mode Cluster."),
     "BackupPart.pod": described("Pod that it was read from."),

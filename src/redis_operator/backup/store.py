@@ -25,7 +25,7 @@ from obstore.store import LocalStore, S3Store
 
 from .errors import StoreError
 from .seal import Keyring, Seal
-from .task import ENCRYPTION, FOLDER, KEYS, Store
+from .task import AUTHORITY, ENCRYPTION, FOLDER, KEYS, Store
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
@@ -170,6 +170,7 @@ def open_shelf(
     folder: str = FOLDER,
     keys: str = KEYS,
     encryption: str = ENCRYPTION,
+    authority: str = AUTHORITY,
     retry_seconds: float = 60.0,
 ) -> Shelf:
     """Return the folder that a task names."""
@@ -196,6 +197,8 @@ def open_shelf(
             "secret_access_key": _key(keys, "secretAccessKey"),
         }
     client: ClientConfig = {"allow_http": bucket.endpoint.startswith("http://"), "timeout": "120s"}
+    if bucket.ca:
+        client["root_certificate"] = _authority(authority)
     try:
         made = S3Store(
             bucket.bucket,
@@ -214,6 +217,15 @@ def open_shelf(
 
 def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
+
+
+def _authority(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"the Secret of storage.s3.caSecretName does not exist or has no ca.crt: {error}"
+        ) from error
 
 
 def _key(folder: str, name: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
+    "AUTHORITY",
     "ENCRYPTION",
     "FOLDER",
     "KEYS",
@@ -50,6 +51,8 @@ LOGIN = "/login/password"
 """The file with the password of the user that a worker is, or that it asks for."""
 KEYS = "/keys"
 """The folder with the credentials of an object store: `accessKeyId` and `secretAccessKey`."""
+AUTHORITY = "/authority/ca.crt"
+"""The file with certificates that the store's own is trusted by."""
 ENCRYPTION = "/encryption"
 """The folder with the keys that backups are encrypted with, by their ids."""
 SCRATCH = "/scratch"
@@ -70,6 +73,7 @@ class S3Place(Struct, frozen=True, rename="camel", omit_defaults=True):
     endpoint: str = ""
     region: str = ""
     keys: bool = False
+    ca: bool = False  # the file `AUTHORITY` has certificates to trust
 
 
 class Encryption(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -14,6 +14,7 @@ from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import Mode, Redis, Resources
 from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, Consistency, RedisBackup
 from redis_operator.backup.task import (
+    AUTHORITY,
     ENCRYPTION,
     FOLDER,
     KEYS,
@@ -289,7 +290,13 @@ def _store(storage: BackupStorage, path: str, asked: BackupEncryption | None) ->
     if storage.s3 is None:
         return Store(path, encryption=encryption)
     s3 = storage.s3
-    place = S3Place(s3.bucket, endpoint=s3.endpoint, region=s3.region, keys=bool(s3.secret_name))
+    place = S3Place(
+        s3.bucket,
+        endpoint=s3.endpoint,
+        region=s3.region,
+        keys=bool(s3.secret_name),
+        ca=bool(s3.ca_secret_name),
+    )
     return Store(path, place, encryption)
 
 
@@ -311,6 +318,12 @@ def _pod(
         keys = {name: name for name in ("accessKeyId", "secretAccessKey")}
         volumes.append(_secret("keys", storage.s3.secret_name, keys))
         mounts.append({"name": "keys", "mountPath": KEYS, "readOnly": True})
+    if storage.s3 is not None and storage.s3.ca_secret_name:
+        folder, _, name = AUTHORITY.rpartition("/")
+        held = _secret("authority", storage.s3.ca_secret_name, {name: name})
+        held["secret"]["optional"] = True  # what is missing is told by the worker
+        volumes.append(held)
+        mounts.append({"name": "authority", "mountPath": folder, "readOnly": True})
     if task.store.encryption is not None:
         secret = task.store.encryption.secret
         # Which key is needed is in the manifest. A Secret that is missing is told by the worker.
