@@ -129,7 +129,9 @@ def generated() -> dict[Path, str]:
         header = HEADER if name.endswith(".yaml") else ""
         found[ROOT / "charts" / "redis-operator" / name] = header + text
     examples = (
-        p for p in (ROOT / "examples").glob("*.yaml") if p.stem not in ("version", "backup")
+        p
+        for p in (ROOT / "examples").glob("*.yaml")
+        if not p.stem.startswith(("version", "backup"))
     )
     for path in sorted(examples):
         found[ROOT / "tests" / "golden" / path.name] = golden(path)

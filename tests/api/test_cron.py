@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redis_operator.api.cron import Cron, read_cron
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.redisbackupschedule_validation import load_schedule
 
 
 def cron(expression: str, zone: str = "UTC") -> Cron:
@@ -66,6 +70,12 @@ def test_what_is_never_due_is_refused_with_its_field(expression: str, zone: str,
     found = read_cron(expression, zone)
     assert not isinstance(found, Cron)
     assert [problem.path for problem in found] == [path]
+
+
+def test_the_example_is_valid() -> None:
+    text = (Path(__file__).parents[2] / "examples" / "backup-schedule.yaml").read_text()
+    [*_, document] = yaml.safe_load_all(text)
+    assert isinstance(load_schedule(document), RedisBackupSchedule)
 
 
 _MOMENTS = st.integers(1_700_000_000, 1_900_000_000).map(lambda s: datetime.fromtimestamp(s, UTC))
