@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from obstore.store import LocalStore
 
 from backup.conftest import LOGIN, container, fill, source, task
 from kubelocal.loopback import free_host
 from pair_of_servers import speak
 from redis_operator.backup.check import check
-from redis_operator.backup.errors import Damaged
+from redis_operator.backup.errors import Damaged, StoreError
 from redis_operator.backup.manifest import MANIFEST, Manifest
 from redis_operator.backup.scratch import ScratchError
 from redis_operator.backup.store import Shelf, open_shelf
@@ -129,3 +131,33 @@ async def test_a_server_that_ends_while_it_loads_says_nothing_about_the_backup(
     async with await asyncio.start_server(impolite, host, 6380):
         with pytest.raises(ScratchError, match="the scratch server ended"):
             await check(shelf, folder, host, ports=(6379, 6380))
+
+
+class Moody(Shelf):
+    """A store that gives a part once, and then breaks off in the middle of it."""
+
+    reads = 0
+
+    def read(self, name: str) -> AsyncIterator[bytes]:
+        self.reads += 1
+        return super().read(name) if self.reads < 2 else self._half(name)
+
+    async def _half(self, name: str) -> AsyncIterator[bytes]:
+        async for piece in super().read(name):
+            yield piece[: len(piece) // 2]
+            break
+        raise StoreError(f"{name}: 503 slow down")
+
+
+async def test_a_store_that_fails_while_a_part_is_loaded_says_nothing_about_the_backup(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    """Else a good backup would be damaged for good, and retention would delete it."""
+    async with source(engine) as full:
+        await fill(full)
+        shelf = open_shelf(task(full).store, folder=str(tmp_path))
+        await take(task(full), shelf, lambda: LOGIN)
+    place = tmp_path / "ns/cache/monday"
+    moody = Moody(LocalStore(prefix=place), "volume:/", place)
+    with pytest.raises(StoreError, match="slow down"):
+        await checked(engine, moody, tmp_path / "scratch")

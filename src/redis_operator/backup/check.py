@@ -115,6 +115,8 @@ async def _linked(scratch: Scratch, primary: Primary, part: StoredPart) -> None:
             raise ScratchError(f"{part.object} was not loaded: {error}") from error
         if told.get("master_link_status") == "up" and told.get("master_sync_in_progress") == "0":
             return
+        if primary.failure is not None:  # of the store: it says nothing about the backup
+            raise primary.failure
         if primary.sent > 1:
             raise Damaged(
                 f"{part.object} cannot be loaded: the server that was given it asked for it again; "

@@ -86,6 +86,8 @@ class Loader:
             syncs = told.get("master_sync_in_progress") != "0"
             if told.get("master_link_status") == "up" and not syncs:
                 return
+            if feeder.failure is not None:  # of the store: it says nothing about the backup
+                raise feeder.failure
             if feeder.sent > 1:
                 raise Damaged(
                     f"{part.object} cannot be loaded: the server that was given it asked for it "
