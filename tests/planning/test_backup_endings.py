@@ -56,6 +56,12 @@ def test_objects_that_are_retained_hold_nothing_up() -> None:
     assert (plan.release, plan.start, plan.end) == (True, False, ())
 
 
+def test_a_worker_that_deletes_ends_where_objects_shall_stay_after_all() -> None:
+    """Else it would go on once its volume is there again, and nothing would remove its Job."""
+    plan = decide(deleting=worker(State.ACTIVE), deletionPolicy="Retain")
+    assert (plan.release, plan.start, plan.end) == (True, False, ("monday-delete",))
+
+
 @pytest.mark.parametrize(
     ("others", "pods", "ended"),
     [

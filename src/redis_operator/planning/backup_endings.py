@@ -53,7 +53,9 @@ def plan_backup_ending(
     """Decide about one backup: `others` are its Jobs that take and verify, `pods` theirs."""
     known = backup.status
     if not is_held(backup):
-        return BackupEnding(known, release=True)
+        # A worker that waits for its volume or its keys would delete them after all, later on.
+        end = (deleting.job,) if deleting is not None else ()
+        return BackupEnding(known, release=True, end=end)
     if deleting is not None and deleting.state is State.SUCCEEDED:
         return BackupEnding(known, release=True, end=(deleting.job,))
     if backup.metadata.name in in_use:
