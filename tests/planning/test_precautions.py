@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from redis_operator.api.metadata import Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.planning.precautions import (
     LAST,
@@ -11,6 +13,7 @@ from redis_operator.planning.precautions import (
     Precaution,
     backed_up,
     precaution_limitation,
+    update_name,
 )
 
 
@@ -46,7 +49,15 @@ def test_where_none_can_be_taken_the_way_out_is_named(why: Precaution) -> None:
 def test_names_fit_and_are_the_same_for_the_same_reason() -> None:
     assert LAST.name("cache", "0123abcd") == "cache-last-0123abcd"
     assert len(LAST.name("a" * 40, "0123abcd")) <= 50
-    assert len(UPDATE.name("a" * 40, "99999")) <= 50
+    assert len(update_name(Metadata(name="a" * 40, uid="0123abcd-0", generation=99999))) <= 50
+
+
+def test_the_backup_of_an_earlier_database_of_the_same_name_is_not_that_of_this_one() -> None:
+    """Generations begin again with each: an update would go ahead without any backup."""
+    earlier = Metadata(name="cache", uid="0123abcd-0", generation=2)
+    assert update_name(earlier) == "cache-before-0123abcd-2"
+    assert update_name(earlier) != update_name(replace(earlier, uid="4567cdef-0"))
+    assert update_name(earlier) != update_name(replace(earlier, generation=3))
 
 
 def test_a_database_is_backed_up_while_its_newest_backup_is_good() -> None:

@@ -23,6 +23,7 @@ from redis_operator.planning.precautions import (
     backed_up,
     precaution_backup,
     precaution_limitation,
+    update_name,
 )
 
 __all__ = ["Precautions", "wants_last_backup"]
@@ -45,7 +46,7 @@ class Precautions(Struct, frozen=True):
         meta = redis.metadata
         if not redis.spec.update.backup_first or redis.status.binding is None:
             return None
-        key, name = (meta.namespace, meta.name), UPDATE.name(meta.name, str(meta.generation))
+        key, name = (meta.namespace, meta.name), update_name(meta)
         try:
             return await self._ensure(UPDATE, key, name)
         except KubeError as error:  # servers are looked after all the same

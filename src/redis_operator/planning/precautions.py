@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from redis_operator.api.metadata import Condition
+from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 
@@ -25,9 +25,10 @@ __all__ = [
     "backed_up",
     "precaution_backup",
     "precaution_limitation",
+    "update_name",
 ]
 
-_LONGEST: Final = 36  # of a database's name, so that with what follows it has 50 characters
+_LONGEST: Final = 28  # of a database's name, so that with what follows it has 50 characters
 
 
 class Precaution(Struct, frozen=True):
@@ -48,6 +49,14 @@ UPDATE: Final = Precaution(
 LAST: Final = Precaution(
     "last", "spec.deletion.policy", "set spec.deletion.policy to Delete or Retain"
 )
+
+
+def update_name(meta: Metadata) -> str:
+    """Return the name of the backup before an update of a database.
+
+    It has the database's uid: the backup of an earlier one of the same name will not do.
+    """
+    return UPDATE.name(meta.name, f"{meta.uid[:8]}-{meta.generation}")
 
 
 def precaution_limitation(
