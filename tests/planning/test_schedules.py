@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redis_operator.api.cron import Cron, read_cron
-from redis_operator.api.metadata import Metadata
+from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.redisbackupschedule import BackupRetention, RedisBackupSchedule
@@ -190,6 +190,49 @@ def test_jitter_is_the_same_each_time_and_moves_no_name() -> None:
     assert before.create is None
     assert at.create is not None
     assert at.create.name == "nightly-202601060300"
+
+
+def verified(backup: Scheduled, word: str) -> Scheduled:
+    """Return a backup that is to be verified, and what is known of that."""
+    status = msgspec.structs.replace(backup.status, verified=word)
+    if word:
+        found = Condition(type="Verified", status=word, reason="x", message="")
+        status = msgspec.structs.replace(status, conditions=(found,))
+    return msgspec.structs.replace(backup, status=status, verify=True)
+
+
+@pytest.mark.parametrize("word", ["", "Unknown"])
+def test_a_backup_that_is_not_verified_yet_does_not_push_out_the_last_that_is(word: str) -> None:
+    what = schedule(retention={"keepLast": 1, "keepFailed": 0, "maxAgeDays": 1})
+    known = [verified(taken(f"b-{n}", n), "True") for n in (2, 3)]
+    plan = decide(what, verified(taken("b-1", 1), word), *known)
+    assert plan.delete == ("b-3",)
+    after = decide(what, verified(taken("b-1", 1), "True"), *known)
+    assert after.delete == ("b-3", "b-2")
+    damaged = decide(what, verified(taken("b-1", 1), "False"), *known)
+    assert damaged.delete == ("b-3", "b-1")
+
+
+def test_what_is_not_verified_any_more_is_not_kept_for_ever() -> None:
+    what = schedule(retention={"keepLast": 1})
+    plan = decide(what, taken("b-1", 1), verified(taken("b-2", 2), "True"))
+    assert plan.delete == ("b-2",)
+
+
+def test_a_clock_that_was_ahead_does_not_end_backups() -> None:
+    """Steps: a node's clock is a year ahead, a backup is taken for then, the clock is set right."""
+    ahead = NOW.replace(year=2027, hour=3, minute=0, second=0)
+    early = taken(f"nightly-{ahead:%Y%m%d%H%M}", annotations={DUE_ANNOTATION: text(ahead)})
+    plan = decide(schedule({"lastScheduleTime": text(ahead), "since": CREATED}), early)
+    assert plan.create is not None
+    assert plan.create.name == "nightly-202601050300"
+    assert plan.status.last_schedule_time == "2026-01-05T03:00:00Z"
+
+
+def test_a_clock_that_is_a_little_behind_another_repeats_nothing() -> None:
+    before = datetime(2026, 1, 5, 2, 59, 58, tzinfo=UTC)
+    what = schedule({"lastScheduleTime": "2026-01-05T03:00:00Z", "since": CREATED})
+    assert decide(what, now=before).create is None
 
 
 def test_failed_backups_do_not_push_good_ones_out() -> None:

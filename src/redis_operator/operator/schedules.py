@@ -173,7 +173,8 @@ def _reason(status: RedisBackupScheduleStatus) -> str:
 
 
 def _scheduled(raw: Manifest) -> Scheduled:
-    return Scheduled(msgspec.convert(raw["metadata"], Metadata), load_redisbackup_status(raw))
+    meta, spec = msgspec.convert(raw["metadata"], Metadata), raw.get("spec") or {}
+    return Scheduled(meta, load_redisbackup_status(raw), verify=bool(spec.get("verify")))
 
 
 def _plain(status: RedisBackupScheduleStatus) -> dict[str, Any]:

@@ -49,6 +49,7 @@ DUE_ANNOTATION: Final = "redisoperator.dev/due"
 KEEP_ANNOTATION: Final = "redisoperator.dev/keep"
 """On a backup: retention leaves it alone while this is "true"."""
 _LOOK_SECONDS: Final = 60.0
+_AHEAD: Final = timedelta(hours=1)  # how far clocks of operators may differ
 _ENDED: Final = (BackupPhase.COMPLETED, BackupPhase.FAILED)
 
 
@@ -57,6 +58,7 @@ class Scheduled(Struct, frozen=True):
 
     metadata: Metadata
     status: RedisBackupStatus
+    verify: bool = False  # it is to be verified
 
     @property
     def name(self) -> str:
@@ -136,7 +138,7 @@ def plan_schedule(
     status = replace(status, next_time=_text(following))
     wait = (following - now).total_seconds()
     plan = replace(plan, status=status, again=min(wait, plan.again or wait))
-    last = _last(schedule, status, backups)
+    last = _last(schedule, status, backups, now)
     due = cron.until(now - jitter)
     if due <= last:
         return _settled(schedule, plan, f"the next backup starts at {_text(following)}", now)
@@ -239,10 +241,25 @@ def _gone(
         key=lambda one: (one.moment, one.name),
     )
     names = {*surplus(rules, good, now=now, zone=cron.zone)}
+    names -= _proven(standing)
     names |= {one.name for one in failed[: max(0, len(failed) - rules.keep_failed)]}
     free = [one for one in standing if one.name not in in_use and not _keep(one)]
     ordered = sorted(free, key=lambda one: (one.moment, one.name))
     return tuple(one.name for one in ordered if one.name in names)
+
+
+def _proven(standing: Sequence[Scheduled]) -> set[str]:
+    """Return the newest backup that was verified, as long as the newest one is yet to be.
+
+    That may turn out to be damaged, and would have been the only one.
+    """
+    good = [one for one in standing if is_good(one.status)]
+    newest = max(good, key=lambda one: (one.moment, one.name), default=None)
+    if newest is None or not newest.verify or newest.status.verified == "True":
+        return set()
+    proven = [one for one in good if one.status.verified == "True"]
+    kept = max(proven, key=lambda one: (one.moment, one.name), default=None)
+    return {kept.name} if kept is not None else set()
 
 
 def _keep(backup: Scheduled) -> bool:
@@ -250,9 +267,15 @@ def _keep(backup: Scheduled) -> bool:
 
 
 def _last(
-    schedule: RedisBackupSchedule, status: RedisBackupScheduleStatus, backups: Sequence[Scheduled]
+    schedule: RedisBackupSchedule,
+    status: RedisBackupScheduleStatus,
+    backups: Sequence[Scheduled],
+    now: datetime,
 ) -> datetime:
-    """Return up to when everything was created that was due: told, or seen."""
+    """Return up to when everything was created that was due: told, or seen.
+
+    What lies in the future was written by a clock that was ahead; none would be taken until then.
+    """
     found = [_moment(status.last_schedule_time), _moment(status.since)]
     prefix = f"{schedule.metadata.name}-"
     for one in backups:
@@ -260,7 +283,8 @@ def _last(
         # only of those that have the name of their time: what people annotate says nothing
         if due is not None and one.name == f"{prefix}{due:%Y%m%d%H%M}":
             found.append(due)
-    return max(one for one in (*found, datetime.min.replace(tzinfo=UTC)) if one is not None)
+    passed = [one for one in found if one is not None and one <= now + _AHEAD]
+    return max(passed, default=datetime.min.replace(tzinfo=UTC))
 
 
 def _is_too_late(schedule: RedisBackupSchedule, start: datetime, now: datetime) -> bool:
