@@ -147,7 +147,7 @@ async def test_a_certificate_of_an_issuer_is_served_and_renewed_without_a_restar
             assert await is_judged(client, namespace)
         assert {p.metadata.uid for p in (await client.list(PODS, namespace=HOME)).items} == pods
 
-        await person.run("upgrade", "--certificate-issuer", "own")
+        await person.run("upgrade", "--image", person.images[0], "--certificate-issuer", "own")
         await until(lambda: is_judged(client, namespace), seconds=20, what="admission of our own")
         found = await client.get(WEBHOOK_CONFIGURATIONS, ("", CONFIGURATION))
         assert not found["metadata"].get("annotations")
