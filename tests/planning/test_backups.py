@@ -288,6 +288,28 @@ def test_for_a_cut_every_primary_is_named_and_one_that_is_gone_is_waited_for() -
     assert decide(asked, database(), told).status.paused_milliseconds == 21
 
 
+def test_one_shard_needs_no_pause_for_a_cut() -> None:
+    """Ending it would end that of a switchover, too: a write would be lost."""
+    one = database()
+    alone = msgspec.structs.replace(
+        one, status=msgspec.structs.replace(one.status, shards=one.status.shards[:1])
+    )
+    plan = decide(backup(consistency="Cut"), alone)
+    assert plan.start is not None
+    assert [shard.primary for shard in plan.start.shards] == [None]
+
+
+def test_no_cut_is_made_where_its_end_would_end_the_pause_of_a_failover() -> None:
+    older = database(engine="redis", version="6.2.14")
+    plan = decide(backup(consistency="Cut"), older)
+    assert plan.start is None
+    [condition] = plan.status.conditions
+    assert condition.reason == "NoCut"
+    assert "spec.consistency" in condition.message
+    assert decide(redis=older).start is not None
+    assert decide(backup(consistency="Cut"), database(engine="redis", version="7.0.15")).start
+
+
 def test_slots_are_held_while_a_worker_reads_and_for_an_hour_at_most() -> None:
     plan = decide(redis=database())
     assert plan.status.holds_slots

@@ -12,7 +12,7 @@ import msgspec
 
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import Mode, Redis, Resources
-from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, Consistency, RedisBackup
+from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
 from redis_operator.backup.task import (
     AUTHORITY,
     ENCRYPTION,
@@ -117,7 +117,7 @@ def take_job(
         attempt=str(attempt),
         shards=shards,
         level=spec.compression,
-        cut=spec.consistency is Consistency.CUT,
+        cut=any(shard.primary is not None for shard in shards),
         bandwidth=int(parse_quantity(spec.bandwidth) or 0) if spec.bandwidth else 0,
     )
     labels = worker_labels(spec.redis) | {

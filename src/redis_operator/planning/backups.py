@@ -29,6 +29,7 @@ from redis_operator.api.redisbackup import (
 )
 from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import Report, ShardTask, Source
+from redis_operator.redis.versions import Ability, can, parse_version
 
 from .attempts import State, Worker, reason_of, why
 
@@ -216,7 +217,23 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
         return "NotSeen", f"the servers of Redis {name} were not seen yet"
     if not login:
         return "NoLogin", f"Redis {name} has no user for backups yet"
+    if _is_cut(backup.spec, redis) and not _can_cut(redis):
+        return "NoCut", (
+            f"spec.consistency: Cut needs Redis 7.0 or Valkey, and Redis {name} has "
+            f"{status.engine} {status.version}, where the end of a pause for a backup also ends "
+            "that of a failover, and writes would be lost; use PerShard"
+        )
     return "", ""
+
+
+def _is_cut(asked: RedisBackupSpec, redis: Redis) -> bool:
+    """Tell whether writes are paused for a backup: one shard is of one moment by itself."""
+    return asked.consistency is Consistency.CUT and len(redis.status.shards) > 1
+
+
+def _can_cut(redis: Redis) -> bool:
+    found = parse_version(redis.status.engine, redis.status.version)
+    return found is not None and can(found, Ability.OWN_PAUSE)
 
 
 def _phase(redis: Redis) -> str:
@@ -241,7 +258,7 @@ def _shard(
             sources = [Source(shard.primary, pods[shard.primary])]
     if not sources:
         return f"{shard.name} has no replica that is in sync"
-    if asked.consistency is not Consistency.CUT:
+    if not _is_cut(asked, redis):
         return ShardTask(shard.name, tuple(sources), shard.slots)
     if not pods.get(shard.primary):
         return f"{shard.name} has no primary whose writes could be paused"

@@ -47,6 +47,7 @@ class Ability(Enum):
     """Something that not every version can do."""
 
     PAUSE_WRITES = "CLIENT PAUSE WRITE and CLIENT UNPAUSE"
+    OWN_PAUSE = "CLIENT UNPAUSE leaves the pause of a failover alone"
     NO_REPLICA_MIGRATION = "cluster-allow-replica-migration"
     ADDSLOTSRANGE = "CLUSTER ADDSLOTSRANGE"
     CLUSTER_SHARDS = "CLUSTER SHARDS"
@@ -76,6 +77,7 @@ class Ability(Enum):
 # (redis since, valkey since); None: never.
 _TABLE: dict[Ability, tuple[_Since, _Since]] = {
     Ability.PAUSE_WRITES: ((6, 2), (7, 2)),
+    Ability.OWN_PAUSE: ((7, 0), (7, 2)),
     Ability.NO_REPLICA_MIGRATION: ((6, 2), (7, 2)),
     Ability.ADDSLOTSRANGE: ((7, 0), (7, 2)),
     Ability.CLUSTER_SHARDS: ((7, 0), (7, 2)),
