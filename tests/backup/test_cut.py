@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from itertools import accumulate, islice
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 from backup.conftest import LOGIN, STORE, task
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
+from redis_operator.backup.cut import waits
 from redis_operator.backup.errors import SourceError
 from redis_operator.backup.primary import Primary, manifest_of
 from redis_operator.backup.replica import Login
@@ -79,6 +81,13 @@ async def counter_in(engine: EngineBinary, folder: Path, number: int) -> int:
         [value] = await speak(empty, ("GET", "counter"))
     server.close()
     return int(bytes(value))  # type: ignore[call-overload, no-any-return]
+
+
+def test_writes_go_on_most_of_the_time_while_no_cut_succeeds() -> None:
+    """A replica that is always late would else have writes held two seconds out of three."""
+    times = list(accumulate(2.0 + wait for wait in islice(waits(), 10)))
+    held_in_a_minute = 2.0 * sum(time < 60 for time in (0.0, *times))
+    assert held_in_a_minute <= 10
 
 
 @pytest.mark.parametrize("from_primaries", [False, True], ids=["replicas", "primaries"])

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 
 import hiredis
 from msgspec import Struct
@@ -32,13 +33,21 @@ from .errors import SourceError
 from .replica import Attached, Login, introduced
 from .task import ShardTask, Source
 
-__all__ = ["Begun", "begin_all"]
+__all__ = ["Begun", "begin_all", "waits"]
 
 _PAUSE_SECONDS = 3.0
 _BUDGET_SECONDS = 2.0  # within which all snapshots begin; the rest is for what cannot be foreseen
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 2.0
 _LOOK_SECONDS = 0.002
+
+
+def waits() -> Iterator[float]:
+    """Return how many seconds to wait after each cut that was not proven.
+
+    Each may have held writes for up to `_BUDGET_SECONDS`: they shall go on for longer than that.
+    """
+    return (2.0 * 2**number for number in count())
 
 
 class Begun(Struct, frozen=True):

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from .cut import Begun, begin_all
+from .cut import Begun, begin_all, waits
 from .errors import SourceError, WorkerError
 from .flow import Flow
 from .manifest import MANIFEST, Cut, Manifest, StoredPart
@@ -138,7 +138,7 @@ async def _part(common: _Common, shard: ShardTask) -> StoredPart:
 async def _cut(common: _Common) -> tuple[list[StoredPart], Cut]:
     """Read all shards at one moment; what passes is tried again, before anything is read."""
     task, end = common.task, time.monotonic() + common.patience
-    while True:
+    for wait in waits():
         begun: list[Begun] = []
         try:
             async with begin_all(task.shards, common.login, task.version) as (begun, waited):
@@ -150,7 +150,8 @@ async def _cut(common: _Common) -> tuple[list[StoredPart], Cut]:
             if begun or not error.passing or time.monotonic() >= end:
                 raise
             _LOG.info("no cut yet: %s", error)
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(wait)
+    raise AssertionError("there is always another wait")
 
 
 async def _rest(common: _Common, one: Begun) -> StoredPart:
