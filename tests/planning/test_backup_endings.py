@@ -79,6 +79,14 @@ def test_nothing_is_deleted_while_a_worker_may_still_write(
     assert plan.again is not None
 
 
+def test_where_the_worker_that_deletes_is_not_made_the_way_out_is_named() -> None:
+    plan = decide(deleting=worker(State.ACTIVE, made=NOW - timedelta(seconds=70)))
+    assert plan.status.conditions[-1].reason == "WorkerWaits"
+    assert "spec.deletionPolicy to Retain" in plan.status.message
+    soon = decide(deleting=worker(State.ACTIVE, made=NOW - timedelta(seconds=10)))
+    assert (soon.status.conditions[-1].reason, soon.again) == ("Deleting", 50.0)
+
+
 def test_a_backup_that_a_database_is_restored_from_waits_for_it() -> None:
     plan = decide(in_use=frozenset({"monday"}))
     assert (plan.start, plan.release) == (False, False)

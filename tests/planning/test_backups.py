@@ -135,6 +135,22 @@ def test_a_primary_is_read_only_where_there_is_no_replica_by_the_spec() -> None:
     assert decide(redis=database(link="down")).start is None
 
 
+def test_a_worker_whose_containers_are_not_made_is_not_said_to_read() -> None:
+    """A Secret or a volume that is missing is told by events of the pod alone."""
+
+    def at(seconds: float) -> BackupPlan:
+        since = NOW - timedelta(seconds=seconds)
+        return decide(None, database(), Worker(1, "monday-backup-1", State.ACTIVE, made=since))
+
+    assert at(10).status.conditions[0].reason == "Reading"
+    assert at(10).again == 50.0
+    [condition] = at(70).status.conditions
+    assert condition.reason == "WorkerWaits"
+    assert "a Secret or a volume" in condition.message
+    assert "kubectl describe pods -l job-name=monday-backup-1" in condition.message
+    assert at(7000).status == at(70).status  # which is written once
+
+
 def test_while_a_worker_reads_no_other_starts() -> None:
     plan = decide(None, database(), Worker(1, "monday-backup-1", State.ACTIVE))
     assert (plan.start, plan.status.phase) == (None, BackupPhase.RUNNING)

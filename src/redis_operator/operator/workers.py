@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -118,7 +119,17 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
         trouble=trouble,
         ended=max(times, default=None) if state is not State.ACTIVE else None,
         host=_host(pods) if state is State.ACTIVE else "",
+        made=_made(pods) if state is State.ACTIVE else None,
     )
+
+
+def _made(pods: Iterable[Pod]) -> datetime | None:
+    """Return since when the containers of a worker are being made; None: some are, or no pod is."""
+    for pod in pods:
+        states = [status.state for status in pod.status.container_statuses or ()]
+        if not any(state.running or state.terminated for state in states):
+            return pod.metadata.creation_timestamp
+    return None
 
 
 def _host(pods: Iterable[Pod]) -> str:

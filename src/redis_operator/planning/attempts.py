@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
 from redis_operator.backup.task import Progress, Report
 
-__all__ = ["State", "Worker", "reason_of", "why"]
+__all__ = ["State", "Worker", "held_up", "reason_of", "why"]
+
+_MADE_WITHIN: Final = timedelta(seconds=60)
 
 
 class State(Enum):
@@ -23,6 +26,8 @@ class State(Enum):
 class Worker(Struct, frozen=True):
     """One attempt as it was seen; `trouble` is why its pod does not start.
 
+    `made` is since when its containers are being made, as long as they are.
+
     `host` is where a worker that runs can be asked, and `progress` what it answered.
     """
 
@@ -34,6 +39,24 @@ class Worker(Struct, frozen=True):
     ended: datetime | None = None
     host: str = ""
     progress: Progress | None = None
+    made: datetime | None = None
+
+
+def held_up(worker: Worker, now: datetime) -> tuple[str, float | None]:
+    """Return why a worker does not start, or empty, and in how many seconds to look again.
+
+    What is missing (a Secret, a volume) is told by events of its pod alone.
+    """
+    if worker.trouble or worker.made is None:
+        return worker.trouble, None
+    left = (worker.made + _MADE_WITHIN - now).total_seconds()
+    if left > 0:
+        return "", left
+    return (
+        "the containers of its pod are not made after a minute: their image is still fetched, or "
+        "a Secret or a volume that they need is missing; see kubectl describe pods -l "
+        f"job-name={worker.job}"
+    ), None
 
 
 def why(worker: Worker) -> str:

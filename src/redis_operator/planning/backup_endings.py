@@ -17,7 +17,7 @@ from kubecontroller.custom.conditions import with_condition
 from redis_operator.api.metadata import Condition
 from redis_operator.api.redisbackup import BackupDeletion, RedisBackup, RedisBackupStatus
 
-from .attempts import State, Worker, reason_of, why
+from .attempts import State, Worker, held_up, reason_of, why
 
 __all__ = ["BackupEnding", "is_held", "plan_backup_ending"]
 
@@ -70,10 +70,11 @@ def plan_backup_ending(
         return BackupEnding(_said(backup, "Deleting", text, now), start=True)
     if deleting.state is State.ACTIVE:
         text = f"worker {deleting.job} deletes its objects from {known.location}"
-        if deleting.trouble:
-            text = f"its objects are not deleted yet: {deleting.trouble}; {_WAY_OUT}"
-        reason = "WorkerWaits" if deleting.trouble else "Deleting"
-        return BackupEnding(_said(backup, reason, text, now))
+        held, again = held_up(deleting, now)
+        if held:
+            text = f"its objects are not deleted yet: {held}; {_WAY_OUT}"
+        reason = "WorkerWaits" if held else "Deleting"
+        return BackupEnding(_said(backup, reason, text, now), again=again)
     text = f"its objects could not be deleted: {why(deleting)}; this is tried again, or {_WAY_OUT}"
     wait = (deleting.ended + _PAUSE - now).total_seconds() if deleting.ended is not None else 0.0
     status = _said(backup, reason_of(deleting), text, now)

@@ -31,7 +31,7 @@ from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import Report, ShardTask, Source
 from redis_operator.redis.versions import Ability, can, parse_version
 
-from .attempts import State, Worker, reason_of, why
+from .attempts import State, Worker, held_up, reason_of, why
 
 __all__ = [
     "PROGRESS_SECONDS",
@@ -116,10 +116,11 @@ def plan_backup(
     if told is not None and told.report is not None:
         return BackupPlan(_completed(backup, told, told.report, now))
     if last is not None and last.state is State.ACTIVE:
-        reason = "WorkerWaits" if last.trouble else "Reading"
-        status = _running(backup, last, reason, last.trouble or _reading(backup, last), now)
+        held, again = held_up(last, now)
+        reason = "WorkerWaits" if held else "Reading"
+        status = _running(backup, last, reason, held or _reading(backup, last), now)
         status = replace(status, holds_slots=_holds(status, now))
-        look = _HOLD_LOOK_SECONDS if status.holds_slots else None
+        look = _HOLD_LOOK_SECONDS if status.holds_slots else again
         return BackupPlan(status, again=PROGRESS_SECONDS if last.host else look)
     failures = [w for w in workers if w.state is not State.ACTIVE]
     if last is not None and len(failures) >= backup.spec.attempts:

@@ -16,7 +16,7 @@ from redis_operator.api.metadata import Condition
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus
 from redis_operator.backup.task import Report
 
-from .attempts import State, Worker, reason_of, why
+from .attempts import State, Worker, held_up, reason_of, why
 
 __all__ = ["VERIFIED", "Verification", "plan_verification", "unverified"]
 
@@ -52,9 +52,10 @@ def plan_verification(
         text = "a scratch server is to load it"
         return Verification(_said(backup, "Unknown", "Verifying", text, now), start=1)
     if last.state is State.ACTIVE:
-        text = last.trouble or f"worker {last.job} loads it into a scratch server"
-        reason = "WorkerWaits" if last.trouble else "Verifying"
-        return Verification(_said(backup, "Unknown", reason, text, now))
+        held, again = held_up(last, now)
+        text = held or f"worker {last.job} loads it into a scratch server"
+        reason = "WorkerWaits" if held else "Verifying"
+        return Verification(_said(backup, "Unknown", reason, text, now), again=again)
     if last.state is State.SUCCEEDED and last.report is not None:
         return Verification(_counted(backup, last.report, now), over=over)
     reason, text = reason_of(last), why(last)
