@@ -34,6 +34,22 @@ def test_a_backup_that_is_complete_is_all_that_is_waited_for(why: Precaution) ->
 
 
 @pytest.mark.parametrize("why", [UPDATE, LAST], ids=lambda why: why.word)
+def test_a_backup_that_is_to_be_verified_is_waited_for_until_it_is(why: Precaution) -> None:
+    """Else volumes would go, and then their only backup turn out to be damaged."""
+
+    def limitation(word: str) -> str | None:
+        done = replace(status(BackupPhase.COMPLETED), verified=word)
+        return precaution_limitation(why, "b", done, has_schedule=True, verify=True)
+
+    assert limitation("True") is None
+    for word in ("", "Unknown"):
+        assert "RedisBackup b is not verified yet" in str(limitation(word))
+        assert why.way_out in str(limitation(word))
+    assert "RedisBackup b is damaged" in str(limitation("False"))
+    assert "delete it to have another one taken" in str(limitation("False"))
+
+
+@pytest.mark.parametrize("why", [UPDATE, LAST], ids=lambda why: why.word)
 def test_where_none_can_be_taken_the_way_out_is_named(why: Precaution) -> None:
     failed = status(BackupPhase.FAILED, "the store is full")
     text = precaution_limitation(why, "b", failed, has_schedule=True)

@@ -96,9 +96,14 @@ class Precautions(Struct, frozen=True):
         return waits
 
     def _limitation(self, why: Precaution, key: Key, name: str) -> str | None:
-        status = self._status(key, name)
-        has_schedule = self._schedule(key) is not None
-        return precaution_limitation(why, name, status, has_schedule=has_schedule)
+        raw, status = self.world.backup((key[0], name)) or {}, self._status(key, name)
+        return precaution_limitation(
+            why,
+            name,
+            status,
+            has_schedule=self._schedule(key) is not None,
+            verify=bool((raw.get("spec") or {}).get("verify")),
+        )
 
     def _status(self, key: Key, name: str) -> RedisBackupStatus | None:
         """Return how a backup of this very database is; one that is being deleted is none."""

@@ -60,9 +60,17 @@ def update_name(meta: Metadata) -> str:
 
 
 def precaution_limitation(
-    why: Precaution, name: str, status: RedisBackupStatus | None, *, has_schedule: bool
+    why: Precaution,
+    name: str,
+    status: RedisBackupStatus | None,
+    *,
+    has_schedule: bool,
+    verify: bool = False,
 ) -> str | None:
-    """Why what is wanted has to wait for a backup, or None: it is complete."""
+    """Why what is wanted has to wait for a backup, or None: it is complete.
+
+    One that is to be verified (`verify`) also has to be found good.
+    """
     if status is None:
         if has_schedule:
             return f"{why.field}: RedisBackup {name} is taken first"
@@ -71,7 +79,7 @@ def precaution_limitation(
             f"create one (spec.suspend may be true), or {why.way_out}"
         )
     if status.phase is BackupPhase.COMPLETED:
-        return None
+        return _unverified(why, name, status) if verify else None
     if status.phase is BackupPhase.FAILED:
         return (
             f"{why.field}: RedisBackup {name} failed: {status.message}; delete it to have another "
@@ -79,6 +87,18 @@ def precaution_limitation(
         )
     phase = status.phase.value if status.phase is not None else "new"
     return f"{why.field}: RedisBackup {name} is taken first, and is {phase}: {status.message}"
+
+
+def _unverified(why: Precaution, name: str, status: RedisBackupStatus) -> str | None:
+    if status.verified == "True":
+        return None
+    told = next((c.message for c in status.conditions if c.type == "Verified"), "")
+    if status.verified == "False":
+        return (
+            f"{why.field}: RedisBackup {name} is damaged: {told}; delete it to have another one "
+            f"taken, or {why.way_out}"
+        )
+    return f"{why.field}: RedisBackup {name} is not verified yet: {told}; wait, or {why.way_out}"
 
 
 def precaution_backup(schedule: RedisBackupSchedule, name: str) -> dict[str, Any]:
