@@ -354,15 +354,21 @@ def test_a_bandwidth_that_no_server_would_bear_is_refused() -> None:
         assert isinstance(found, RedisBackup) is fits, given
 
 
+OWN = {"backup": "monday", "keys": 7}
+PART = {**OWN, "startTime": "2026-01-01T00:00:00Z"}
+
+
 @pytest.mark.parametrize(
     ("bootstrap", "told", "words"),
     [
         ({"fromBackup": {"name": "monday"}}, None, None),
-        ({"fromBackup": {"name": "monday"}}, {"backup": "monday", "keys": 7}, None),
-        ({}, {"backup": "monday", "keys": 7}, "was removed before all keys of backup monday"),
+        ({"fromBackup": {"name": "monday"}}, PART, None),
+        ({}, PART, "was removed before all keys of backup monday"),
         ({}, {"backup": "monday"}, None),
-        ({}, {"backup": "monday", "keys": 7, "completionTime": "2026-01-01T00:00:00Z"}, None),
-        ({"fromBackup": {"name": "tuesday"}}, {"backup": "monday", "keys": 7}, "would be mixed"),
+        ({}, {**PART, "completionTime": "2026-01-01T00:00:00Z"}, None),
+        ({"fromBackup": {"name": "tuesday"}}, PART, "would be mixed"),
+        ({"fromBackup": {"name": "monday"}}, OWN, "the database has data of its own"),
+        ({}, OWN, None),
     ],
 )
 def test_a_part_of_a_backup_is_neither_served_nor_mixed_with_another(

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import but, whole_database
-from redis_operator.api.status import RedisStatus
+from redis_operator.api.status import RedisStatus, RestoreStatus
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed, Seen
@@ -25,10 +25,18 @@ def given() -> tuple[Wanted, Observed, dict[str, str]]:
     return database.wanted, observed, histories
 
 
-def told(wanted: Wanted, observed: Observed, filling: Filling | None) -> RedisStatus:
+def told(
+    wanted: Wanted,
+    observed: Observed,
+    filling: Filling | None,
+    restore: RestoreStatus | None = None,
+) -> RedisStatus:
     wanted = replace(wanted, filling=filling)
     context = Context(
-        previous=RedisStatus(), generation=1, now="2030-01-01T00:00:00Z", binding="db-conn"
+        previous=RedisStatus(restore=restore),
+        generation=1,
+        now="2030-01-01T00:00:00Z",
+        binding="db-conn",
     )
     return status(wanted, observed, plan(wanted, observed, NOW), context)
 
@@ -99,3 +107,38 @@ def test_nothing_is_changed_meanwhile() -> None:
     more = replace(wanted, shards=wanted.shards - 1, filling=Filling("monday", message="x"))
     found = plan(more, observed, NOW)
     assert (found.rule, found.stages) == ("fill", ())
+
+
+def emptied(observed: Observed) -> Observed:
+    nodes = tuple(but(n, keys=0) if isinstance(n, Seen) else n for n in observed.nodes)
+    return replace(observed, nodes=nodes)
+
+
+def test_a_restore_begins_with_a_database_that_is_empty() -> None:
+    """Volumes of an earlier database of the name may be there, with newer data than the backup."""
+    wanted, observed, _ = given()
+    filling = Filling("monday", message="x")
+    full = told(wanted, observed, filling).restore
+    assert full is not None
+    assert (bool(full.keys), full.start_time) == (True, "")
+    empty = told(wanted, emptied(observed), filling).restore
+    assert empty is not None
+    assert (empty.keys, empty.start_time) == (0, "2030-01-01T00:00:00Z")
+    later = told(wanted, observed, filling, replace(empty, start_time="earlier")).restore
+    assert later is not None
+    assert (bool(later.keys), later.start_time) == (True, "earlier")
+
+
+def test_whose_keys_are_there_is_not_forgotten_when_another_backup_is_asked_for() -> None:
+    """Else that other one would be mixed with them, one pass later."""
+    wanted, observed, histories = given()
+    part = RestoreStatus("monday", keys=7, start_time="earlier")
+    other = Filling("tuesday", problem="they would be mixed")
+    silent = replace(observed, nodes=())
+    for seen in (observed, silent):
+        found = told(wanted, seen, other, part).restore
+        assert found is not None
+        assert (found.backup, bool(found.keys)) == ("monday", True)
+    found = told(wanted, observed, replace(done(histories), backup="tuesday"), part).restore
+    assert found is not None
+    assert not found.completion_time

@@ -398,6 +398,9 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RestoreStatus.backup": _f("Name of the backup."),
     "RestoreStatus.keys": _f("How many keys the new primaries had when this was last seen."),
+    "RestoreStatus.start_time": _f(
+        "When the database was seen formed and empty: no key is given to it before."
+    ),
     "RestoreStatus.completion_time": _f("When the database had all of it."),
     "SourceStatus.address": _f("Where the server is."),
     "SourceStatus.pod": _f("The pod that follows it; the others follow that pod."),

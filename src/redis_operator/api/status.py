@@ -131,6 +131,7 @@ class RestoreStatus(Part, frozen=True):
 
     backup: str
     keys: int = 0
+    start_time: str = ""
     completion_time: str = ""
 
 

@@ -72,6 +72,8 @@ def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
     available = next((c for c in status.conditions if c.type == "Available"), None)
     if available is None or available.reason != _FORMED:
         return "the database is not formed yet"
+    if status.restore is None or not status.restore.start_time:
+        return "the database was not seen empty yet"
     found = [_target(shard, pods) for shard in status.shards if shard.primary]
     targets = tuple(target for target in found if target is not None)
     if len(targets) != redis.spec.shards:

@@ -83,9 +83,19 @@ def restore(situation: Topology, context: Context) -> RestoreStatus | None:
     filling, known = situation.wanted.filling, context.previous.restore
     if filling is None:
         return known
+    backup, begun, whole = filling.backup, "", not situation.unserved
     keys = sum(node.keys for node in situation.serving)
-    done = unfilled(situation, filling) is None
-    return RestoreStatus(filling.backup, keys=keys, completion_time=context.now if done else "")
+    if known is not None:
+        begun = known.start_time
+        keys = keys if whole else max(keys, known.keys)
+        if known.keys and not known.completion_time:
+            backup = known.backup  # whatever is asked for by now: its keys are there
+    if whole and not keys:
+        begun = begun or context.now
+    done = backup == filling.backup and unfilled(situation, filling) is None
+    return RestoreStatus(
+        backup, keys=keys, start_time=begun, completion_time=context.now if done else ""
+    )
 
 
 def _led_last(old: ShardStatus | None) -> str:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.redis.versions import Version, load_limitation
 
 __all__ = ["mixed_limitation", "newest_good", "restore_limitation"]
+
+_OWN_DATA: Final = (
+    "spec.bootstrap.fromBackup: the database has data of its own, which would be overwritten: "
+    "remove the field to have it go on with these, or delete the database and its volumes"
+)
 
 
 def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> str | None:
@@ -25,10 +31,15 @@ def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> 
 
 
 def mixed_limitation(redis: Redis) -> str | None:
-    """Why a database that has a part of a backup may neither serve it nor be given another."""
+    """Why a database that has a part of a backup may neither serve it nor be given another.
+
+    One that had keys before any were given to it (on volumes of an earlier one) keeps those.
+    """
     asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
     if told is None or not told.keys or told.completion_time:
         return None
+    if not told.start_time:
+        return None if asked is None else _OWN_DATA
     if asked is None:
         return (
             f"spec.bootstrap.fromBackup was removed before all keys of backup {told.backup} were "
