@@ -118,7 +118,8 @@ class SmallCluster:
         done: tuple[object, ...] = ()
         while True:
             await asyncio.sleep(_STEP_SECONDS)
-            before = (self.server.core.store.version, self.certifies, self.lets_go)
+            asked = (self.certifies, self.lets_go, self.issues)
+            before = (self.server.core.store.version, *asked)
             if before == done:
                 continue  # the last step found the same, and changed nothing
             with suppress(ApiError):
