@@ -51,6 +51,7 @@ class Scenario:
     within: float = 240.0
     sleeps: bool = False  # ends hibernated, not ready
     goes: bool = False  # ends deleted, not ready
+    shut_out: bool = False  # clients are, until it is over
 
     def __str__(self) -> str:
         return self.name
@@ -61,12 +62,13 @@ async def play(simulation: Simulation, scenario: Scenario) -> None:
     simulation.start_operator()
     if scenario.base is not None:
         await asyncio.sleep(3.0)
-    writing = simulation.write_on()
+    writing = None if scenario.shut_out else simulation.write_on()
     if scenario.goes:
         simulation.ledger.void()  # whoever deletes a database gives up its data
     await scenario.act(simulation)
     await until_over(simulation, scenario)
-    writing.cancel()
+    if writing is not None:
+        writing.cancel()
     await asyncio.sleep(1.0)
     simulation.check_end()
 
