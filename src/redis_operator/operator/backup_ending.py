@@ -99,6 +99,8 @@ class BackupEndings(Struct, frozen=True):
         return Again(plan.again) if plan.again is not None else Done()
 
     async def _start(self, raw: Manifest, backup: RedisBackup) -> Outcome:
+        if not await self._is_held_now(backup):
+            return Done()  # a cache that has not heard of our last write would begin again
         made = delete_job(backup, path=path_of(backup), image=self.image)
         about = Regarding.of(REDIS_BACKUPS, raw)
         try:
@@ -115,6 +117,15 @@ class BackupEndings(Struct, frozen=True):
             self.recorder.warning(about, "ChildRefused", f"{made['metadata']['name']}: {error}")
             return Again(_REFUSED_SECONDS)
         return Done()
+
+    async def _is_held_now(self, backup: RedisBackup) -> bool:
+        """Read a backup live: only one that is still held has objects that may be deleted."""
+        meta = backup.metadata
+        try:
+            found = await self.client.get(REDIS_BACKUPS, (meta.namespace, meta.name))
+        except NotFound:
+            return False
+        return found["metadata"]["uid"] == meta.uid and has_finalizer(found, BACKUP_FINALIZER)
 
     async def _end_job(self, key: Key) -> None:
         job = self.world.workers.job(key)
