@@ -38,6 +38,8 @@ from .waiting import Patience, operator_pods, rollout_limitation, wait
 
 __all__ = ["Remover"]
 
+_TRIES = 5  # of a deletion that meets changes
+
 
 class Remover:
     """Takes one installation away."""
@@ -120,10 +122,7 @@ class Remover:
         """
         owners = [(REDIS_FAILOVERS, raw) for raw in await self._all(REDIS_FAILOVERS)]
         for kind, raw in [*owners, *((REDISES, raw) for raw in found)]:
-            meta = raw["metadata"]
-            with suppress(NotFound, Conflict):  # it went, or another one is in its place
-                await self._client.delete(kind, (meta["namespace"], meta["name"]), uid=meta["uid"])
-            self._tell(f"{kind.kind} {_name(raw)}: deleted")
+            await self._delete_database(kind, raw)
 
         async def held() -> str | None:
             left = [_name(raw) for raw in await self.databases() if _is_ending(raw)]
@@ -134,6 +133,25 @@ class Remover:
         await wait(held, self._patience)
         if any(map(_is_ending, await self.databases())):
             self._tell("no operator runs that could delete volumes: claims of databases stay")
+
+    async def _delete_database(self, kind: Kind[Manifest], raw: Manifest) -> None:
+        """Delete this very one: another one that is in its place by now stays."""
+        meta = raw["metadata"]
+        key = (meta["namespace"], meta["name"])
+        for _ in range(_TRIES):
+            try:
+                await self._client.delete(kind, key, uid=meta["uid"])
+            except NotFound:
+                return
+            except Conflict:
+                with suppress(NotFound):
+                    found = await self._client.get(kind, key)
+                    if found["metadata"]["uid"] == meta["uid"]:
+                        continue  # it changed in that very moment
+                return
+            self._tell(f"{kind.kind} {_name(raw)}: deleted")
+            return
+        raise InstallError(f"{kind.kind} {_name(raw)} keeps changing; run the same command again")
 
     async def _runs(self, namespace: str) -> bool:
         try:
