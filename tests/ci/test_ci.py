@@ -253,7 +253,7 @@ def test_a_real_cluster_whose_build_takes_too_long_costs_nothing_else_its_time(
     checkout: Checkout,
 ) -> None:
     checkout.replaces("build_at_once_seconds=20", "build_at_once_seconds=1")
-    checkout.replaces("e2e_here_seconds=1300", "e2e_here_seconds=2580")
+    checkout.replaces("e2e_here_seconds=1700", "e2e_here_seconds=4080")
     ended = checkout.folder / "ended"
     rig = checkout.make_rig(
         "exit 1", build=f"trap 'touch {ended}; exit' TERM\nsleep 60 & wait\ntouch never"
@@ -279,7 +279,7 @@ def test_what_cannot_be_compared_is_red(checkout: Checkout) -> None:
 
 
 def test_a_step_that_takes_longer_than_it_may_is_red(checkout: Checkout) -> None:
-    checkout.replaces("720 make test", "1 make test")
+    checkout.replaces("1200 make test", "1 make test")
     (checkout.folder / "play/sleep test").touch()
     code, told = checkout.run()
     assert code == 1, told
