@@ -15,7 +15,7 @@ from redis_operator.redis.slots import SlotSet, key_slot
 
 from ..sentinels import watching
 from ..sentinels.state import Sentinel
-from . import bus, disk, migrations, quiet, replication, verbs
+from . import bus, disk, migrations, replication, verbs
 from .memory import is_out_of_memory
 from .state import Record, Server
 from .users import accepts
@@ -40,7 +40,6 @@ class SimulatedCluster:
         self.passwords: dict[str, dict[str, tuple[str, ...]]] = {}  # hashes by server and user
         self.blocked: set[tuple[str, str]] = set()  # who may not connect to whom
         self.weather = Weather()
-        self.sends_every_ping = False  # also where no ping of a round carries news
         self.mail: list[tuple[float, str, float, bus.Message]] = []  # on its way: when, to whom
         self.load_seconds = 0.0  # what a start takes to read its files
         self.slow_disks = False  # a killed process loses what waited for an fsync
@@ -300,17 +299,14 @@ class SimulatedCluster:
         bus.deliver_late(self)
         for server in order:
             server.calm = server.sees_all_well
-        settled = self._settled(order)
         for server in order:
             _go_on(self, server)
-            if server.database not in settled:
-                bus.meet_all(self, server)
-                bus.ping_all(self, server)
+            bus.meet_all(self, server)
+            bus.ping_all(self, server)
         for server in order:
             server.calm = False
         for server in order:
-            if server.database not in settled:
-                bus.suspect(self, server)
+            bus.suspect(self, server)
             self._note_minority(server)
         for server in order:
             if not server.is_primary:
@@ -323,16 +319,6 @@ class SimulatedCluster:
             disk.keep(self, server)
         for server in sentinels:
             watching.turn(self, server)
-
-    def _settled(self, order: Sequence[Server]) -> set[str]:
-        """Let servers ping each other that have no news for each other; name their databases."""
-        found = set()
-        for database in {server.database: None for server in order}:
-            servers = [server for server in order if server.database == database]
-            if quiet.are_settled(self, servers):
-                quiet.exchange_pings(self, servers)
-                found.add(database)
-        return found
 
     def _note_minority(self, server: Server) -> None:
         voters = [r for r in server.table.values() if r.votes]

@@ -119,7 +119,7 @@ def play_trouble(seed: int, *, seconds: float, pause: float, **spec: Any) -> lis
     )
 
 
-def play_trial(seed: int, *, sends_every_ping: bool = False) -> Trial:
+def play_trial(seed: int) -> Trial:
     """One trial of the planner, everything drawn by seed; its verdict is empty when all is well."""
     random = Random(seed)
     persistent = random.random() < 0.8
@@ -144,6 +144,5 @@ def play_trial(seed: int, *, sends_every_ping: bool = False) -> Trial:
         trial.world.weather = draw_weather(random)
     trial.world.migrate_breaks = random.choice([0.0, 0.0, 0.05])
     trial.world.load_seconds = random.choice([0.0, 0.0, 0.0, 1.0, 5.0])
-    trial.world.sends_every_ping = sends_every_ping
     trial.run()
     return trial
