@@ -87,6 +87,10 @@ def test_one_job_is_one_attempt_and_goes_with_its_backup() -> None:
     assert (task.attempt, task.shards[0].slots, task.user) == ("2", "0-100", "backup")
 
 
+def test_a_worker_that_hangs_ends_after_a_day() -> None:
+    assert job(CLAIM)["spec"]["activeDeadlineSeconds"] == 86_400
+
+
 def test_no_service_of_a_database_leads_to_a_worker() -> None:
     labels = job(CLAIM)["spec"]["template"]["metadata"]["labels"]
     assert "redisoperator.dev/database" not in labels

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from redis_operator.api.metadata import Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.planning.precautions import (
     LAST,
     UPDATE,
     Precaution,
     backed_up,
+    precaution_backup,
     precaution_limitation,
     update_name,
 )
+from redis_operator.planning.schedules import KEEP_ANNOTATION
 
 
 def status(phase: BackupPhase | None, message: str = "", ended: str = "") -> RedisBackupStatus:
@@ -74,6 +78,24 @@ def test_the_backup_of_an_earlier_database_of_the_same_name_is_not_that_of_this_
     assert update_name(earlier) == "cache-before-0123abcd-2"
     assert update_name(earlier) != update_name(replace(earlier, uid="4567cdef-0"))
     assert update_name(earlier) != update_name(replace(earlier, generation=3))
+
+
+def test_the_last_backup_of_a_database_is_left_alone_by_retention() -> None:
+    """A new database of the same name has backups of its own, which would push it out."""
+    schedule = msgspec.convert(
+        {
+            "metadata": {"namespace": "ns", "name": "nightly", "uid": "u"},
+            "spec": {
+                "redis": "cache",
+                "schedule": "0 3 * * *",
+                "template": {"storage": {"claim": {"name": "backups"}}},
+            },
+        },
+        RedisBackupSchedule,
+    )
+    last = precaution_backup(LAST, schedule, "cache-last")
+    assert last["metadata"]["annotations"] == {KEEP_ANNOTATION: "true"}
+    assert "annotations" not in precaution_backup(UPDATE, schedule, "cache-before")["metadata"]
 
 
 def test_a_database_is_backed_up_while_its_newest_backup_is_good() -> None:

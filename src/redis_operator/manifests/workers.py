@@ -70,6 +70,7 @@ TARGETS_ANNOTATION: Final = "redisoperator.dev/targets"
 """On the Job that fills a database: the histories that its primaries had, by pod."""
 WORKER_CONTAINER: Final = "worker"
 _USER: Final = 65532
+_LONGEST_SECONDS: Final = 86_400  # a worker that hangs does not hold up its schedule for ever
 _RESOURCES: Final = Resources(
     requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "512Mi"}
 )
@@ -280,6 +281,7 @@ def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Obj
         },
         "spec": {
             "backoffLimit": 0,
+            "activeDeadlineSeconds": _LONGEST_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }

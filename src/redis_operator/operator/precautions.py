@@ -92,7 +92,7 @@ class Precautions(Struct, frozen=True):
         schedule = self._schedule(key)
         if waits is not None and schedule is not None and self._status(key, name) is None:
             with suppress(AlreadyExists):  # the cache does not show it yet
-                await self.client.create(REDIS_BACKUPS, precaution_backup(schedule, name))
+                await self.client.create(REDIS_BACKUPS, precaution_backup(why, schedule, name))
         return waits
 
     def _limitation(self, why: Precaution, key: Key, name: str) -> str | None:

@@ -16,7 +16,7 @@ from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 
-from .schedules import OWNER_LABEL, SCHEDULE_LABEL, is_good
+from .schedules import KEEP_ANNOTATION, OWNER_LABEL, SCHEDULE_LABEL, is_good
 
 __all__ = [
     "LAST",
@@ -37,6 +37,7 @@ class Precaution(Struct, frozen=True):
     word: str
     field: str
     way_out: str
+    stays: bool = False  # retention leaves it alone
 
     def name(self, database: str, mark: str) -> str:
         """Return the name of the backup: always the same for the same reason."""
@@ -47,7 +48,7 @@ UPDATE: Final = Precaution(
     "before", "spec.update.backupFirst", "set spec.update.backupFirst to false"
 )
 LAST: Final = Precaution(
-    "last", "spec.deletion.policy", "set spec.deletion.policy to Delete or Retain"
+    "last", "spec.deletion.policy", "set spec.deletion.policy to Delete or Retain", stays=True
 )
 
 
@@ -101,9 +102,14 @@ def _unverified(why: Precaution, name: str, status: RedisBackupStatus) -> str | 
     return f"{why.field}: RedisBackup {name} is not verified yet: {told}; wait, or {why.way_out}"
 
 
-def precaution_backup(schedule: RedisBackupSchedule, name: str) -> dict[str, Any]:
-    """Return the backup to create, by the template of a schedule, which keeps it like its own."""
+def precaution_backup(why: Precaution, schedule: RedisBackupSchedule, name: str) -> dict[str, Any]:
+    """Return the backup to create, by the template of a schedule, which keeps it like its own.
+
+    The last one of a database stays until somebody deletes it: backups of another database that is
+    created under the same name would push it out.
+    """
     meta, spec = schedule.metadata, schedule.spec
+    kept = {"annotations": {KEEP_ANNOTATION: "true"}} if why.stays else {}
     return {
         "apiVersion": "redisoperator.dev/v1",
         "kind": "RedisBackup",
@@ -111,6 +117,7 @@ def precaution_backup(schedule: RedisBackupSchedule, name: str) -> dict[str, Any
             "namespace": meta.namespace,
             "name": name,
             "labels": {SCHEDULE_LABEL: meta.name, OWNER_LABEL: meta.uid},
+            **kept,
         },
         "spec": {"redis": spec.redis, **msgspec.to_builtins(spec.template)},
     }
