@@ -95,7 +95,7 @@ class Image(Struct, frozen=True):
     """What an image name stands for: programs to put on PATH, and what runs by default.
 
     `names` maps the names under which programs appear to the programs; `start` gives the script
-    that stands for one.
+    that stands for one. `files` are folders of the machine that a program needs at their own paths.
     """
 
     text: str
@@ -108,6 +108,7 @@ class Image(Struct, frozen=True):
     version: str = ""
     suffixes: tuple[str, ...] = ()
     start: Start = plain_start
+    files: tuple[Path, ...] = ()
 
     def command(self, command: Sequence[str] | None, args: Sequence[str] | None) -> list[str]:
         """Return what to run for a container's `command` and `args`."""
@@ -313,7 +314,15 @@ def _command_image(reference: Reference, start: Start) -> Image:
         entry=name,
         names={name: program},
         start=start,
+        files=tuple(_python_files()),
     )
+
+
+def _python_files() -> list[Path]:
+    """Return the folders of this Python environment, none of which is in another of them."""
+    known = {Path(sys.prefix), Path(sys.base_prefix), *(Path(entry) for entry in sys.path if entry)}
+    found = sorted(folder for folder in known if folder.is_dir())
+    return [one for one in found if not any(other in one.parents for other in found)]
 
 
 _REFERENCE = re.compile(

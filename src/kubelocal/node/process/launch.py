@@ -15,6 +15,7 @@ from kubelocal.node.layout import PodFolder
 from kubelocal.node.process.capabilities import capabilities_of
 from kubelocal.node.process.client import Description
 from kubelocal.node.process.mounts import (
+    FRESH,
     Mode,
     Mount,
     PathMap,
@@ -169,7 +170,12 @@ def _program_mounts(launch: Launch, place: Path) -> list[Mount]:
     programs = [
         Mount(program, str(inside[name]), read_only=True) for name, program in names.items()
     ]
-    return programs + shims
+    needed = [
+        Mount(folder, str(folder), read_only=True)
+        for folder in launch.image.files
+        if any(folder.is_relative_to(fresh) for fresh in FRESH)
+    ]
+    return needed + programs + shims
 
 
 def _scratch(place: Path, target: str) -> Path:

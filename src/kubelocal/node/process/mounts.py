@@ -11,14 +11,25 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from kubelocal.node.environment.variables import expand
 from kubelocal.node.errors import ConfigError
 
-__all__ = ["Mode", "Mount", "PathMap", "inside", "mounts_of", "prepare_sub_path", "tree_of"]
+__all__ = [
+    "FRESH",
+    "Mode",
+    "Mount",
+    "PathMap",
+    "inside",
+    "mounts_of",
+    "prepare_sub_path",
+    "tree_of",
+]
+
+FRESH: Final = ("/tmp", "/run")  # noqa: S108 - a container has its own of these, empty
 
 
 class Mode(StrEnum):
@@ -94,7 +105,7 @@ def tree_of(
     return {
         "stage": str(stage),
         "hostname": hostname,
-        "fresh": ["tmp", "run"],
+        "fresh": [folder.strip("/") for folder in FRESH],
         "hidden": [str(folder) for folder in hidden],
         "folders": [working_dir] if working_dir != "/" else [],
         "read_only": read_only,
