@@ -240,7 +240,9 @@ def _small_exporter(folder: Path) -> None:
     """Put an exporter of the tests' own where the image of the real one is looked for."""
     folder.mkdir(parents=True)
     program = folder / "redis_exporter"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {_SMALL_EXPORTER} "$@"\n')
+    # In one file, by the machine's own Python: a container sees nothing of a clone below /tmp.
+    python = Path(sys.executable).resolve()
+    program.write_text(f"#!{python}\n{_SMALL_EXPORTER.read_text()}")
     program.chmod(0o755)
 
 
