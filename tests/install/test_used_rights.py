@@ -73,7 +73,6 @@ NOT_PLAYED: dict[Right, str] = {
     ("redisoperator.dev", "redis/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisfailovers/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
-    ("redisoperator.dev", "redisbackups", "get"): "whose a RedisBackup is: operator/schedules.py",
     ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
 }
 
