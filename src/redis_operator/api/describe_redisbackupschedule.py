@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .limits import described, named
+from .quantity import QUANTITY_PATTERN
 
 __all__ = ["REDISBACKUPSCHEDULE_FIELDS"]
 
@@ -77,6 +78,31 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupRetention.keep_failed": described(
         "How many that failed are kept, to be looked at.", minimum=0, maximum=100
     ),
+    "RedisBackupScheduleSpec.continuous": described(
+        "Whether a worker archives the replication stream of every shard all the time, so that a "
+        "restore can go back to any time in status.window. It is attached to a replica, or, with "
+        "template.allowPrimary, to a primary that is meant to have none; in mode Failover never "
+        "to a primary. While the schedule is suspended there is no worker. What it stored stays "
+        "when this is turned off and when the schedule is deleted."
+    ),
+    "RedisBackupScheduleSpec.archive": described(
+        "How the stream is archived. Store and encryption are those of template."
+    ),
+    "ArchiveOptions.keep_hours": described(
+        "How far a restore can go back. What is older, and not needed for that, is deleted from "
+        "the archive.",
+        minimum=1,
+        maximum=87600,
+    ),
+    "ArchiveOptions.spool_size": described(
+        "How much waits on the disk of the worker's node while the store does not take it; at "
+        "least 64Mi. When that is full the worker detaches and comes back later.",
+        pattern=QUANTITY_PATTERN,
+        maxLength=40,
+    ),
+    "ArchiveOptions.resources": described(
+        "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."
+    ),
     "RedisBackupScheduleStatus.observed_generation": described(
         "The generation that was looked at."
     ),
@@ -97,4 +123,30 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupScheduleStatus.next_time": described("When the next backup starts."),
     "RedisBackupScheduleStatus.active": described("Names of its backups that have not ended."),
     "RedisBackupScheduleStatus.kept": described("How many good backups there are."),
+    "RedisBackupScheduleStatus.window": described(
+        "The times that a restore can go back to, as the worker of the archive said last; "
+        "condition Archiving tells whether it still says so. Absent: nothing was archived."
+    ),
+    "ArchiveWindow.oldest": described("All shards can be gone back to from this time on."),
+    "ArchiveWindow.newest": described("And up to this time."),
+    "ArchiveWindow.lag_seconds": described("How old that was when the worker was asked."),
+    "ArchiveWindow.gaps": described("How many times in between were lost, of all shards together."),
+    "ArchiveWindow.last_gap": described("The last of them."),
+    "ArchiveWindow.last_base": described(
+        "When the last base was taken that every shard has: a restore begins with one."
+    ),
+    "ArchiveWindow.time": described("When the worker was asked."),
+    "ArchiveWindow.path": described("Folder of the archive in the store."),
+    "ArchiveWindow.location": described("Where the archive is, for people."),
+    "ArchiveWindow.shards": described("Each shard by itself.", listKey="name"),
+    "ArchiveGap.shard": described("Name of the shard."),
+    "ArchiveGap.after": described("Up to this time the stream is whole."),
+    "ArchiveGap.before": described("From this time on it is whole again."),
+    "ArchiveGap.reason": described("Why it was lost."),
+    "ArchiveShard.name": described("Name of the shard."),
+    "ArchiveShard.oldest": described("It can be gone back to from this time on."),
+    "ArchiveShard.newest": described("And up to this time."),
+    "ArchiveShard.gaps": described("How many times in between were lost."),
+    "ArchiveShard.pod": described("The server that the worker is attached to; empty: none."),
+    "ArchiveShard.message": described("What is wrong; empty: nothing."),
 }

@@ -7,9 +7,14 @@ from enum import Enum
 from msgspec import field
 
 from .metadata import Condition, Metadata, Part
+from .redis import Resources
 from .redisbackup import BackupTemplate
 
 __all__ = [
+    "ArchiveGap",
+    "ArchiveOptions",
+    "ArchiveShard",
+    "ArchiveWindow",
     "BackupRetention",
     "ConcurrencyPolicy",
     "RedisBackupSchedule",
@@ -37,6 +42,14 @@ class BackupRetention(Part, frozen=True):
     keep_failed: int = 3
 
 
+class ArchiveOptions(Part, frozen=True):
+    """How the replication stream is archived, where it is."""
+
+    keep_hours: int = 168
+    spool_size: str = "1Gi"
+    resources: Resources = field(default_factory=Resources)
+
+
 class RedisBackupScheduleSpec(Part, frozen=True, kw_only=True):
     """What is backed up, when, and how long that is kept."""
 
@@ -49,6 +62,43 @@ class RedisBackupScheduleSpec(Part, frozen=True, kw_only=True):
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.FORBID
     starting_deadline_seconds: int | None = None
     retention: BackupRetention = field(default_factory=BackupRetention)
+    continuous: bool = False
+    archive: ArchiveOptions = field(default_factory=ArchiveOptions)
+
+
+class ArchiveGap(Part, frozen=True):
+    """Times that a restore cannot go back to."""
+
+    shard: str = ""
+    after: str = ""
+    before: str = ""
+    reason: str = ""
+
+
+class ArchiveShard(Part, frozen=True):
+    """The archive of one shard."""
+
+    name: str
+    oldest: str = ""
+    newest: str = ""
+    gaps: int = 0
+    pod: str = ""
+    message: str = ""
+
+
+class ArchiveWindow(Part, frozen=True):
+    """The times that a restore can go back to, as the worker said last."""
+
+    oldest: str = ""
+    newest: str = ""
+    lag_seconds: int | None = None
+    gaps: int = 0
+    last_gap: ArchiveGap | None = None
+    last_base: str = ""
+    time: str = ""
+    path: str = ""
+    location: str = ""
+    shards: tuple[ArchiveShard, ...] = ()
 
 
 class RedisBackupScheduleStatus(Part, frozen=True):
@@ -66,6 +116,7 @@ class RedisBackupScheduleStatus(Part, frozen=True):
     next_time: str = ""
     active: tuple[str, ...] = ()
     kept: int = 0
+    window: ArchiveWindow | None = None
 
 
 class RedisBackupSchedule(Part, frozen=True, omit_defaults=False):

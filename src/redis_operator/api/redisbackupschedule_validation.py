@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from .cron import Cron, read_cron
+from .quantity import parse_quantity
 from .redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from .schema import Schema, schema_of
 from .shape import Problem
@@ -15,6 +16,7 @@ from .validation import shape, without_null
 
 __all__ = ["load_schedule", "load_schedule_status"]
 
+_SMALLEST_SPOOL: Final = 64 << 20  # segments of 16 MiB, with some beside the one that is written
 _LONGEST_NAME: Final = 37  # a backup's name has the time behind it, and 50 characters at most
 
 
@@ -47,6 +49,9 @@ def _problems(schedule: RedisBackupSchedule) -> list[Problem]:
     storage = spec.template.storage
     if (storage.claim is None) == (storage.s3 is None):
         found.append(Problem("spec.template.storage", "use one of claim and s3"))
+    spool = spec.archive.spool_size
+    if (parse_quantity(spool) or 0) < _SMALLEST_SPOOL:
+        found.append(Problem("spec.archive.spoolSize", f"must be at least 64Mi, and is {spool}"))
     cron = read_cron(spec.schedule, spec.time_zone)
     return found if isinstance(cron, Cron) else [*found, *cron]
 
