@@ -41,6 +41,7 @@ from redis_operator.planning.cluster.actions import (
     ResetEmptyNode,
     SetConfigEpoch,
     TuneForBootstrap,
+    UnassignSlots,
 )
 from redis_operator.planning.clusters import Moving
 from redis_operator.planning.fence import Fence
@@ -124,6 +125,12 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
                 record.slots &= ~1
 
     return AssignSlots(node=place(database, 1, 0), slots=SlotSet([0])), disowned
+
+
+@row("preconditions._unassign#1", "db-1-0 believes in another owner of slots 0-9 by now")
+def _(database: SimulatedDatabase) -> tuple[Action, Move]:
+    owner = NodeId(database.server(2, 0).id)
+    return UnassignSlots(place(database, 1, 0), SlotSet(range(10)), owner), lambda: None
 
 
 @row("preconditions._inherit#1", "db-0-1 is not a primary by now")
@@ -479,6 +486,7 @@ def test_every_action_on_a_server_that_does_not_answer_is_refused() -> None:
     for action in (
         TuneForBootstrap(at, ()),
         AssignSlots(at, SlotSet([1])),
+        UnassignSlots(at, SlotSet([1]), other.id),
         InheritSlots(at, SlotSet([1]), other.id),
         Replicate(at, other),
         Forget(at, other.id),

@@ -25,6 +25,7 @@ from redis_operator.planning.cluster.actions import (
     RaiseEpoch,
     Replicate,
     ResetEmptyNode,
+    UnassignSlots,
 )
 from redis_operator.planning.clusters import Counted, NotCounted, OpenSlot, SlotState
 from redis_operator.planning.fence import Fence
@@ -157,6 +158,26 @@ def test_a_slot_is_not_given_to_two() -> None:
     )
     check(("two owners",), found(FREE, steps))
     check((), found(FREE, steps[:1], ()))
+
+
+UNASSIGN: dict[str, tuple[Observed, dict[str, Any], tuple[str, ...]]] = {
+    "nobody has it": (FREE, {}, ()),
+    "another has it": (W, {}, ("have an owner",)),
+    "more than is free": (FREE, {"slots": SlotSet([5, 6])}, ("slots 6 have an owner",)),
+    "the one who gave it up was not seen": (
+        FREE,
+        {"owner": NodeId(m.STRANGER)},
+        ("was not seen and may own",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("moment", "fields", "words"), UNASSIGN.values(), ids=UNASSIGN)
+def test_a_server_forgets_an_owner_only_when_nobody_is_one(
+    moment: Observed, fields: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    step = replace(UnassignSlots(node=at(P1), slots=FIVE, owner=P0.id), **fields)
+    check(words, found(moment, (step,)))
 
 
 def inherited() -> Observed:

@@ -111,6 +111,10 @@ def test_a_dead_node_is_forgotten_once_it_cannot_come_back(row: Row) -> None:
 # Slots without an owner
 
 FREE = m.but(W, "0-0", slots=P0.slots - FIVE)
+TOLD = FREE  # and the others know it
+for pod, server in (("1-0", P1), ("2-0", P2)):
+    peers = tuple(replace(peer, slots=peer.slots - FIVE) for peer in server.peers)
+    TOLD = m.but(TOLD, pod, peers=peers)
 STRAYS = Counted(((5, 3),))
 COVER: dict[str, Row] = {
     "all have one": (W, {}, ""),
@@ -118,11 +122,16 @@ COVER: dict[str, Row] = {
     "nobody has, and it was given up": (FREE, {"accepted_loss": FIVE}, "AssignSlots 0-0"),
     "another was given up": (FREE, {"accepted_loss": SlotSet([6])}, "nothing"),
     "all are started empty": (FREE, {"start_empty": True}, "AssignSlots 0-0"),
-    "one has keys of it": (m.but(FREE, "1-0", stranded=STRAYS), {}, "AssignSlots 1-0"),
+    "one has keys of it": (m.but(TOLD, "1-0", stranded=STRAYS), {}, "AssignSlots 1-0"),
     "two have": (
-        m.but(m.but(FREE, "1-0", stranded=STRAYS), "2-0", stranded=Counted(((5, 4),))),
+        m.but(m.but(TOLD, "1-0", stranded=STRAYS), "2-0", stranded=Counted(((5, 4),))),
         {},
         "AssignSlots 2-0",
+    ),
+    "it still believes in the owner": (
+        m.but(FREE, "1-0", stranded=STRAYS),
+        {},
+        "UnassignSlots 1-0",
     ),
     "one has keys of others": (m.but(FREE, "1-0", stranded=Counted(((6, 3),))), {}, "nothing"),
     "one was not counted": (

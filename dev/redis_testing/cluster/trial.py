@@ -34,7 +34,8 @@ from .world import SimulatedCluster
 __all__ = ["Trial"]
 
 _HEALED_BY_THEN = 14  # passes after which frozen servers and cut networks are back
-_PATIENCE = 140
+_PATIENCE = 140  # passes in which nothing was changed, and it had not settled
+_MOST_PASSES = 700  # an operator that changes things for ever is at fault as well
 _TAIL_SECONDS = 2.0  # writes this young may not have reached a replica
 _SERVES_SECONDS = 3.0  # a server that has just started refuses clients for its node timeout
 _KEYS = 40
@@ -83,7 +84,9 @@ class Trial:
         """Play it to the end; the verdict, empty when all is well."""
         self._prepare()
         changes = list(self.changes)
-        for turn in range(_PATIENCE):
+        effects = self.database.operator.journal.effects
+        changed, idle = len(effects), 0
+        for turn in range(_MOST_PASSES):
             self._life_goes_on(turn)
             if changes and self.random.random() < 0.5:
                 change = changes.pop(0)
@@ -94,7 +97,9 @@ class Trial:
                 return self.verdict
             done = self.last.settled and not self.last.count_on
             busy = changes or self.database.later or self.database.operator.is_moving
-            if done and not busy and turn > _HEALED_BY_THEN + 8:
+            idle = idle + 1 if len(effects) == changed else 0
+            changed = len(effects)
+            if (done and not busy and turn > _HEALED_BY_THEN + 8) or idle == _PATIENCE:
                 break
         return self._judge()
 

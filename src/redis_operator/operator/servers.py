@@ -32,6 +32,7 @@ from redis_operator.planning.cluster.actions import (
     ResetEmptyNode,
     SetConfigEpoch,
     TuneForBootstrap,
+    UnassignSlots,
 )
 from redis_operator.planning.failover.actions import Promote
 from redis_operator.planning.fence import Fence
@@ -68,6 +69,7 @@ _OnServer: TypeAlias = (
     TuneForBootstrap
     | RaiseEpoch
     | AssignSlots
+    | UnassignSlots
     | InheritSlots
     | Replicate
     | Forget
@@ -120,6 +122,7 @@ class Servers:
             SetConfigEpoch: Effect(self._set_epoch),
             RaiseEpoch: Effect(self._raise_epoch, read=self._read),
             AssignSlots: Effect(self._assign, read=self._read),
+            UnassignSlots: Effect(self._unassign, read=self._read),
             InheritSlots: Effect(self._inherit, read=self._read),
             Replicate: Effect(self._replicate, read=self._read),
             Forget: Effect(self._forget, read=self._read),
@@ -208,6 +211,11 @@ class Servers:
         ranged = can(version, Ability.ADDSLOTSRANGE)
         command = commands.add_slots_range(missing) if ranged else commands.add_slots(missing)
         await connection.run(command, timeout=_TIMEOUT)
+
+    async def _unassign(self, action: UnassignSlots, _: Facts) -> None:
+        """Let a server forget who it takes for the owner of slots that have none. I3"""
+        connection = await self.reach(action.node)
+        await connection.run(commands.delete_slots(action.slots), timeout=_TIMEOUT)
 
     async def _inherit(self, action: InheritSlots, facts: Facts) -> None:
         """Let a promoted replica claim what its dead primary owned, in an epoch of its own. I3"""

@@ -28,6 +28,7 @@ from .cluster.actions import (
     Replicate,
     ResetEmptyNode,
     TuneForBootstrap,
+    UnassignSlots,
 )
 from .clusters import Peer
 from .failover.actions import Promote
@@ -190,6 +191,18 @@ def _assign(action: AssignSlots, facts: Facts) -> str | None:
             return f"slots {taken} belong to node {peer.id[:8]} by now"
     if action.slots - server.slots and server.keys > action.expect_keys:
         return f"{action.node.pod} holds {server.keys} keys by now"
+    return None
+
+
+@precondition_of(UnassignSlots)
+def _unassign(action: UnassignSlots, facts: Facts) -> str | None:
+    """A server is not made to give up slots of its own, nor to doubt another owner. I3"""
+    server = facts.server
+    if server is None:
+        return _unanswered(action.node.pod)
+    believed = (peer.slots for peer in server.peers if peer.id == action.owner)
+    if action.slots - next(believed, NO_SLOTS):
+        return f"{action.node.pod} believes in another owner of slots {action.slots} by now"
     return None
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "SetConfigEpoch",
     "StopMoving",
     "TuneForBootstrap",
+    "UnassignSlots",
 ]
 
 
@@ -78,6 +79,17 @@ class AssignSlots(Struct, frozen=True):
     node: At
     slots: SlotSet
     expect_keys: int = 0
+
+
+class UnassignSlots(Struct, frozen=True):
+    """`CLUSTER DELSLOTS` on a server that believes in an owner of slots who gave them up.
+
+    Only what this one server believes changes: a true owner tells it again within a second. I3
+    """
+
+    node: At
+    slots: SlotSet
+    owner: NodeId
 
 
 class Replicate(Struct, frozen=True):
@@ -197,6 +209,7 @@ ClusterAction: TypeAlias = (
     | SetConfigEpoch
     | RaiseEpoch
     | AssignSlots
+    | UnassignSlots
     | Replicate
     | Failover
     | Forget

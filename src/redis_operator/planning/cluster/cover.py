@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from ...redis.slots import NO_SLOTS, SlotSet, even_shares
-from ..actions import Action
 from ..advice import Loss, Phase, Plan
 from ..at import at
 from ..clusters import Counted
 from ..identity import NodeId
 from ..observed import Seen
-from .actions import AssignSlots
+from .actions import AssignSlots, UnassignSlots
 from .situation import Situation
 
 __all__ = ["cover"]
@@ -41,11 +41,9 @@ def cover(situation: Situation) -> Plan | None:
         )
     steps = _to_their_holders(situation, missing)
     if steps:
-        return Plan(
-            rule="cover",
-            why="slots without an owner go back to the server that has their keys",
-            stages=(steps,),
-            phase=Phase.HEALING,
+        why = "slots without an owner go back to the server that has their keys"
+        return _first(situation, steps) or Plan(
+            rule="cover", why=why, stages=(steps,), phase=Phase.HEALING
         )
     if not situation.observed.formed:
         return None
@@ -72,7 +70,22 @@ def _unsure(situation: Situation) -> list[str]:
     return [*situation.possible_holders, *uncounted]
 
 
-def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[Action, ...]:
+def _first(situation: Situation, steps: Iterable[AssignSlots]) -> Plan | None:
+    """What comes before: who believes in an owner of these slots would refuse them."""
+    mistaken = tuple(
+        UnassignSlots(node=step.node, slots=believed, owner=peer.id)
+        for step in steps
+        for peer in situation.by_id[step.node.id].peers
+        if (believed := peer.slots & step.slots)
+    )
+    if not mistaken:
+        return None
+    pods = ", ".join(sorted({step.node.pod for step in mistaken}))
+    why = f"{pods} must learn that the owner of some slots has given them up"
+    return Plan(rule="cover", why=why, stages=(mistaken,), phase=Phase.HEALING)
+
+
+def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[AssignSlots, ...]:
     most: dict[int, tuple[int, NodeId]] = {}
     for node in situation.by_id.values():
         if not node.is_primary or not isinstance(node.stranded, Counted):
@@ -88,7 +101,7 @@ def _to_their_holders(situation: Situation, missing: SlotSet) -> tuple[Action, .
 
 def _start_empty(situation: Situation, missing: SlotSet, given_up: SlotSet) -> Plan:
     """Give the share of each shard to its leader."""
-    steps: list[Action] = []
+    steps: list[AssignSlots] = []
     left = given_up
     for shard, share in enumerate(even_shares(situation.wanted.shards)):
         leader = situation.by_id.get(situation.leaders.get(shard, NodeId("")))
@@ -107,7 +120,7 @@ def _start_empty(situation: Situation, missing: SlotSet, given_up: SlotSet) -> P
             losses=losses,
             phase=Phase.HEALING,
         )
-    return Plan(
+    return _first(situation, steps) or Plan(
         rule="cover",
         why=f"slots {given_up} lost every copy of their data and are assigned to empty servers",
         stages=(tuple(steps),),

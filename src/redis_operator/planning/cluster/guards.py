@@ -29,6 +29,7 @@ from .actions import (
     Replicate,
     RescueKeys,
     ResetEmptyNode,
+    UnassignSlots,
 )
 from .election import can_be_elected, limitation, outdated, unsynced
 from .settle import imported_elsewhere
@@ -48,6 +49,8 @@ def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PL
             return _raise_epoch(situation, step)
         case AssignSlots():
             return _assign(situation, step)
+        case UnassignSlots():
+            return _unassign(situation, step)
         case InheritSlots():
             return _inherit(situation, step)
         case Forget():
@@ -116,6 +119,14 @@ def _assign(situation: Situation, step: AssignSlots) -> list[str]:
         elif node.stranded.slots & step.slots and not _holds(situation, step):
             found.append(f"I3: {node.pod.name} holds keys of slots {step.slots}")
     return found
+
+
+def _unassign(situation: Situation, step: UnassignSlots) -> list[str]:
+    if step.slots - situation.unclaimed:
+        return [f"I3: slots {step.slots - situation.unclaimed} have an owner"]
+    if step.owner not in situation.by_id:
+        return [f"I2: {step.owner} was not seen and may own slots {step.slots}"]
+    return []
 
 
 def _inherit(situation: Situation, step: InheritSlots) -> list[str]:

@@ -43,6 +43,7 @@ from .actions import (
     SetConfigEpoch,
     StopMoving,
     TuneForBootstrap,
+    UnassignSlots,
 )
 from .assist import assist
 from .audit import audit
@@ -162,7 +163,7 @@ RULES: tuple[Row, ...] = (
         Kind.REPAIR,
         "AssigningSlots",
         "every slot has an owner before anything is moved or copied",
-        actions=(AssignSlots,),
+        actions=(AssignSlots, UnassignSlots),
         keeps=("I3", "I5"),
         cases=("CL-03", "CL-21", "CL-30"),
     ),
