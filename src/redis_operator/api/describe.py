@@ -13,7 +13,9 @@ from .limits import (
     DATABASE_NAME,
     LOCAL_NAME,
     PLAIN_TEXT,
+    POINT_NAME,
     RESERVED_ENDING,
+    TIME,
 )
 from .limits import HOST as _HOST
 from .limits import IMAGE as _IMAGE
@@ -280,7 +282,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "Bootstrap.from_backup": _f(
         "Start with the content of a backup: by the name of a RedisBackup, the newest of a "
-        "RedisBackupSchedule, or by the store and the folder that it is in."
+        "RedisBackupSchedule, or by the store and the folder that it is in. With at or "
+        "restorePoint: with that of a moment which the archive of a schedule has."
     ),
     "Bootstrap.from_redis": _f(
         "Start as a replica of a server elsewhere and follow it; no writes are taken meanwhile. "
@@ -298,11 +301,29 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "BootstrapFromBackup.path": _f(
         "The folder of its manifest.json, from the root of the volume or the bucket: what "
-        "status.path of its RedisBackup says, or said.",
+        "status.path of its RedisBackup says, or said. With at or restorePoint: the folder of an "
+        "archive, which has one for each shard.",
         pattern=FOLDER,
         maxLength=1024,
     ),
     "BootstrapFromBackup.encryption": _f("The keys that it was encrypted with, if it was."),
+    "BootstrapFromBackup.at": _f(
+        "The moment to go back to, for a schedule with continuous: true or an archive in a store: "
+        "a time such as 2026-01-31T12:00:00.5Z. All shards are of this moment.",
+        pattern=TIME,
+        maxLength=40,
+    ),
+    "BootstrapFromBackup.bound": _f(
+        "On which side of the time: NotAfter holds nothing that was written later, and may miss "
+        "the last 100 ms before it. Include misses nothing that was acknowledged by then, and may "
+        "hold up to 100 ms more.",
+        unsaid=True,
+    ),
+    "BootstrapFromBackup.restore_point": _f(
+        "Name of a restore point to go back to instead of a time: exactly what was there then.",
+        pattern=POINT_NAME,
+        maxLength=63,
+    ),
     "BootstrapFromRedis.host": _f(
         "Address or name of the server, as the pods of this database reach it.",
         pattern=_HOST,

@@ -12,9 +12,11 @@ __all__ = [
     "IMAGE",
     "LOCAL_NAME",
     "PLAIN_TEXT",
+    "POINT_NAME",
     "QUANTITIES",
     "RESERVED_ENDING",
     "TEXTS",
+    "TIME",
     "VERSION",
     "WORD",
     "described",
@@ -32,6 +34,13 @@ RESERVED_ENDING: Final = (
 DATABASE_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 VERSION: Final = r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$"
 IMAGE: Final = r"^[a-zA-Z0-9][a-zA-Z0-9._/:@-]*$"
+POINT_NAME: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
+"""The name of a restore point in an archive."""
+TIME: Final = (
+    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}"
+    r"(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""A moment as RFC 3339 writes it."""
 HOST: Final = r"^[a-zA-Z0-9_.:-]+$"
 WORD: Final = r"^[a-zA-Z0-9_.-]+$"
 TEXTS: Final = {"maxProperties": 64, "values": {"maxLength": 4096, "pattern": PLAIN_TEXT}}

@@ -44,6 +44,7 @@ __all__ = [
     "Redis",
     "RedisSpec",
     "Resources",
+    "RestoreBound",
     "SecretKey",
     "Sentinel",
     "SentinelPod",
@@ -330,18 +331,45 @@ class Deletion(Part, frozen=True):
     protected: bool = False
 
 
+class RestoreBound(Enum):
+    """On which side of a time a restore from an archive ends."""
+
+    NOT_AFTER = "NotAfter"
+    INCLUDE = "Include"
+
+
 class BootstrapFromBackup(Part, frozen=True):
-    """Start with the content of a backup: by its object, its schedule, or where it is kept."""
+    """Start with the content of a backup: by its object, its schedule, or where it is kept.
+
+    With `at` or `restore_point` it is the content that an archive has of that moment.
+    """
 
     name: str = ""
     schedule: str = ""
     storage: BackupStorage | None = None
     path: str = ""
     encryption: BackupEncryption | None = None
+    at: str = ""
+    bound: RestoreBound = RestoreBound.NOT_AFTER
+    restore_point: str = ""
+
+    @property
+    def of_archive(self) -> bool:
+        """Whether it is a moment of an archive, and not a backup."""
+        return bool(self.at or self.restore_point)
 
     @property
     def label(self) -> str:
-        """What people are told it is."""
+        """What people are told it is. Another moment has another."""
+        if self.restore_point:
+            return f"{self._origin} at restore point {self.restore_point}"
+        if not self.at:
+            return self._origin
+        side = "including" if self.bound is RestoreBound.INCLUDE else "at"
+        return f"{self._origin} {side} {self.at}"
+
+    @property
+    def _origin(self) -> str:
         return self.name or self.path or f"of schedule {self.schedule}"
 
 

@@ -20,8 +20,10 @@ __all__ = [
     "KEYS_OF_STORAGE",
     "LOOPBACK",
     "MODE_CHANGE",
+    "MOMENT_OF_ARCHIVE",
     "NAME_OR_STORAGE",
     "NO_CLUSTER_SOURCE",
+    "ONE_MOMENT",
     "ONE_ORIGIN",
     "OWN_POD",
     "PATH_OF_STORAGE",
@@ -51,8 +53,15 @@ NO_CLUSTER_SOURCE: Final = (
     "key by key"
 )
 NAME_OR_STORAGE: Final = "use one of name, schedule and storage"
-PATH_OF_STORAGE: Final = "it goes with storage: the folder of the backup's manifest.json in it"
+PATH_OF_STORAGE: Final = (
+    "it goes with storage: the folder of the backup's manifest.json in it, or of an archive"
+)
 KEYS_OF_STORAGE: Final = "it goes with storage; of a RedisBackup it is known"
+MOMENT_OF_ARCHIVE: Final = (
+    "a RedisBackup is of one moment alone; name a schedule with continuous: true, or the storage "
+    "and path of an archive"
+)
+ONE_MOMENT: Final = "use it or at, not both"
 ONE_ORIGIN: Final = "use it or spec.bootstrap.fromRedis, not both"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 OWN_POD: Final = "names the pod itself; use an address that pods reach"
@@ -235,6 +244,19 @@ RULES: Final[tuple[Rule, ...]] = (
         "encryption",
         "!has(self.encryption) || has(self.storage)",
         KEYS_OF_STORAGE,
+    ),
+    Rule("BootstrapFromBackup", "at", "!has(self.at) || !has(self.name)", MOMENT_OF_ARCHIVE),
+    Rule(
+        "BootstrapFromBackup",
+        "restorePoint",
+        "!has(self.restorePoint) || !has(self.name)",
+        MOMENT_OF_ARCHIVE,
+    ),
+    Rule(
+        "BootstrapFromBackup",
+        "restorePoint",
+        "!has(self.restorePoint) || !has(self.at)",
+        ONE_MOMENT,
     ),
     Rule(
         "BootstrapFromRedis",

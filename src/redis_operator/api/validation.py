@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -28,8 +29,10 @@ from .rules import (
     KEYS_OF_STORAGE,
     LOOPBACK,
     MODE_CHANGE,
+    MOMENT_OF_ARCHIVE,
     NAME_OR_STORAGE,
     NO_CLUSTER_SOURCE,
+    ONE_MOMENT,
     ONE_ORIGIN,
     OWN_POD,
     PATH_OF_STORAGE,
@@ -47,6 +50,7 @@ __all__ = [
     "config_problems",
     "load",
     "load_status",
+    "origin_problems",
     "problems",
     "shape",
     "without_null",
@@ -170,7 +174,7 @@ def _topology(spec: RedisSpec) -> Iterator[Problem]:
 def _source(spec: RedisSpec) -> Iterator[Problem]:
     source, backup = spec.bootstrap.from_redis, spec.bootstrap.from_backup
     if backup is not None:
-        yield from _backup(backup)
+        yield from origin_problems(backup, "spec.bootstrap.fromBackup")
     if backup is not None and source is not None:
         yield Problem("spec.bootstrap.fromBackup", ONE_ORIGIN)
     if source is None:
@@ -181,8 +185,9 @@ def _source(spec: RedisSpec) -> Iterator[Problem]:
         yield Problem("spec.bootstrap.fromRedis.host", OWN_POD)
 
 
-def _backup(asked: BootstrapFromBackup) -> Iterator[Problem]:
-    path, storage = "spec.bootstrap.fromBackup", asked.storage
+def origin_problems(asked: BootstrapFromBackup, path: str) -> Iterator[Problem]:
+    """Return what is wrong with the field that says which backup is restored."""
+    storage = asked.storage
     if sum((bool(asked.name), bool(asked.schedule), storage is not None)) != 1:
         yield Problem(path, NAME_OR_STORAGE)
     if bool(asked.path) != (storage is not None):
@@ -191,6 +196,20 @@ def _backup(asked: BootstrapFromBackup) -> Iterator[Problem]:
         yield Problem(f"{path}.encryption", KEYS_OF_STORAGE)
     if storage is not None and (storage.claim is None) == (storage.s3 is None):
         yield Problem(f"{path}.storage", ONE_STORE)
+    for field, value in (("at", asked.at), ("restorePoint", asked.restore_point)):
+        if value and asked.name:
+            yield Problem(f"{path}.{field}", MOMENT_OF_ARCHIVE)
+    if asked.at and asked.restore_point:
+        yield Problem(f"{path}.restorePoint", ONE_MOMENT)
+    if asked.at and not _is_time(asked.at):
+        yield Problem(f"{path}.at", f"{asked.at} is not a time that exists")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _sentinels(spec: RedisSpec) -> Iterator[Problem]:

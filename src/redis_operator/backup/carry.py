@@ -1,6 +1,7 @@
 """Gives a backup to a new database of any shape: each key to the primary that it belongs to.
 
-The server beside the worker loads one part after the other and sends keys to the new primaries
+It is a backup, or an archive up to a moment. The server beside the worker loads one part after the
+other, each with the stream after it where there is one, and sends keys to the new primaries
 itself (MIGRATE with COPY): values and times to live never pass through here, and no engine's format
 is known here.
 
@@ -34,12 +35,15 @@ from redis_operator.redis.versions import load_limitation, parse_version
 from .errors import TargetError, WorkerError
 from .link import Link, connect
 from .loader import Keyspace, Loader, keyspaces, open_loader, told_of
-from .manifest import Manifest, StoredPart
+from .manifest import Manifest
+from .piece import Piece
 from .primary import manifest_of, verify
 from .replica import Login
 from .scratch import ScratchError
 from .store import Shelf
-from .task import CarryTask, Report, Target
+from .stream.moments import find_pieces
+from .stream.plan import text_of
+from .task import FOLDER, CarryTask, Report, Target
 
 __all__ = ["carry"]
 
@@ -66,25 +70,56 @@ async def carry(
     folder: Path,
     host: str,
     patience: float = _PATIENCE_SECONDS,
+    volume: str = FOLDER,
 ) -> Report:
     """Give the targets everything that the backup has. Raises `WorkerError`.
 
-    The server beside the worker waits for its settings in `folder`; both are at `host`.
+    The server beside the worker waits for its settings in `folder`; both are at `host`. `volume`:
+    where the store is mounted, if it is a volume.
     """
-    manifest = await manifest_of(shelf)
-    _check_version(task, manifest)
-    await _verify(shelf, manifest)
+    if task.until is not None:
+        version = lambda manifest: _check_version(task, manifest)  # noqa: E731
+        pieces = await find_pieces(task.store, task.until, task.field, version, folder=volume)
+    else:
+        pieces = await _backup_pieces(task, shelf)
     await _same_primaries(task, login())
     async with open_loader(folder, host, task.scratch_port) as server:
         carrier = _Carrier(task, server, login, patience)
-        for part in manifest.parts:
-            await server.load(shelf, manifest, part)
-            await carrier.part(part, whole=len(manifest.parts) == 1)
-            _LOG.info("%s was carried: %s keys so far", part.object, carrier.keys)
+        for piece in pieces:
+            await server.load(piece)
+            await carrier.part(piece)
+            _LOG.info("%s was carried: %s keys so far", piece.part.object, carrier.keys)
         await _same_primaries(task, login())
         await carrier.check()
-    rdb = max(part.rdb for part in manifest.parts)
-    return Report(size=manifest.size, stored=manifest.stored, rdb=rdb, keys=carrier.keys)
+    return Report(
+        size=sum(piece.part.size + piece.stream_size for piece in pieces),
+        stored=sum(piece.part.stored for piece in pieces),
+        rdb=max(piece.part.rdb for piece in pieces),
+        keys=carrier.keys,
+        parts=tuple(
+            {"name": piece.part.name, "offset": piece.offset, "time": text_of(piece.reached)}
+            for piece in pieces
+            if piece.stream is not None
+        ),
+    )
+
+
+async def _backup_pieces(task: CarryTask, shelf: Shelf) -> tuple[Piece, ...]:
+    """Return the parts of a backup, each read from end to end."""
+    manifest = await manifest_of(shelf)
+    _check_version(task, manifest)
+    whole = len(manifest.parts) == 1
+    pieces = tuple(
+        Piece(
+            shelf,
+            manifest,
+            part,
+            slots=None if whole or not part.slots else SlotSet.parse(part.slots),
+        )
+        for part in manifest.parts
+    )
+    await _verify(pieces)
+    return pieces
 
 
 def _check_version(task: CarryTask, manifest: Manifest) -> None:
@@ -98,16 +133,16 @@ def _check_version(task: CarryTask, manifest: Manifest) -> None:
         raise TargetError(f"{task.field}: the backup {wrong}; nothing was carried")
 
 
-async def _verify(shelf: Shelf, manifest: Manifest) -> None:
+async def _verify(pieces: tuple[Piece, ...]) -> None:
     turns = asyncio.Semaphore(_VERIFIED_AT_ONCE)
 
-    async def one(part: StoredPart) -> None:
+    async def one(piece: Piece) -> None:
         async with turns:
-            await verify(shelf, part)
+            await verify(piece.shelf, piece.part)
 
     async with asyncio.TaskGroup() as group:
-        for part in manifest.parts:
-            group.create_task(one(part))
+        for piece in pieces:
+            group.create_task(one(piece))
 
 
 async def _same_primaries(task: CarryTask, login: Login) -> None:
@@ -147,15 +182,14 @@ class _Carrier:
         self._lasting = 0  # keys without a time to live that were seen
         self.keys = 0
 
-    async def part(self, part: StoredPart, *, whole: bool) -> None:
+    async def part(self, piece: Piece) -> None:
         """Carry what the server holds now: all that it has of a part."""
         databases = await self._scratch.databases()
         self._check_databases(databases)
         await self._carry_functions(await self._scratch.functions())
-        own = None if whole or not part.slots else SlotSet.parse(part.slots)
         for database in databases:
             self._lasting += database.keys - database.mortal
-            await self._database(database.number, own)
+            await self._database(database.number, piece)
         await self._scratch.link.ask("SELECT", 0)
 
     def _check_databases(self, databases: list[Keyspace]) -> None:
@@ -178,15 +212,18 @@ class _Carrier:
                 link.close()
         self._functions = payload
 
-    async def _database(self, number: int, own: SlotSet | None) -> None:
+    async def _database(self, number: int, piece: Piece) -> None:
         link, cursor = self._scratch.link, b"0"
         await link.ask("SELECT", number)
         batches: dict[int, _Batch] = {}
+        own, others = piece.slots, self._task.cluster or piece.slots is not None
         while True:
             cursor, keys = await link.ask("SCAN", cursor, "COUNT", _SCAN)
+            if own is not None:
+                keys = await self._without_closed(piece, keys)
             sizes = await link.ask("EVAL", _SIZES, len(keys), *keys) if keys else []
             for key, size in zip(keys, sizes, strict=True):
-                slot = key_slot(key) if self._task.cluster or own is not None else 0
+                slot = key_slot(key) if others else 0
                 owner = self._owners[slot] if self._task.cluster else 0
                 if own is not None and slot not in own:
                     await self._stray(key, owner)
@@ -227,8 +264,19 @@ class _Carrier:
             _LOG.info("%s: %s", target.pod, text)
             await asyncio.sleep(_PAUSE_SECONDS)
 
+    async def _without_closed(self, piece: Piece, keys: list[bytes]) -> list[bytes]:
+        """Return the keys but those of slots that another shard owned whole."""
+        assert piece.slots is not None
+        taken = piece.slots | piece.open
+        closed = [key for key in keys if key_slot(key) not in taken]
+        if not closed:
+            return keys
+        left = await self._scratch.link.ask_all([("PTTL", key) for key in closed])
+        self._lasting -= sum(found == -1 for found in left)
+        return [key for key in keys if key_slot(key) in taken]
+
     async def _stray(self, key: bytes, owner: int) -> None:
-        """Give a key that moved while the backup was taken, unless its owner's part has it too."""
+        """Give a key of a slot that was moving, unless the part of its owner has it too."""
         link = self._scratch.link
         payload, left = await link.ask_all([("DUMP", key), ("PTTL", key)])
         if not isinstance(payload, bytes):

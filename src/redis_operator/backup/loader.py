@@ -1,11 +1,11 @@
-"""Has the server beside a worker load one part after the other, and asks it for what is in them.
+"""Has the server beside a worker load one piece after the other, and asks it for what is in them.
 
 The worker plays the server's primary, so whatever a snapshot holds is read by its engine and by
 nothing else.
 
-Guarantees: when `load` returns, the server has all of a part, and nothing else, and replicates no
+Guarantees: when `load` returns, the server has all of a piece, and nothing else, and replicates no
 more. With the end of the context the server ends: the pod is over when both containers are.
-Assumptions: the part was verified.
+Assumptions: the piece was verified.
 Errors: `WorkerError`.
 """
 
@@ -23,11 +23,11 @@ from msgspec import Struct
 
 from .errors import Damaged, TargetError
 from .link import Link, connect
-from .manifest import Manifest, StoredPart
+from .piece import Piece
 from .primary import Primary
 from .replica import Login
 from .scratch import Place, ScratchError, offer
-from .store import Shelf
+from .stream.refusals import read_errors, refusal
 
 __all__ = ["Keyspace", "Loader", "keyspaces", "open_loader", "told_of"]
 
@@ -65,26 +65,39 @@ class Loader:
         self._host = host
         self._login = login
 
-    async def load(self, shelf: Shelf, manifest: Manifest, part: StoredPart) -> None:
-        """Have the server hold this part and nothing else."""
+    async def load(self, piece: Piece) -> None:
+        """Have the server hold this and nothing else. What it refuses of a stream is an error."""
         await self._clear()
-        feeder = Primary(shelf, manifest, part, lambda: self._login)
+        before = read_errors(await self.link.ask("INFO", "errorstats"))
+        feeder = Primary(
+            piece.shelf,
+            piece.manifest,
+            piece.part,
+            lambda: self._login,
+            stream=piece.stream,
+            stream_size=piece.stream_size,
+        )
         server = await feeder.serve(self._host, 0)
         try:
             port = server.sockets[0].getsockname()[1]
             await self.link.ask("REPLICAOF", self._host, port)
-            await self._wait_loaded(feeder, part)
+            await self._wait_loaded(feeder, piece)
+            refused = refusal(before, read_errors(await self.link.ask("INFO", "errorstats")))
+            if piece.stream is not None and refused is not None:
+                raise ScratchError(f"{piece.part.name}: {refused} (container server)")
             await self.link.ask("REPLICAOF", "NO", "ONE")
         finally:
             server.close()
 
-    async def _wait_loaded(self, feeder: Primary, part: StoredPart) -> None:
+    async def _wait_loaded(self, feeder: Primary, piece: Piece) -> None:
+        part = piece.part
         last, since = "", time.monotonic()
         while True:
             told = told_of(await self.link.ask("INFO", "replication"))
             told |= told_of(await self.link.ask("INFO", "persistence"))
             syncs = told.get("master_sync_in_progress") != "0"
-            if told.get("master_link_status") == "up" and not syncs:
+            loaded = told.get("master_link_status") == "up" and not syncs
+            if loaded and (piece.stream is None or feeder.whole.is_set()):
                 return
             if feeder.failure is not None:  # of the store: it says nothing about the backup
                 raise feeder.failure
@@ -93,7 +106,8 @@ class Loader:
                     f"{part.object} cannot be loaded: the server that was given it asked for it "
                     "again; see the log of container server"
                 )
-            sign = f"{told.get('master_sync_read_bytes')} {told.get('loading_loaded_bytes')}"
+            signs = ("master_sync_read_bytes", "loading_loaded_bytes", "slave_repl_offset")
+            sign = " ".join(told.get(name, "") for name in signs)
             if sign != last:
                 last, since = sign, time.monotonic()
             if time.monotonic() - since > _STUCK_SECONDS:

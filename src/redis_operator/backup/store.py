@@ -114,6 +114,12 @@ class Shelf:
             found = await obstore.list(self._store).collect_async()
             return [str(meta["path"]) for meta in found]
 
+    async def folders(self) -> list[str]:
+        """Return the names of the folders in it that hold objects."""
+        with self._named(""):
+            found = await obstore.list_with_delimiter_async(self._store)
+            return sorted(str(prefix) for prefix in found["common_prefixes"])
+
     async def delete(self, names: list[str]) -> None:
         """Delete objects; those that are gone already do not matter."""
         for name in names:

@@ -128,13 +128,14 @@ class TakeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="tak
 
 
 class Until(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where a restore from the archive of a shard ends: one of a time, an offset, a point.
+    """Where a restore from an archive ends: one of a time, an offset, a point.
 
-    `time`: as RFC 3339 writes it. `bound`: `notAfter` holds nothing later than the time, `include`
-    misses nothing that was acknowledged by then.
+    `shard`: whose archive it is; empty: the archive of all shards is restored. `time`: as RFC 3339
+    writes it. `bound`: `notAfter` holds nothing later than the time, `include` misses nothing that
+    was acknowledged by then.
     """
 
-    shard: str
+    shard: str = ""
     time: str = ""
     bound: str = "notAfter"
     replication_id: str = ""
@@ -216,7 +217,8 @@ class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
 class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="carry"):
     """Give every part of a backup to the primaries of a new database, key by key.
 
-    With `cluster` each target takes the keys of its slots, of database 0 alone.
+    With `cluster` each target takes the keys of its slots, of database 0 alone. With `until` it is
+    an archive that `store` holds, all shards of it up to that moment.
     """
 
     store: Store
@@ -227,6 +229,7 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
     version: str = ""
     field: str = ""  # of the spec that names the backup: what is wrong with it is told with this
     scratch_port: int = 6380
+    until: Until | None = None
 
 
 class DeleteTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="delete"):

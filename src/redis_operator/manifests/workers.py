@@ -31,6 +31,7 @@ from redis_operator.backup.task import (
     TakeTask,
     Target,
     Task,
+    Until,
     VerifyTask,
 )
 
@@ -184,6 +185,7 @@ def fill_job(
     image: str,
     server_image: str,
     encryption: BackupEncryption | None = None,
+    until: Until | None = None,
 ) -> Object:
     """Return the Job that gives the primaries of a new database their keys, once.
 
@@ -199,6 +201,7 @@ def fill_job(
         engine=redis.status.engine,
         version=redis.status.version,
         field="spec.bootstrap.fromBackup",
+        until=until,
     )
     pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     sized = Resources(requests=spec.resources.requests)

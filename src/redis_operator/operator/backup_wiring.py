@@ -96,9 +96,19 @@ def add_restores(
             and (origin_of(redis) == place[1] or (schedule and _schedule_of(redis) == schedule))
         ]
 
+    def archived(raw: Manifest) -> Iterable[Key]:
+        """Return the databases that begin with a moment of this schedule's archive."""
+        place = meta_of(raw).key
+        return [
+            key
+            for redis in world.all_redises()
+            if (key := meta_of(redis).key)[0] == place[0] and _schedule_of(redis) == place[1]
+        ]
+
     builder = ControllerBuilder(manager, "restore", world.redises, when=lambda _: False)
     builder.watches(world.redises, mapped(begins))
     builder.watches(world.backups, mapped(named))
+    builder.watches(world.schedules, mapped(archived))
     builder.watches(world.workers.jobs, by_label(RESTORED_LABEL))
     builder.watches(world.workers.pods, by_label(RESTORED_LABEL))
     reconciler = Restores(

@@ -35,7 +35,10 @@ from redis_operator.api.backup_storage import BackupEncryption, BackupStorage
 from redis_operator.api.redis import BootstrapFromBackup, Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.redisbackupschedule_validation import load_schedule
 from redis_operator.api.validation import load, load_status
+from redis_operator.backup.task import Until
 from redis_operator.manifests.facts import Facts, Filling, Restore, SourceLogin
 from redis_operator.manifests.objects import Object
 from redis_operator.manifests.users import REPLICATION
@@ -49,8 +52,14 @@ from redis_operator.operator.fillings import (
 )
 from redis_operator.operator.workers import Workers, last_words, waiting
 from redis_operator.operator.world import REDISES, World
+from redis_operator.planning.archives import archive_path
 from redis_operator.planning.backups import place_of
-from redis_operator.planning.restores import mixed_limitation, newest_good, restore_limitation
+from redis_operator.planning.restores import (
+    mixed_limitation,
+    newest_good,
+    restore_limitation,
+    until_of,
+)
 from redis_operator.planning.schedules import SCHEDULE_LABEL
 from redis_operator.redis.versions import Version, parse_version
 
@@ -77,7 +86,7 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
         part = told.restore.backup if told.restore is not None else ""
         return replace(facts, filling=Filling(part, problem=mixed)) if mixed else facts
     backup = _backup(world, (meta.namespace, asked.name))
-    problem = _limitation(redis, backup, facts.version)
+    problem = _limitation(redis, backup, facts.version) or _no_archive(redis, world)
     job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
     if job is not None and not _is_ours(job, meta.uid):
         problem = f"Job {job.metadata.name} already exists and is not this database's; delete it"
@@ -101,7 +110,7 @@ def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> s
     asked = redis.spec.bootstrap.from_backup
     assert asked is not None
     mixed = mixed_limitation(redis)
-    if mixed is not None or asked.storage is not None:
+    if mixed is not None or asked.storage is not None or asked.of_archive:
         return mixed
     if not asked.name:
         return (
@@ -109,6 +118,15 @@ def _limitation(redis: Redis, backup: RedisBackup | None, version: Version) -> s
             "backup yet"
         )
     return restore_limitation(backup, asked.name, version)
+
+
+def _no_archive(redis: Redis, world: World) -> str | None:
+    """Say why there is no archive of the schedule whose archive is asked for, or None."""
+    asked = redis.spec.bootstrap.from_backup
+    if asked is None or not asked.of_archive or not asked.schedule:
+        return None
+    schedule = _schedule(world, (redis.metadata.namespace, asked.schedule))
+    return schedule if isinstance(schedule, str) else None
 
 
 class _Way(Enum):
@@ -128,7 +146,7 @@ def _way(redis: Redis, backup: RedisBackup | None) -> _Way | None:
     if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
         return _Way.CARRY
     if asked is not None and (asked.storage is not None or asked.schedule):
-        return _Way.CARRY
+        return _Way.CARRY  # an archive is one of these two
     if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
         return None
     return _Way.COPY if backup.status.shards == 1 else _Way.CARRY
@@ -229,6 +247,7 @@ class Restores(Struct, frozen=True):
             image=self.image,
             server_image=images[0],
             encryption=place.encryption,
+            until=place.until,
         )
         return await self._start(raw, made, place.location)
 
@@ -305,7 +324,7 @@ def resolved(redis: Redis, world: World) -> Redis:
     Once a restore has begun it is the one that the status names.
     """
     asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
-    if asked is None or not asked.schedule:
+    if asked is None or not asked.schedule or asked.of_archive:
         return redis
     namespace = redis.metadata.namespace
     found = [
@@ -328,18 +347,42 @@ class _Place(Struct, frozen=True):
     location: str  # for people
     encryption: BackupEncryption | None = None
     backup: RedisBackup | None = None
+    until: Until | None = None  # the moment, of an archive
 
 
 def _place(world: World, namespace: str, asked: BootstrapFromBackup) -> _Place | None:
     """Return where the backup is that a database begins with; None: it is not completed yet."""
     if asked.storage is not None:
         place = place_of(asked.storage, asked.path)
-        return _Place(asked.storage, asked.path, place, asked.encryption)
+        until = until_of(asked)
+        return _Place(asked.storage, asked.path, place, asked.encryption, until=until)
+    if asked.of_archive:
+        schedule = _schedule(world, (namespace, asked.schedule))
+        return _archive(schedule, asked) if isinstance(schedule, RedisBackupSchedule) else None
     backup = _backup(world, (namespace, asked.name))
     if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
         return None
     spec, status = backup.spec, backup.status
     return _Place(spec.storage, status.path, status.location, spec.encryption, backup)
+
+
+def _archive(schedule: RedisBackupSchedule, asked: BootstrapFromBackup) -> _Place:
+    """Return where a schedule keeps its archive, and the moment of it that is asked for."""
+    template, path = schedule.spec.template, archive_path(schedule)
+    place = place_of(template.storage, path)
+    return _Place(template.storage, path, place, template.encryption, until=until_of(asked))
+
+
+def _schedule(world: World, key: Key) -> RedisBackupSchedule | str:
+    """Return a schedule, or why it cannot be used."""
+    raw = world.schedules.get(key)
+    name = f"spec.bootstrap.fromBackup.schedule: RedisBackupSchedule {key[1]}"
+    if raw is None:
+        return f"{name} does not exist in this namespace; an archive without one: use storage"
+    found = load_schedule(raw)
+    if isinstance(found, RedisBackupSchedule):
+        return found
+    return f"{name} cannot be used: {'; '.join(map(str, found))}"
 
 
 def _backup(world: World, key: Key) -> RedisBackup | None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from redis_operator.api.redis import Redis
+from redis_operator.api.redis import BootstrapFromBackup, Redis, RestoreBound
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
+from redis_operator.backup.task import Until
 from redis_operator.redis.versions import Version, load_limitation
 
-__all__ = ["mixed_limitation", "newest_good", "restore_limitation"]
+__all__ = ["mixed_limitation", "newest_good", "restore_limitation", "until_of"]
 
 _OWN_DATA: Final = (
     "spec.bootstrap.fromBackup: the database has data of its own, which would be overwritten: "
     "remove the field to have it go on with these, or delete the database and its volumes"
 )
+
+_BOUNDS: Final = {RestoreBound.NOT_AFTER: "notAfter", RestoreBound.INCLUDE: "include"}
 
 
 def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> str | None:
@@ -50,6 +53,15 @@ def mixed_limitation(redis: Redis) -> str | None:
             f"spec.bootstrap.fromBackup: the database has keys of backup {told.backup}, and those "
             "of another would be mixed with them; delete the database and create it again"
         )
+    return None
+
+
+def until_of(asked: BootstrapFromBackup) -> Until | None:
+    """Return the moment of an archive that is asked for; None: it is a backup."""
+    if asked.restore_point:
+        return Until(point=asked.restore_point)
+    if asked.at:
+        return Until(time=asked.at, bound=_BOUNDS[asked.bound])
     return None
 
 

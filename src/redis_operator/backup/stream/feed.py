@@ -10,10 +10,9 @@ Errors: `FeedError`, `Damaged`. The server is then left as a replica: it takes n
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 
 from redis_operator.redis import commands
@@ -28,14 +27,14 @@ from ..primary import Primary, verify
 from ..replica import Login
 from ..store import Shelf
 from .plan import Plan
+from .refusals import read_errors, refusal
 from .replay import replay, verify_stream
 
-__all__ = ["FeedError", "feed", "primary_of"]
+__all__ = ["FeedError", "feed", "manifest_for", "primary_of"]
 
 _ANSWER_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 _STUCK_SECONDS = 300.0
-_COUNT = re.compile(r"^errorstat_([^:]+):count=(\d+)", re.MULTILINE)
 
 
 class FeedError(WorkerError):
@@ -51,8 +50,20 @@ async def primary_of(shelf: Shelf, plan: Plan, login: Callable[[], Login]) -> Pr
     """
     await verify(shelf, plan.base.part)
     size = await verify_stream(shelf, plan)
+    return Primary(
+        shelf,
+        manifest_for(plan),
+        plan.base.part,
+        login,
+        stream=lambda: replay(shelf, plan),
+        stream_size=size,
+    )
+
+
+def manifest_for(plan: Plan) -> Manifest:
+    """Return what is known of the servers that wrote the base of a plan."""
     base = plan.base
-    manifest = Manifest(
+    return Manifest(
         namespace="",
         redis="",
         uid="",
@@ -62,14 +73,6 @@ async def primary_of(shelf: Shelf, plan: Plan, login: Callable[[], Login]) -> Pr
         begun="",
         ended="",
         parts=(base.part,),
-    )
-    return Primary(
-        shelf,
-        manifest,
-        base.part,
-        login,
-        stream=lambda: replay(shelf, plan),
-        stream_size=size,
     )
 
 
@@ -100,7 +103,9 @@ async def feed(
                 await connection.run(commands.config_set({name: value}), timeout=_ANSWER_SECONDS)
             await connection.run(commands.replica_of(listen, port), timeout=_ANSWER_SECONDS)
             await _wait_whole(primary, connection, stuck)
-            _compare(before, await _errors(connection))
+            refused = refusal(before, await _errors(connection))
+            if refused is not None:
+                raise FeedError(f"{refused}. It was not promoted")
             await connection.run(commands.replica_of_no_one(), timeout=_ANSWER_SECONDS)
             return await connection.run(commands.dbsize(), timeout=_ANSWER_SECONDS)
     except RedisError as error:
@@ -131,20 +136,9 @@ async def _wait_whole(primary: Primary, connection: Connection, stuck: float) ->
             )
 
 
-async def _errors(connection: Connection) -> Mapping[str, int]:
+async def _errors(connection: Connection) -> dict[str, int]:
     def read(reply: Reply) -> dict[str, int]:
         assert isinstance(reply, bytes)
-        return {name: int(count) for name, count in _COUNT.findall(reply.decode())}
+        return read_errors(reply)
 
     return await connection.run(Command(("INFO", "errorstats"), read), timeout=_ANSWER_SECONDS)
-
-
-def _compare(before: Mapping[str, int], after: Mapping[str, int]) -> None:
-    more = {name: count - before.get(name, 0) for name, count in after.items()}
-    refused = {name: count for name, count in more.items() if count and name != "LOADING"}
-    if refused:
-        told = ", ".join(f"{count} times {name}" for name, count in sorted(refused.items()))
-        raise FeedError(
-            f"the server refused commands of the stream ({told}), so it is not what it was; its "
-            "log has them. It was not promoted"
-        )

@@ -4,16 +4,69 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import Damaged
 from .catalogue import Catalogue, Listed
-from .plan import At, NotArchived, Plan, Wanted, Window, chain, plan, text_of, window
+from .plan import (
+    At,
+    Bound,
+    NotArchived,
+    Plan,
+    Span,
+    Wanted,
+    Window,
+    chain,
+    plan,
+    text_of,
+    window,
+)
 from .records import Base, PointMark, Segment
 
-__all__ = ["find_plan", "find_window"]
+__all__ = ["Around", "find_around", "find_plan", "find_window"]
 
 _SLACK = 60_000_000  # microseconds: clocks differ, and a segment is written for ten seconds
+
+
+class Around(Struct, frozen=True):
+    """What a line has around a moment: the base that serves for it, and all that comes near it."""
+
+    base: Base
+    bases: tuple[Base, ...]
+    segments: tuple[Segment, ...]
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """What of the segments belongs to the history."""
+        return chain(self.segments)
+
+
+async def find_around(catalogue: Catalogue, wanted: At | PointMark) -> Around:
+    """Return the line that has a moment, from the base before it to some time after it.
+
+    Raises `NotArchived` and `Damaged`, as `find_plan` does.
+    """
+    early = replace(wanted, bound=Bound.NOT_AFTER) if isinstance(wanted, At) else wanted
+    found = await find_plan(catalogue, early)
+    [listed] = [one for one in catalogue.lines if one.line == found.base.line]
+    time = wanted.time if isinstance(wanted, At) else wanted.server
+    upto = await _upto(catalogue, listed, time + _SLACK)
+    first = found.spans[0].segment.number
+    last = max(upto, found.spans[-1].segment.number)
+    numbers = [number for number in _whole(listed, first) if number <= last]
+    segments = await catalogue.segments(listed.line, numbers)
+    return Around(found.base, tuple(await catalogue.bases(listed.line)), _unbroken(segments))
+
+
+def _unbroken(segments: list[Segment]) -> tuple[Segment, ...]:
+    """Return the segments up to a break: what comes after one is not needed."""
+    for place in range(1, len(segments)):
+        try:
+            chain(segments[place - 1 : place + 1])
+        except NotArchived:
+            return tuple(segments[:place])
+    return tuple(segments)
 
 
 async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = "") -> Plan:

@@ -5,7 +5,9 @@ Rules:
     2. Shards are cut at the last sample not after the time. While a slot moves key by key, its keys
        are at both ends: they are added at the target before they are deleted at the source. So the
        target of such a slot is cut at the first sample after the time: a key is then at one end at
-       least. The same goes for a slot that changed hands around the time of the cut.
+       least. The same goes for a slot that changed hands around the time of the cut. Where nothing
+       that was acknowledged by the time may be missing, all others are cut at the first sample
+       after it, and such a target at the first one after those.
     3. Keys of a slot are taken from its owner. Of a slot that is open, also those that only the
        other end has; where both have one, the owner's is taken.
 """
@@ -20,9 +22,9 @@ from msgspec import Struct
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
 from .plan import At, Bound, Cut, NotArchived, Span, cut_at, text_of
-from .records import Owned
+from .records import Owned, PointMark
 
-__all__ = ["Share", "plan_shards"]
+__all__ = ["Share", "plan_point", "plan_shards"]
 
 _AROUND = 1_000_000  # microseconds: what changed hands so near may lie on either side of a cut
 
@@ -43,29 +45,57 @@ class _Told(Struct, frozen=True):
     around: tuple[Owned, ...]
 
 
-def plan_shards(time: int, shards: Mapping[str, Sequence[Span]]) -> tuple[Share, ...]:
+def plan_shards(
+    time: int, shards: Mapping[str, Sequence[Span]], bound: Bound = Bound.NOT_AFTER
+) -> tuple[Share, ...]:
     """Return what each shard gives. Raises `NotArchived`, which names the shard or the slots."""
     told = {name: _told(name, time, spans) for name, spans in shards.items()}
-    nodes = {owned.node: name for name, found in told.items() for owned in found.around}
-    owners = _owners(told)
-    missing = ALL_SLOTS
-    for owned in owners.values():
-        missing = missing - owned
-    if missing:
-        raise NotArchived(f"no shard owned the slots {missing} at {text_of(time)}")
-    given, taken = _moving(told, nodes, owners)
+    owners = _owners(told, time)
+    given, taken = _moving(told, _nodes(shards), owners)
     both = [name for name in shards if given[name] and taken[name]]
     if both:
         raise NotArchived(
             f"{both[0]} gave slots away and took others at {text_of(time)}, so that no cut of it "
             "holds all keys; choose a time before or after, or a restore point"
         )
+    cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
+    after = time
+    if bound is Bound.INCLUDE:
+        after = max((cut.passed for cut in cuts.values()), default=time)
+    for name in shards.keys() - cuts.keys():
+        cuts[name] = cut_at(At(after, Bound.INCLUDE), shards[name])
+    return tuple(
+        Share(name, cuts[name], owners[name], (given[name] | taken[name]) - owners[name])
+        for name in shards
+    )
+
+
+def plan_point(
+    marks: Mapping[str, PointMark], shards: Mapping[str, Sequence[Span]]
+) -> tuple[Share, ...]:
+    """Return what each shard gives at a restore point, at which no shard took a write.
+
+    So each is cut where it was, whatever was moving. Raises `NotArchived`.
+    """
+    told = {name: _told(name, marks[name].server, spans) for name, spans in shards.items()}
+    owners = _owners(told, max(mark.server for mark in marks.values()))
+    given, taken = _moving(told, _nodes(shards), owners)
     shares = []
-    for name, spans in shards.items():
-        bound = Bound.INCLUDE if taken[name] else Bound.NOT_AFTER
+    for name, mark in marks.items():
+        cut = Cut(mark.replication_id, mark.offset, mark.server, mark.server)
         opened = (given[name] | taken[name]) - owners[name]
-        shares.append(Share(name, cut_at(At(time, bound), spans), owners[name], opened))
+        shares.append(Share(name, cut, owners[name], opened))
     return tuple(shares)
+
+
+def _nodes(shards: Mapping[str, Sequence[Span]]) -> dict[str, str]:
+    """Return the shard of each node: also of those that led it before a failover."""
+    return {
+        owned.node: name
+        for name, spans in shards.items()
+        for span in spans
+        for owned in span.segment.owned
+    }
 
 
 def _told(name: str, time: int, spans: Sequence[Span]) -> _Told:
@@ -83,11 +113,13 @@ def _told(name: str, time: int, spans: Sequence[Span]) -> _Told:
     return _Told(before[-1], (*last_far, *near))
 
 
-def _owners(told: Mapping[str, _Told]) -> dict[str, SlotSet]:
+def _owners(told: Mapping[str, _Told], time: int) -> dict[str, SlotSet]:
     free, found = ALL_SLOTS, dict.fromkeys(told, NO_SLOTS)
     for name in sorted(told, key=lambda name: told[name].now.epoch, reverse=True):
         found[name] = SlotSet.parse(told[name].now.slots) & free
         free = free - found[name]
+    if free:
+        raise NotArchived(f"no shard owned the slots {free} at {text_of(time)}")
     return found
 
 
@@ -98,8 +130,14 @@ def _moving(
     pairs: set[tuple[int, str, str]] = set()
     for name, found in told.items():
         for owned in found.around:
-            pairs |= {(slot, name, nodes.get(node, "")) for slot, node in owned.migrating}
-            pairs |= {(slot, nodes.get(node, ""), name) for slot, node in owned.importing}
+            for slot, node in (*owned.migrating, *owned.importing):
+                if node not in nodes:
+                    raise NotArchived(
+                        f"slot {slot} was moving between {name} and node {node}, whose keys of it "
+                        "the archive does not have; choose a time before or after the move"
+                    )
+            pairs |= {(slot, name, nodes[node]) for slot, node in owned.migrating}
+            pairs |= {(slot, nodes[node], name) for slot, node in owned.importing}
         held = [SlotSet.parse(owned.slots) for owned in found.around]
         for before, after in pairwise(held):
             lost = before - after

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -27,19 +26,19 @@ from ..task import (
     ShardTask,
     Source,
     Store,
-    Until,
     WindowTask,
 )
 from .archiver import Archiver, Limits, Shard
 from .catalogue import read_catalogue
 from .feed import primary_of
 from .find import find_plan, find_window
-from .plan import At, Bound, Offset, Wanted, text_of
+from .plan import text_of
 from .point import mark_point
 from .prune import prune
 from .status import Told, serve_status, told_of
+from .until import wanted_of
 
-__all__ = ["archive", "mark", "serve_until", "tell_window", "wanted_of"]
+__all__ = ["archive", "mark", "serve_until", "tell_window"]
 
 _LOG = logging.getLogger(__name__)
 _PRUNE_SECONDS = 600.0
@@ -147,30 +146,6 @@ async def tell_window(task: WindowTask, *, folder: str = FOLDER) -> Report:
         newest = text_of(window.newest) if window.newest else ""
         parts.append({"name": shard, "oldest": oldest, "newest": newest, "gaps": gaps})
     return Report(parts=tuple(parts))
-
-
-def wanted_of(until: Until) -> Wanted | str:
-    """Return what a task asks for. Raises `WorkerError`, which names the field."""
-    given = [name for name in ("time", "offset", "point") if getattr(until, name)]
-    if len(given) != 1:
-        raise WorkerError(
-            f"until names {', '.join(given) or 'nothing'}; name one of time, offset and point"
-        )
-    if until.point:
-        return until.point
-    if until.offset:
-        return Offset(until.replication_id, until.offset)
-    try:
-        moment = datetime.fromisoformat(until.time)
-        bound = Bound(until.bound)
-    except ValueError as error:
-        raise WorkerError(
-            f"until: {error}; write the time like 2026-01-31T12:00:00.5Z, and the bound as "
-            "notAfter or include"
-        ) from error
-    if moment.tzinfo is None:
-        raise WorkerError(f"until.time {until.time} has no time zone; end it with Z for UTC")
-    return At(round(moment.timestamp() * 1e6), bound)
 
 
 async def serve_until(

@@ -1,0 +1,202 @@
+"""An archive of all shards at one moment: what a scratch server is given for each of them.
+
+Guarantees: every object that is needed is read and compared with its manifest before this returns,
+and each shard is of the same moment. A shard of mode Cluster whose archive does not have the moment
+is left out only where the others owned all slots, and none of them was moving to or from it.
+Errors: `NotArchived`, `Damaged`, `StoreError`; those of the moment name the field.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from redis_operator.redis.slots import SlotSet
+
+from ..errors import Damaged
+from ..manifest import MANIFEST, Manifest
+from ..piece import Piece
+from ..primary import verify
+from ..store import Shelf, open_shelf
+from ..task import FOLDER, Store, Until
+from .catalogue import Catalogue, read_catalogue
+from .feed import manifest_for
+from .find import Around, find_around, find_plan
+from .plan import At, NotArchived, Offset, Plan, Wanted, plan, text_of
+from .records import PointMark
+from .replay import replay, verify_stream
+from .sharded import Share, plan_point, plan_shards
+from .until import wanted_of
+
+__all__ = ["find_pieces"]
+
+_AT_ONCE = 4
+
+
+class _Found(Struct, frozen=True):
+    """The plan of a shard, and whose keys are taken from it; None: all of them."""
+
+    plan: Plan
+    slots: SlotSet | None = None
+    open: SlotSet = SlotSet()
+
+
+async def find_pieces(
+    store: Store,
+    until: Until,
+    field: str,
+    check: Callable[[Manifest], None],
+    *,
+    folder: str = FOLDER,
+) -> tuple[Piece, ...]:
+    """Return what each archived shard gives for the moment.
+
+    `check` raises where servers of the new database could not load what a base holds.
+    """
+    wanted = wanted_of(until)
+    named = f"{field}.{'restorePoint' if until.point else 'at'}"
+    if isinstance(wanted, At) and wanted.time > time.time_ns() // 1000:
+        raise NotArchived(f"{named}: {text_of(wanted.time)} lies in the future")
+    catalogues = await _catalogues(store, folder)
+    try:
+        found = await _find(catalogues, wanted)
+    except (NotArchived, Damaged) as error:
+        raise type(error)(f"{named}: {error}") from error
+    for one in found.values():
+        check(manifest_for(one.plan))
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(shard: str) -> Piece:
+        async with turns:
+            return await _piece(catalogues[shard].shelf, shard, found[shard])
+
+    return tuple(await asyncio.gather(*map(read, found)))
+
+
+async def _find(catalogues: Mapping[str, Catalogue], wanted: Wanted | str) -> dict[str, _Found]:
+    if isinstance(wanted, str):
+        return await _at_point(catalogues, wanted)
+    if isinstance(wanted, At):
+        return await _at(catalogues, wanted)
+    raise NotArchived("an offset is of one shard; name a time or a restore point")
+
+
+async def _catalogues(store: Store, folder: str) -> dict[str, Catalogue]:
+    root = open_shelf(store, folder=folder)
+    shards = await root.folders()
+    read = await asyncio.gather(*(read_catalogue(_shelf(store, name, folder)) for name in shards))
+    found = {
+        name: catalogue for name, catalogue in zip(shards, read, strict=True) if _has(catalogue)
+    }
+    if found:
+        return found
+    if await root.get(MANIFEST) is not None:
+        raise Damaged(f"{store.path} is a backup and not an archive, so it is of one moment alone")
+    raise Damaged(f"there is no archive in {store.path}: no shard has a base there")
+
+
+def _has(catalogue: Catalogue) -> bool:
+    return any(listed.bases for listed in catalogue.lines)
+
+
+def _shelf(store: Store, shard: str, folder: str) -> Shelf:
+    return open_shelf(replace(store, path=f"{store.path}/{shard}"), folder=folder)
+
+
+async def _at(catalogues: Mapping[str, Catalogue], wanted: At) -> dict[str, _Found]:
+    """Return what the shards give that have a time. Raises `NotArchived`."""
+    around: dict[str, Around] = {}
+    lacking: dict[str, NotArchived] = {}
+    for shard, catalogue in catalogues.items():
+        try:
+            around[shard] = await find_around(catalogue, wanted)
+        except NotArchived as error:
+            lacking[shard] = error
+    if not around:
+        raise _joined(lacking)
+    if not any(one.base.cluster for one in around.values()):
+        shard = _only(around)
+        return {shard: _Found(await find_plan(catalogues[shard], wanted))}
+    spans = {shard: one.spans for shard, one in around.items()}
+    try:
+        shares = plan_shards(wanted.time, spans, wanted.bound)
+    except NotArchived as error:
+        if lacking:
+            raise NotArchived(f"{error}; {_joined(lacking)}") from error
+        raise
+    return _found(shares, around)
+
+
+def _only(around: Mapping[str, Around]) -> str:
+    """Return the one shard of a database that is not of mode Cluster."""
+    if len(around) > 1:
+        raise NotArchived(f"{' and '.join(around)} are archives of several databases")
+    return next(iter(around))
+
+
+def _joined(lacking: Mapping[str, NotArchived]) -> NotArchived:
+    if len(lacking) == 1:
+        return next(iter(lacking.values()))
+    return NotArchived("; ".join(f"{shard}: {error}" for shard, error in lacking.items()))
+
+
+async def _at_point(catalogues: Mapping[str, Catalogue], name: str) -> dict[str, _Found]:
+    """Return what the shards give that a restore point names."""
+    having = [one for one in catalogues.values() if name in one.points]
+    marks = await _marks(having[0] if having else next(iter(catalogues.values())), name)
+    gone = [shard for shard in marks if shard not in catalogues]
+    if gone:
+        raise Damaged(f"restore point {name} is also of {gone[0]}, which has no archive here")
+    around = {shard: await _marked(catalogues[shard], shard, marks[shard]) for shard in marks}
+    if not any(one.base.cluster for one in around.values()):
+        shard = _only(around)
+        return {shard: _Found(await find_plan(catalogues[shard], marks[shard]))}
+    spans = {shard: one.spans for shard, one in around.items()}
+    return _found(plan_point(marks, spans), around)
+
+
+async def _marks(catalogue: Catalogue, name: str) -> dict[str, PointMark]:
+    return (await catalogue.point(name)).shards
+
+
+async def _marked(catalogue: Catalogue, shard: str, mark: PointMark) -> Around:
+    try:
+        return await find_around(catalogue, mark)
+    except NotArchived as error:
+        raise NotArchived(f"{shard}: {error}") from error
+
+
+def _found(shares: tuple[Share, ...], around: Mapping[str, Around]) -> dict[str, _Found]:
+    found = {}
+    for share in shares:
+        if not share.slots and not share.open:
+            continue
+        one, cut = around[share.shard], share.cut
+        made = plan(Offset(cut.replication_id, cut.offset), one.bases, one.segments)
+        found[share.shard] = _Found(replace(made, cut=cut), share.slots, share.open)
+    return found
+
+
+async def _piece(shelf: Shelf, shard: str, found: _Found) -> Piece:
+    """Read everything that a shard gives, and compare it with its manifests."""
+    made = found.plan
+    try:
+        await verify(shelf, made.base.part)
+        size = await verify_stream(shelf, made)
+    except Damaged as error:
+        raise Damaged(f"{shard}/{error}") from error
+    return Piece(
+        shelf,
+        manifest_for(made),
+        made.base.part,
+        slots=found.slots,
+        open=found.open,
+        stream=lambda: replay(shelf, made),
+        stream_size=size,
+        offset=made.cut.offset,
+        reached=made.cut.reached,
+    )
