@@ -386,6 +386,33 @@ def test_a_server_elsewhere_is_followed_in_modes_that_can(mode: str, host: str, 
     assert paths(raw(mode=mode, **spec)) == ([path] if path else [])
 
 
+STORED: dict[str, Any] = {"storage": {"claim": {"name": "backups"}}, "path": "ns/archive"}
+
+
+@pytest.mark.parametrize(
+    ("begins", "path"),
+    [
+        ({**STORED, "at": "2026-01-31T12:00:00.25Z"}, ""),
+        ({**STORED, "at": "2026-01-31T12:00:00+02:00", "bound": "Include"}, ""),
+        ({"schedule": "nightly", "at": "2026-01-31T12:00:00Z"}, ""),
+        ({"schedule": "nightly", "restorePoint": "before-release-7"}, ""),
+        ({"name": "monday", "at": "2026-01-31T12:00:00Z"}, ".at"),
+        ({"name": "monday", "restorePoint": "x"}, ".restorePoint"),
+        ({**STORED, "at": "2026-01-31T12:00:00Z", "restorePoint": "x"}, ".restorePoint"),
+        ({**STORED, "at": "2026-02-30T12:00:00Z"}, ".at"),
+        ({**STORED, "at": "2026-01-31T12:00:00"}, ".at"),
+        ({**STORED, "at": "yesterday"}, ".at"),
+        ({**STORED, "at": "2026-01-31T12:00:00Z", "bound": "about"}, ".bound"),
+        ({**STORED, "restorePoint": "../x"}, ".restorePoint"),
+        ({"storage": STORED["storage"], "at": "2026-01-31T12:00:00Z"}, ".path"),
+    ],
+)
+def test_a_moment_is_of_an_archive_and_one_alone(begins: dict[str, Any], path: str) -> None:
+    spec = {"shards": 1, "replicas": 0, "bootstrap": {"fromBackup": begins}}
+    expected = [f"spec.bootstrap.fromBackup{path}"] if path else []
+    assert paths(raw(mode="Standalone", **spec)) == expected
+
+
 def test_null_means_absent() -> None:
     redis = load(raw(storage=None, tls=None, pod={"affinity": None}))
     assert isinstance(redis, Redis)

@@ -33,7 +33,7 @@ async def source(engine: EngineBinary) -> AsyncIterator[Server]:
 
 
 @contextlib.asynccontextmanager
-async def container(engine: EngineBinary, folder: Path) -> AsyncIterator[None]:
+async def container(engine: EngineBinary, folder: Path, *options: str) -> AsyncIterator[None]:
     """Do what the container beside the worker does: start a server once its settings are there."""
 
     async def there() -> bool:
@@ -42,7 +42,7 @@ async def container(engine: EngineBinary, folder: Path) -> AsyncIterator[None]:
     async def run() -> None:
         await eventually(there)
         process = await asyncio.create_subprocess_exec(
-            engine.path, "server.conf", cwd=folder, stdout=asyncio.subprocess.DEVNULL
+            engine.path, "server.conf", *options, cwd=folder, stdout=asyncio.subprocess.DEVNULL
         )
         try:
             await process.wait()

@@ -18,9 +18,11 @@ from backup.test_carry import OPTIONS, REPLICATION, RIGHTS, owner, shares
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import carry
-from redis_operator.backup.errors import Damaged
-from redis_operator.backup.store import open_shelf
+from redis_operator.backup.errors import Damaged, SourceError
+from redis_operator.backup.scratch import ScratchError
+from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.archiver import Archiver, Shard
+from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.plan import NotArchived, text_of
 from redis_operator.backup.stream.work import mark
 from redis_operator.backup.task import (
@@ -33,7 +35,7 @@ from redis_operator.backup.task import (
     Target,
     Until,
 )
-from redis_operator.redis.slots import even_shares
+from redis_operator.redis.slots import even_shares, key_slot
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -96,7 +98,7 @@ class Stage:
                     allow_primary=True,
                     cluster=len(shards) > 1,
                 ),
-                open_shelf(replace(STORE, path=f"{STORE.path}/{task.name}"), folder=self.volume),
+                self.shelf(task.name),
                 self.folder / "spool" / task.name,
                 lambda sources=sources: sources,  # type: ignore[misc]
                 lambda: LOGIN,
@@ -107,9 +109,25 @@ class Stage:
         await self.sampled()
         try:
             yield
+            await self._stored(shards, time.time_ns() // 1000)
         finally:
             stop.set()
             await asyncio.gather(*running)
+
+    async def _stored(self, shards: list[Server], moment: int) -> None:
+        """Write on until the store has a later answer of every primary than a moment."""
+
+        async def later() -> bool:
+            for server in shards:
+                await speak(server, ("FLUSHALL",))
+            shelves = [self.shelf(task.name) for task in self.tasks(shards)]
+            newest = [await (await read_catalogue(shelf)).newest() for shelf in shelves]
+            return all(one and one.samples and one.samples[-1].server > moment for one in newest)
+
+        await eventually(later)
+
+    def shelf(self, shard: str) -> Shelf:
+        return open_shelf(replace(STORE, path=f"{STORE.path}/{shard}"), folder=self.volume)
 
     @property
     def volume(self) -> str:
@@ -125,8 +143,8 @@ class Stage:
 
         await eventually(more)
 
-    async def restore(self, targets: list[Server], until: Until, **task: object) -> Report:
-        """Give a moment of the archive to new primaries."""
+    async def restore(self, targets: list[Server], until: Until, *options: str) -> Report:
+        """Give a moment of the archive to new primaries; `options` of the server beside."""
         found = []
         for number, server in enumerate(targets):
             functions = self.servers.binary.version.major >= 7
@@ -139,7 +157,7 @@ class Stage:
             STORE, "replication", tuple(found), cluster=len(targets) > 1, field=FIELD, until=until
         )
         beside = Path(tempfile.mkdtemp(dir=self.folder))
-        async with container(self.servers.binary, beside):
+        async with container(self.servers.binary, beside, *options):
             return await carry(
                 asked,
                 open_shelf(STORE, folder=self.volume),
@@ -169,6 +187,19 @@ async def held(servers: list[Server], count: int = 300) -> set[object]:
     return found
 
 
+async def marked(stage: Stage, point: PointTask) -> Report:
+    """Take a restore point; refused where a busy machine took longer than the pause."""
+    done: list[Report] = []
+
+    async def taken() -> bool:
+        with contextlib.suppress(SourceError):
+            done.append(await mark(point, lambda: LOGIN, folder=stage.volume))
+        return bool(done)
+
+    await eventually(taken)
+    return done[0]
+
+
 @pytest.fixture
 async def stage(engine: EngineBinary, tmp_path: Path) -> AsyncIterator[Stage]:
     async with Servers(engine) as servers:
@@ -183,10 +214,114 @@ async def test_a_restore_point_is_exactly_what_was_there_in_any_shape(
     async with stage.archived(shards):
         await write(shards, "kept")
         point = PointTask(STORE, "backup", "release", stage.tasks(shards))
-        report = await mark(point, lambda: LOGIN, folder=stage.volume)
+        report = await marked(stage, point)
         await write(shards, "later")
-        await stage.sampled()
     new = await stage.shards(after)
     done = await stage.restore(new, Until(point="release"))
     assert await held(new) == {b"kept"}
     assert [part["offset"] for part in done.parts] == [part["offset"] for part in report.parts]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 1)])
+async def test_a_time_is_gone_back_to_on_the_side_that_was_chosen(
+    stage: Stage, before: int, after: int
+) -> None:
+    shards = await stage.shards(before)
+    written: list[tuple[float, float]] = []  # number n was asked for and acknowledged
+    async with stage.archived(shards):
+        middle = 0.0
+        while not middle or time.time() < middle + 0.3:
+            asked = time.time()
+            for server in shards:
+                key = next(k for k in map(str, range(999)) if owner(shards, k) is server)
+                assert await speak(server, ("SET", key, len(written))) == [b"OK"]
+            written.append((asked, time.time()))
+            if not middle and written[-1][1] > written[0][0] + 0.5:
+                middle = time.time()
+                await stage.sampled()
+    when = text_of(int(middle * 1e6))
+    middle = int(middle * 1000) / 1000  # what was asked for
+    for bound in ("notAfter", "include"):
+        new = await stage.shards(after)
+        done = await stage.restore(new, Until(time=when, bound=bound))
+        for server in shards:
+            key = next(k for k in map(str, range(999)) if owner(shards, k) is server)
+            [found] = await speak(owner(new, key), ("GET", key))
+            assert isinstance(found, bytes)
+            if bound == "notAfter":
+                assert written[int(found)][0] <= middle
+            else:
+                assert written[int(found) + 1][1] > middle
+        assert all(str(part["time"]) <= when for part in done.parts)
+
+
+@pytest.mark.parametrize("after", [5, 1])
+async def test_keys_of_a_slot_that_was_moving_are_taken_from_both_ends(
+    stage: Stage, after: int
+) -> None:
+    shards = await stage.shards(3)
+    source, target, *_ = shards
+    keys = [k for k in (f"key:{n}" for n in range(3000)) if owner(shards, k) is source][:40]
+    tagged = [f"{{{keys[0]}}}:{n}" for n in range(40)]  # all of one slot
+    slot = key_slot(tagged[0])
+    ids = [bytes((await speak(s, ("CLUSTER", "MYID")))[0]) for s in (source, target)]  # type: ignore[call-overload]
+    host = target.address.host
+    async with stage.archived(shards):
+        await speak(source, *(("SET", key, "whole") for key in tagged))
+        await speak(target, ("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0]))
+        await speak(source, ("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1]))
+        move = ("MIGRATE", host, 6379, "", 0, 5000, "KEYS", *tagged[:20])
+        assert await speak(source, move) == [b"OK"]
+        await stage.sampled()
+        middle = text_of(time.time_ns() // 1000 + 1000)
+        await stage.sampled()
+        point = PointTask(STORE, "backup", "moving", stage.tasks(shards))
+        await marked(stage, point)
+    for until in (Until(point="moving"), Until(time=middle), Until(time=middle, bound="include")):
+        new = await stage.shards(after)
+        await stage.restore(new, until)
+        found = [await speak(owner(new, key), ("GET", key)) for key in tagged]
+        assert found == [[b"whole"]] * len(tagged), until
+
+
+async def test_what_cannot_be_given_is_refused_by_name_and_nothing_is_carried(
+    tmp_path: Path,
+) -> None:
+    async with Servers(NEWEST) as servers:
+        stage = Stage(servers, tmp_path)
+        shards = await stage.shards(1)
+        begun = time.time_ns() // 1000
+        async with stage.archived(shards):
+            await speak(shards[0], *(("INCR", "n") for _ in range(100)))
+            await stage.sampled()
+            await speak(shards[0], *(("INCR", "n") for _ in range(100)))
+            await stage.sampled()
+            point = PointTask(STORE, "backup", "monday", stage.tasks(shards))
+            await marked(stage, point)
+        [new] = await stage.shards(1)
+
+        async def refused(until: Until, kind: type[Exception], words: str, *options: str) -> None:
+            with pytest.raises(kind, match=words):
+                await stage.restore([new], until, *options)
+            assert await speak(new, ("DBSIZE",)) == [0]
+
+        for until, words in (
+            (Until(time="2999-01-01T00:00:00Z"), r"fromBackup.at: .* lies in the future"),
+            (Until(time=text_of(begun - 10**9)), r"fromBackup.at: .* is before what the archive"),
+            (Until(time=text_of(time.time_ns() // 1000)), r"fromBackup.at: .* is later than what"),
+        ):
+            await refused(until, NotArchived, words)
+        sunday = Until(point="sunday")
+        await refused(sunday, Damaged, "no restore point sunday; there are: monday")
+        monday = Until(point="monday")
+        option = ("--rename-command", "INCR", "")
+        await refused(monday, ScratchError, "refused commands of the stream", *option)
+        place = tmp_path / "ns/archive/shard-0"
+        for pattern in ("000001/base-*.zst", "000001/segment-*.zst"):
+            first = min(place.glob(pattern))
+            content = first.read_bytes()
+            first.write_bytes(content[:-1])
+            await refused(monday, Damaged, f"shard-0/000001/{first.name} is damaged")
+            first.write_bytes(content)
+        assert (await stage.restore([new], monday)).keys == 1
+        assert await speak(new, ("GET", "n")) == [b"200"]

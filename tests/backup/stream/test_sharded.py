@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from redis_operator.backup.stream.plan import NotArchived, Span
-from redis_operator.backup.stream.records import Owned, Sample, Segment
-from redis_operator.backup.stream.sharded import Share, plan_shards
+from redis_operator.backup.stream.plan import Bound, NotArchived, Span
+from redis_operator.backup.stream.records import Owned, PointMark, Sample, Segment
+from redis_operator.backup.stream.sharded import Share, plan_point, plan_shards
 from redis_operator.redis.slots import SlotSet
 
 SECOND = 1_000_000
@@ -111,3 +112,40 @@ def test_a_shard_that_gives_and_takes_at_once_is_refused() -> None:
             [said(-3, "na", A, migrating=((7, "nb"),), importing=((9000, "nb"),))],
             [said(-9, "nb", B)],
         )
+
+
+def test_where_nothing_may_be_missing_the_target_is_cut_after_all_others() -> None:
+    first = [said(-9, "na", A, migrating=((7, "nb"),))]
+    second = [said(-9, "nb", B, importing=((7, "na"),))]
+    shards = {"a": shard(*first, base=20_000), "b": shard(*second, base=50_000)}
+    a, b = plan_shards(NOON + 20_000, shards, Bound.INCLUDE)
+    assert (a.cut.offset, b.cut.offset) == (20_050, 50_100)
+    assert str(b.open) == "7"
+
+
+def test_a_shard_that_took_no_write_does_not_have_the_target_cut_later() -> None:
+    first = [said(-9, "na", A, migrating=((7, "nb"),))]
+    second = [said(-9, "nb", B, importing=((7, "na"),))]
+    [span] = shard(*first, base=20_000)
+    idle = (Sample(20_000, NOON, 0, 0), Sample(20_000, NOON + 5 * SECOND, 0, 0))
+    still = Span(replace(span.segment, samples=idle), span.until)
+    shards = {"a": [still], "b": shard(*second, base=50_000)}
+    a, b = plan_shards(NOON + 20_000, shards, Bound.INCLUDE)
+    assert (a.cut.offset, b.cut.offset) == (20_000, 50_050)
+
+
+def test_a_slot_that_moves_to_a_shard_without_an_archive_is_refused() -> None:
+    whole = [said(-9, "na", "0-16383", migrating=((7, "nc"),))]
+    shards = {"a": shard(*whole, base=20_000)}
+    with pytest.raises(NotArchived, match="slot 7 was moving between a and node nc"):
+        plan_shards(NOON, shards)
+
+
+def test_at_a_restore_point_every_shard_is_cut_where_it_was() -> None:
+    first = [said(-9, "na", A, migrating=((7, "nb"),))]
+    second = [said(-9, "nb", B, importing=((7, "na"),))]
+    shards = {"a": shard(*first, base=20_000), "b": shard(*second, base=50_000)}
+    marks = {"a": PointMark("r", 20_013, NOON), "b": PointMark("r", 50_021, NOON)}
+    a, b = plan_point(marks, shards)
+    assert (a.cut.offset, b.cut.offset) == (20_013, 50_021)
+    assert (7 in a.slots, str(b.open)) == (True, "7")

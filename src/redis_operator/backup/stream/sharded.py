@@ -59,15 +59,24 @@ def plan_shards(
             "holds all keys; choose a time before or after, or a restore point"
         )
     cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
-    after = time
-    if bound is Bound.INCLUDE:
-        after = max((cut.passed for cut in cuts.values()), default=time)
+    after = max((_reaches(time, cut, shards[name]) for name, cut in cuts.items()), default=time)
     for name in shards.keys() - cuts.keys():
         cuts[name] = cut_at(At(after, Bound.INCLUDE), shards[name])
     return tuple(
         Share(name, cuts[name], owners[name], (given[name] | taken[name]) - owners[name])
         for name in shards
     )
+
+
+def _reaches(time: int, cut: Cut, spans: Sequence[Span]) -> int:
+    """Return until when a shard had nothing more than a cut of it for a time holds.
+
+    Of samples that are equal but for their time the first and the last are kept: the next one may
+    be long after the time, without a write since.
+    """
+    before = cut_at(At(time), spans)
+    same = (cut.replication_id, cut.offset) == (before.replication_id, before.offset)
+    return time if same else cut.passed
 
 
 def plan_point(
