@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from install.test_installer import CLUSTER_ROLES
 from install.test_managed import PLACE, Managed, managed
 from install.test_monitoring import ALL, monitored, serve_monitoring
 from kubecontroller.client.errors import NotFound
@@ -112,6 +115,26 @@ async def test_an_update_tells_of_each_part() -> None:
         status = await one.until("Deployed")
         for part in parts(status).values():
             assert part["targetVersion"] == part["observedVersion"] == "2"
+
+
+async def test_metrics_are_secured_and_open_again_as_the_spec_says() -> None:
+    reviews = ("", "redis-operator-metrics-reviews")
+    async with managed() as one:
+        one.start()
+        chosen = {"monitoring": {"secured": True}}
+        await one.say(image="redis-operator:1", components=chosen)
+        await one.until("Deployed")
+        made = await one.cluster.client.get(DEPLOYMENTS.plain(), PLACE)
+        [container] = made["spec"]["template"]["spec"]["containers"]
+        assert "--secured-metrics-port" in container["args"]
+        assert await one.cluster.client.get(CLUSTER_ROLES, reviews)
+        await one.say(image="redis-operator:1", components={})
+        await one.until("Deployed")
+        made = await one.cluster.client.get(DEPLOYMENTS.plain(), PLACE)
+        [container] = made["spec"]["template"]["spec"]["containers"]
+        assert "--secured-metrics-port" not in container["args"]
+        with pytest.raises(NotFound):
+            await one.cluster.client.get(CLUSTER_ROLES, reviews)
 
 
 async def test_who_may_scrape_is_as_the_spec_says() -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from kubelocal.apiserver.daemon import Daemon
 from kubelocal.loopback import free_host
@@ -51,3 +52,11 @@ async def test_metrics_of_the_operator_are_served_to_bearers_of_tokens_alone(
             await running
         await manager.client.close()
         await server.stop()
+
+
+def test_a_port_for_metrics_without_one_for_health_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        read_settings(["--health-port", "0", "--secured-metrics-port", "8443"], {})
+    assert "--secured-metrics-port needs a --health-port" in capsys.readouterr().err

@@ -92,6 +92,10 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maxItems=64,
         values={"maxLength": 63, "pattern": _SCRAPED},
     ),
+    "MonitoringComponent.secured": described(
+        "Serve the figures of the operator over TLS on port 8443, only to accounts that may get "
+        "the path /metrics (ClusterRole redis-operator-metrics-reader).",
+    ),
     "WatchedNamespaces.names": described(
         "Namespaces by name; each must exist.",
         maxItems=256,

@@ -75,6 +75,7 @@ class MonitoringComponent(Part, frozen=True):
     labels: dict[str, str] = field(default_factory=dict)
     runbook_url: str = "docs/runbooks"
     scrape_namespaces: tuple[str, ...] = ("monitoring",)
+    secured: bool = False
 
 
 class Components(Part, frozen=True):

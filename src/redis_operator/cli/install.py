@@ -220,8 +220,6 @@ def install(
     """Install the operator in a Kubernetes cluster, or change how it is installed."""
     everything = bool(given["monitoring"])
     options = _chosen(Options(namespace=namespace), given)
-    if with_installer and options.monitoring.secured:
-        raise click.UsageError("--secured-metrics is not built for an installer in the cluster")
     if print_:
         made = [*installer_objects(options), redisoperator(options)]
         click.echo(

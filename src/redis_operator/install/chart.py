@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -59,6 +60,7 @@ _EXPRESSIONS: Final = {
 _ASKED: Final = ".Values.admission.install"
 _ISSUED: Final = ".Values.admission.issuer.name"
 _MONITORED: Final = ".Values.monitoring.install"
+_SECURED: Final = ".Values.monitoring.secured"
 
 
 def values() -> dict[str, Any]:
@@ -82,6 +84,7 @@ def values() -> dict[str, Any]:
             "labels": {},
             "runbookUrl": default.monitoring.runbook_url,
             "scrapeNamespaces": list(default.monitoring.scrape_namespaces),
+            "secured": default.monitoring.secured,
         },
     }
 
@@ -194,14 +197,44 @@ def _monitoring_schema() -> dict[str, Any]:
                 },
                 "description": "namespaces whose pods may read /metrics; *: all",
             },
+            "secured": {
+                "type": "boolean",
+                "description": "/metrics over TLS, to accounts that may get that path",
+            },
         },
     }
 
 
 def chart() -> dict[str, str]:
     """Return every file of the chart by its path."""
-    parts, issued = stages(_MARKED), stages(replace(_MARKED, issuer=_ISSUER))
-    watched = stages(Options(namespace=_NAMESPACE, watch_namespaces=(_WATCHED,)))[Stage.RIGHTS]
+    secured = replace(_MARKED, monitoring=replace(_MARKED.monitoring, secured=True))
+    chosen, otherwise = _files(secured), _files(_MARKED)
+    return {name: _choice(_SECURED, chosen[name], text) for name, text in otherwise.items()}
+
+
+def _choice(condition: str, chosen: str, otherwise: str) -> str:
+    """Return one text for two: lines that differ stand in a condition."""
+    before, after = otherwise.splitlines(keepends=True), chosen.splitlines(keepends=True)
+    found: list[str] = []
+    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            found += before[a:b]
+            continue
+        if a == b:
+            found += [f"{{{{- if {condition} }}}}\n", *after[c:d]]
+        elif c == d:
+            found += [f"{{{{- if not {condition} }}}}\n", *before[a:b]]
+        else:
+            found += [f"{{{{- if {condition} }}}}\n", *after[c:d], "{{- else }}\n", *before[a:b]]
+        found.append("{{- end }}\n")
+    return "".join(found)
+
+
+def _files(options: Options) -> dict[str, str]:
+    """Return every file of the chart for one kind of metrics."""
+    parts, issued = stages(options), stages(replace(options, issuer=_ISSUER))
+    narrowed = replace(options, watch_namespaces=(_WATCHED,))
+    watched = stages(narrowed)[Stage.RIGHTS]
     everywhere = parts[Stage.RIGHTS]
     alike = [made for made in everywhere if made in watched]
     here = [made for made in watched if made["metadata"].get("namespace") == _WATCHED]

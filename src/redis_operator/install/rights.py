@@ -22,6 +22,7 @@ __all__ = [
     "DATABASE_RIGHTS",
     "ELECTION_RIGHTS",
     "ISSUED_RIGHTS",
+    "METRICS_RIGHT",
     "OPERATOR",
     "RBAC",
     "REVIEW_RIGHTS",
@@ -126,6 +127,9 @@ REVIEW_RIGHTS: Final = (
 )
 """Where metrics are secured: to ask who a reader is, and whether it may read them."""
 
+METRICS_RIGHT: Final[Rule] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
+"""Of a reader of secured metrics."""
+
 _VIEW: Final = (
     rule(
         "redisoperator.dev",
@@ -191,8 +195,7 @@ def review_role() -> dict[str, Any]:
 
 def metrics_reader_role() -> dict[str, Any]:
     """Return what a reader of secured metrics needs; it is bound by whoever runs that reader."""
-    reading: Rule = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
-    return role("ClusterRole", f"{OPERATOR}-metrics-reader", (reading,))
+    return role("ClusterRole", f"{OPERATOR}-metrics-reader", (METRICS_RIGHT,))
 
 
 def database_users() -> list[dict[str, Any]]:

@@ -61,6 +61,8 @@ def read_settings(
         parser.error("--pod-labels must be KEY=VALUE, separated by commas")
     if given.probe_interval < 1:
         parser.error("--probe-interval must be at least 1 second")
+    if given.secured_metrics_port is not None and not given.health_port:
+        parser.error("--secured-metrics-port needs a --health-port: the same part serves both")
     return Settings(
         kubeconfig=given.kubeconfig,
         context=given.context,

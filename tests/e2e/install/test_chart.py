@@ -30,6 +30,7 @@ SOME = Options(
         labels={"release": "prom"},
         runbook_url="https://wiki.test/redis/",
         scrape_namespaces=("metrics", "7"),
+        secured=True,
     ),
 )
 WITHOUT = Options(
@@ -81,6 +82,7 @@ def plain(made: dict[str, Any]) -> dict[str, Any]:
                     "labels": {"release": "prom"},
                     "runbookUrl": "https://wiki.test/redis/",
                     "scrapeNamespaces": ["metrics", "7"],
+                    "secured": True,
                 },
             },
         ),

@@ -104,4 +104,5 @@ def _monitoring(wanted: MonitoringComponent) -> MonitoringOptions:
         labels=wanted.labels,
         runbook_url=wanted.runbook_url,
         scrape_namespaces=wanted.scrape_namespaces,
+        secured=wanted.secured,
     )

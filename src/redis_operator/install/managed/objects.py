@@ -19,7 +19,9 @@ from redis_operator.install.rights import (
     CLUSTER_RIGHTS,
     DATABASE_RIGHTS,
     ELECTION_RIGHTS,
+    METRICS_RIGHT,
     RBAC,
+    REVIEW_RIGHTS,
     USER_RIGHTS,
     Rule,
     bound,
@@ -90,6 +92,8 @@ def installer_objects(options: Options) -> list[dict[str, Any]]:
         *CLUSTER_RIGHTS,
         *CERTIFICATE_RIGHTS,
         *BUNDLE_RIGHTS,
+        *REVIEW_RIGHTS,
+        METRICS_RIGHT,
         *USER_RIGHTS,
     )
     cluster_role = role("ClusterRole", INSTALLER, granted)
