@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -192,6 +193,29 @@ async def test_what_somebody_changed_by_hand_is_put_right_and_nothing_is_written
         await asyncio.sleep(130.0)
         found = await one.cluster.client.get(DEPLOYMENTS.plain(), PLACE)
         assert found["spec"]["replicas"] == 2
+
+
+async def test_while_pods_start_only_what_somebody_changed_is_applied_again() -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/redis-operator-view"
+    async with managed() as one:
+        one.start()
+        await one.say(image="redis-operator:1")
+        await one.until("Deployed")
+        first = Counter(one.written)
+        assert first[role] == 1
+        one.written.clear()
+        await one.say(image="redis-operator:broken")
+        await one.until("Updating")
+        await asyncio.sleep(30.0)
+        found = await one.cluster.client.get(CLUSTER_ROLES, ("", "redis-operator-view"))
+        assert Counter(one.written)[role] == 1
+        assert len(one.written) < 2 * len(first)
+        change = MergePatch({"rules": None})
+        await one.cluster.client.patch(CLUSTER_ROLES, ("", "redis-operator-view"), change)
+        await asyncio.sleep(30.0)
+        again = await one.cluster.client.get(CLUSTER_ROLES, ("", "redis-operator-view"))
+        assert again["rules"] == found["rules"]
+        assert Counter(one.written)[role] == 2
 
 
 async def test_namespaces_by_label_are_taken_up_when_they_get_it() -> None:

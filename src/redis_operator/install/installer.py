@@ -39,10 +39,12 @@ from .stored import misfits
 from .strategy import Listed, Strategy, generate
 from .waiting import Patience, wait, wait_for_stage
 
-__all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Tell", "kind_of", "persistent"]
+__all__ = ["FIELD_MANAGER", "InstallError", "Installer", "Memory", "Tell", "kind_of", "persistent"]
 
 FIELD_MANAGER: Final = "redis-operator-install"
 Tell = Callable[[str], None]
+Memory = dict[Item, tuple[Object, str]]
+"""What was applied last, and the resource version that the object had after it."""
 _TIMEOUT: Final = 10.0  # of one request, which is sent again
 _TRIES: Final = 5
 _INSTALLER: Final = f"{OPERATOR}-installer"
@@ -72,10 +74,13 @@ def persistent(client: Client, tell: Tell) -> Client:
 class Installer:
     """Writes one installation through a client; tells line by line what it does."""
 
-    def __init__(self, client: Client, *, tell: Tell, patience: Patience) -> None:
+    def __init__(
+        self, client: Client, *, tell: Tell, patience: Patience, memory: Memory | None = None
+    ) -> None:
         self._client = persistent(client, tell)
         self._tell = tell
         self._patience = patience
+        self._memory: Memory = {} if memory is None else memory
         self.left_out: set[Item] = set()  # kinds that the cluster did not serve
         self.misfits: list[str] = []  # stored objects that the version does not take as they are
 
@@ -94,7 +99,8 @@ class Installer:
     async def sync(self, strategy: Strategy) -> None:
         """Bring the cluster to what a version of the operator consists of, be it another one.
 
-        Once that was done, only what somebody changed since is written.
+        Once that was done, only what somebody changed since is written. Until then everything is
+        applied, but for objects that nobody has written to since this process applied the same.
         """
         options, version, digest = strategy.options, strategy.version, strategy.digest
         if await self.has_foreign(options.namespace):
@@ -107,12 +113,12 @@ class Installer:
         both = tuple(sorted({*known, *wanted}))
         for part in strategy.parts:
             for listed in part.objects:
-                if old != whole or not _contains(live.get(listed.item), listed.document):
+                if not self._stands(listed, live.get(listed.item), installed=old == whole):
                     await self._apply(listed)
             if part.stage == Stage.NAMESPACE and old != whole:
                 await self._stop_asking(old, options)
                 begun = Inventory(options, both, Phase.INSTALLING, version, digest)
-                await self._begin(begun, surplus(known, wanted))
+                await self._begin(begun, surplus(known, wanted), recorded=old == begun)
             documents = [listed.document for listed in part.objects]
             await wait_for_stage(self._client, part.stage, documents, self._patience, self._tell)
         for item in surplus(known, wanted):
@@ -204,7 +210,7 @@ class Installer:
     async def _apply(self, listed: Listed) -> None:
         item = listed.item
         try:
-            await self._client.apply(kind_of(item), listed.document)
+            made = await self._client.apply(kind_of(item), listed.document)
         except NotFound:
             if not listed.optional:
                 raise
@@ -212,7 +218,19 @@ class Installer:
             self._tell(f"{item}: left out, this cluster does not serve the kind")
             return
         self.left_out.discard(item)
+        self._memory[item] = (listed.document, made["metadata"]["resourceVersion"])
         self._tell(f"{item}: applied")
+
+    def _stands(self, listed: Listed, live: Manifest | None, *, installed: bool) -> bool:
+        """Tell whether an object need not be applied: it says what it should, or it is as this
+        process left it when it applied the same.
+        """
+        if installed:
+            return _contains(live, listed.document)
+        if live is None or listed.item not in self._memory:
+            return False
+        document, version = self._memory[listed.item]
+        return bool(live["metadata"]["resourceVersion"] == version and document == listed.document)
 
     async def _stop_asking(self, old: Inventory | None, options: Options) -> None:
         """Have the API server not ask while who makes the certificate changes.
@@ -225,9 +243,10 @@ class Installer:
             if item.is_asking:
                 await self.delete(item, options.namespace)
 
-    async def _begin(self, begun: Inventory, gone: Iterable[Item]) -> None:
+    async def _begin(self, begun: Inventory, gone: Iterable[Item], *, recorded: bool) -> None:
         """Write down what will be there; the API server stops asking who will not answer."""
-        await self._record(begun)
+        if not recorded:
+            await self._record(begun)
         for item in gone:
             if item.is_asking:
                 await self.delete(item, begun.options.namespace)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ STRATEGY_LABEL: Final = "redisoperator.dev/strategy"
 """On every ConfigMap that keeps a strategy, and on the Job that writes it."""
 _FORMAT: Final = "1"
 _FILE: Final = "objects.json.gz"
+_KEPT: Final = 4  # it is read in every pass, and few versions are kept
 
 
 class Listed(Struct, frozen=True):
@@ -50,14 +52,14 @@ class Part(Struct, frozen=True):
     objects: tuple[Listed, ...]
 
 
-class Strategy(Struct, frozen=True):
+class Strategy(Struct, frozen=True, dict=True):
     """What one version consists of, with the choices of one installation."""
 
     version: str
     options: Options
     parts: tuple[Part, ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What tells it from every other one."""
         return sha256(_encoded(self)).hexdigest()
@@ -113,10 +115,14 @@ def read(raw: Mapping[str, Any]) -> Strategy | str:
     data = raw.get("data") or {}
     if data.get("format") != _FORMAT:
         return f"is of format {data.get('format')!r}, and this installer knows {_FORMAT}"
+    return _unpacked((raw.get("binaryData") or {}).get(_FILE, ""), data.get("sha256"))
+
+
+@lru_cache(maxsize=_KEPT)
+def _unpacked(packed: str, digest: str | None) -> Strategy | str:
     try:
-        packed = base64.b64decode((raw.get("binaryData") or {}).get(_FILE, ""), validate=True)
-        text = gzip.decompress(packed)
-        if sha256(text).hexdigest() != data.get("sha256"):
+        text = gzip.decompress(base64.b64decode(packed, validate=True))
+        if sha256(text).hexdigest() != digest:
             return "was changed: its digest is not that of its objects"
         return msgspec.json.decode(text, type=Strategy)
     except (ValueError, OSError, EOFError, msgspec.MsgspecError) as error:

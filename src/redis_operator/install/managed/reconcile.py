@@ -43,7 +43,7 @@ from redis_operator.api.redisoperator import (
     RedisOperatorStatus,
     UpdateApproval,
 )
-from redis_operator.install.installer import Installer, InstallError, kind_of
+from redis_operator.install.installer import Installer, InstallError, Memory, kind_of
 from redis_operator.install.inventory import Inventory, Item
 from redis_operator.install.objects import Component
 from redis_operator.install.options import Options
@@ -87,6 +87,7 @@ class Installations(Struct, frozen=True):
     operator: Callable[[Key], Manifest | None]
     namespaces: Callable[[], Iterable[Named]]
     clock: Callable[[], float] = time.time
+    applied: Memory = msgspec.field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> Outcome:
         """Bring the installation as far as it can be brought now."""
@@ -129,7 +130,9 @@ class Installations(Struct, frozen=True):
         strategy = await self._strategy(options)
         if isinstance(strategy, Standing):
             return await self._told(raw, strategy, None)
-        installer = Installer(self.client, tell=_LOG.info, patience=Patience(0.0))
+        installer = Installer(
+            self.client, tell=_LOG.info, patience=Patience(0.0), memory=self.applied
+        )
         installed = await installer.find(self.namespace)
         held_back = _held_back(raw, wanted, strategy, installed)
         if held_back is not None:
