@@ -173,6 +173,7 @@ async def test_a_manifest_that_was_changed_or_put_in_place_of_another_is_refused
     for changed in (
         raw.replace(b'"cache"', b'"other"'),
         raw.replace(b'"mac": "', b'"mac": "0'),
+        raw.replace(b'"mac": "', '"mac": "\u00e9'.encode()),
         (tmp_path / "store/plain" / MANIFEST).read_bytes(),
     ):
         assert changed != raw

@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from manifests.test_build import FACTS, by_kind, database
+from redis_operator.api.backup_storage import BackupStorage
+from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import RedisBackup
-from redis_operator.backup.task import ShardTask, Source, TakeTask, read_task
+from redis_operator.backup.task import ShardTask, Source, TakeTask, Target, read_task
 from redis_operator.manifests.names import worker_labels
 from redis_operator.manifests.objects import Object
-from redis_operator.manifests.workers import restore_job, take_job, verify_job
+from redis_operator.manifests.workers import fill_job, restore_job, take_job, verify_job
 
 CLAIM: dict[str, Any] = {"claim": {"name": "backups"}}
 BUCKET: dict[str, Any] = {"s3": {"bucket": "b-1", "secretName": "store-keys"}}
@@ -120,3 +122,31 @@ def test_workers_are_let_in_where_not_everybody_is() -> None:
     assert worker_labels("cache").items() <= (
         job(CLAIM)["spec"]["template"]["metadata"]["labels"].items()
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "limits"),
+    [
+        ({"mode": "Cluster", "shards": 3, "resources": {"limits": {"memory": "1Gi"}}}, 3 << 30),
+        ({"mode": "Standalone", "resources": {"limits": {"memory": "500M"}}}, 500_000_000),
+        ({"mode": "Standalone"}, None),
+    ],
+    ids=["Cluster", "Standalone", "no limit"],
+)
+def test_a_server_that_loads_a_backup_has_the_memory_of_the_new_database_and_no_more(
+    spec: dict[str, Any], limits: int | None
+) -> None:
+    """It may be given a part that is larger than one shard; on its node it is not alone."""
+    raw = {"metadata": {"namespace": "default", "name": "copy", "uid": "u"}, "spec": spec}
+    target = Target("copy-0", "10.0.0.1", "r")
+    made = fill_job(
+        msgspec.convert(raw, Redis),
+        msgspec.convert(CLAIM, BackupStorage),
+        "p",
+        targets=(target,),
+        image="ours:1",
+        server_image="valkey:9.1",
+    )
+    server = made["spec"]["template"]["spec"]["containers"][1]
+    found = server["resources"].get("limits", {}).get("memory")
+    assert found == (str(limits) if limits else None)

@@ -111,3 +111,13 @@ def test_a_pod_that_does_not_start_is_named() -> None:
     plan = decide(deleting=worker(State.ACTIVE, trouble="pod waits: no such claim"))
     assert "no such claim" in plan.status.message
     assert "Retain" in plan.status.message
+
+
+def test_what_holds_a_backup_that_is_deleted_names_the_way_out() -> None:
+    """A restore that never ends, or a pod on a node that never answers, holds it for ever else."""
+    used = decide(in_use=frozenset({"monday"}))
+    dead = decide(pods=1)
+    for plan in (used, dead):
+        assert "set spec.deletionPolicy to Retain" in plan.status.message
+    assert "node" in dead.status.message
+    assert "--force" in dead.status.message

@@ -229,6 +229,24 @@ def test_a_clock_that_was_ahead_does_not_end_backups() -> None:
     assert plan.status.last_schedule_time == "2026-01-05T03:00:00Z"
 
 
+def test_the_operators_clock_alone_makes_no_backup_too_old() -> None:
+    """Steps: the clock jumps a year ahead, a backup is taken for then, ages are looked at."""
+    rules = {"maxAgeDays": 30}
+    known = [taken(f"b-{n}", n) for n in (0.5, 1, 2, 29, 31)]
+    ahead = NOW + timedelta(days=365)
+    jumped = decide(schedule(retention=rules), *known, now=ahead)
+    assert jumped.delete == ("b-31",)
+    assert jumped.create is not None
+    due = {DUE_ANNOTATION: text(jumped.create.time)}
+    early = taken(jumped.create.name, 0, annotations=due)  # created by the API server's clock
+    assert decide(schedule(retention=rules), early, *known, now=ahead).delete == ("b-31",)
+
+
+def test_backups_that_stop_being_taken_do_not_grow_too_old() -> None:
+    known = [taken(f"b-{n}", n) for n in (100, 101, 131)]
+    assert decide(schedule(retention={"maxAgeDays": 30}), *known).delete == ("b-131",)
+
+
 def test_a_clock_that_is_a_little_behind_another_repeats_nothing() -> None:
     before = datetime(2026, 1, 5, 2, 59, 58, tzinfo=UTC)
     what = schedule({"lastScheduleTime": "2026-01-05T03:00:00Z", "since": CREATED})
@@ -320,7 +338,8 @@ def test_the_newest_good_one_and_whatever_is_not_over_always_stays(
 @settings(max_examples=200, deadline=None)
 @given(_RULES, st.lists(_DAYS, unique=True, max_size=30))
 def test_deleting_once_is_enough(rules: BackupRetention, days: list[float]) -> None:
-    backups = [Taken(f"b-{n}", NOW - timedelta(days=one)) for n, one in enumerate(days)]
+    moments = [NOW - timedelta(days=one) for one in days]
+    backups = [Taken(f"b-{n}", moment, moment) for n, moment in enumerate(moments)]
     gone = surplus(rules, backups, now=NOW, zone=UTC)
     left = [one for one in backups if one.name not in gone]
     assert surplus(rules, left, now=NOW, zone=UTC) == ()

@@ -71,7 +71,8 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Keep the newest of each of this many months that have one.", minimum=0, maximum=_MOST
     ),
     "BackupRetention.max_age_days": described(
-        "Delete those that are older, though another field keeps them.",
+        "Delete those that are older, though another field keeps them. Ages are counted up to the "
+        "newest good backup.",
         minimum=1,
         maximum=36500,
     ),

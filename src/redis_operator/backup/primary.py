@@ -5,7 +5,7 @@ keeps; so nothing here knows how an engine stores data. The snapshot is checked 
 its last byte before anybody is let in: what is damaged is never given.
 
 Guarantees:
-    - Only who knows the password is given anything.
+    - Only who knows the password is given anything, and nobody else can have memory filled.
     - The history is one of its own: no server of the database that was backed up has the same.
 """
 
@@ -35,6 +35,9 @@ _PING = encode(("PING",))
 _GETACK = encode(("REPLCONF", "GETACK", "*"))
 _PING_SECONDS = 1.0
 _IDLE_SECONDS = 3600.0
+_LOGIN_SECONDS = 30.0
+_STRANGER_BYTES = 16 << 10  # what is read from whoever has not logged in
+_COMMAND_BYTES = 1 << 20
 _OUT = 1 << 20
 
 
@@ -153,16 +156,18 @@ class Primary:
             writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        parser, known = hiredis.Reader(), False
+        parser, known, held = hiredis.Reader(), False, 0
         while True:
-            async with asyncio.timeout(_IDLE_SECONDS):
+            async with asyncio.timeout(_IDLE_SECONDS if known else _LOGIN_SECONDS):
                 data = await reader.read(65536)
-            if not data:
+            held += len(data)
+            if not data or held > (_COMMAND_BYTES if known else _STRANGER_BYTES):
                 return
             parser.feed(data)
             while (words := parser.gets()) is not False:
-                said = [bytes(word) for word in words]
+                said = _command(words)
                 name = said[0].upper()
+                held = 0 if known else held
                 if name == b"AUTH":
                     known = self._knows(said[1:])
                     writer.write(b"+OK\r\n" if known else b"-WRONGPASS wrong user or password\r\n")
@@ -248,6 +253,13 @@ class Primary:
                 # A replica acknowledges GETACK with the offset before it.
                 if self._end is not None and _acknowledged(words) >= self._end - len(_GETACK):
                     self.whole.set()
+
+
+def _command(words: object) -> list[bytes]:
+    """Return the words of a command. Raises `hiredis.ProtocolError` where it is something else."""
+    if not isinstance(words, list) or not words or not all(isinstance(w, bytes) for w in words):
+        raise hiredis.ProtocolError("what was sent is not a command")
+    return words
 
 
 def _acknowledged(words: object) -> int:

@@ -188,7 +188,8 @@ class Seal:
                 f"{MANIFEST} is of a backup without encryption, and spec.encryption asks for one"
             )
         bare = raw.replace(_PUT_MAC % found.mac.encode(), _NO_MAC, 1)
-        if not hmac.compare_digest(self._mac(bare, found.key_id), found.mac):
+        wanted = self._mac(bare, found.key_id)
+        if not hmac.compare_digest(wanted.encode(), found.mac.encode()):
             raise Damaged(
                 f"{MANIFEST} was changed, or key {found.key_id} of Secret {self._keys.secret} is "
                 "not the one that it was written with"

@@ -190,7 +190,8 @@ def fill_job(
     """Return the Job that gives the primaries of a new database their keys, once.
 
     The server beside its worker loads one part at a time, and may need more memory than a server of
-    the new database, which may have more shards.
+    the new database, which may have more shards: at most what all of them may have together, since
+    what is larger does not fit into the database either.
     """
     name, spec = redis.metadata.name, redis.spec
     task = CarryTask(
@@ -204,13 +205,20 @@ def fill_job(
         until=until,
     )
     pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
-    sized = Resources(requests=spec.resources.requests)
+    sized = Resources(requests=spec.resources.requests, limits=_limits_together(redis))
     _with_scratch(pod, engine=spec.engine.value, image=server_image, sized=sized)
     _pulled(pod, redis)
     job = _job(redis, restore_job_name(name), filler_labels(name), pod)
     histories = {target.pod: target.replication_id for target in targets}
     job["metadata"]["annotations"] = {TARGETS_ANNOTATION: msgspec.json.encode(histories).decode()}
     return job
+
+
+def _limits_together(redis: Redis) -> dict[str, str]:
+    """Return how much memory the primaries of a database may have together; empty: any amount."""
+    each = parse_quantity(redis.spec.resources.limits.get("memory", ""))
+    shards = redis.spec.shards if redis.spec.mode is Mode.CLUSTER else 1
+    return {"memory": str(int(each * shards))} if each else {}
 
 
 def _with_scratch(pod: Object, *, engine: str, image: str, sized: Resources) -> None:

@@ -29,9 +29,14 @@ from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.finalizers import add_finalizer, has_finalizer, remove_finalizer
 from kubecontroller.runtime.outcomes import Again, Done, Outcome
 from redis_operator.api.redisbackup import RedisBackup, RedisBackupStatus
-from redis_operator.manifests.workers import delete_job
+from redis_operator.manifests.workers import BACKUP_UID_LABEL, delete_job
 from redis_operator.operator.world import REDIS_BACKUPS, World
-from redis_operator.planning.backup_endings import BackupEnding, is_held, plan_backup_ending
+from redis_operator.planning.backup_endings import (
+    BackupEnding,
+    is_held,
+    name_taken,
+    plan_backup_ending,
+)
 from redis_operator.planning.backups import location_of, path_of
 
 __all__ = ["BACKUP_FINALIZER", "BackupEndings"]
@@ -94,10 +99,10 @@ class BackupEndings(Struct, frozen=True):
             return await self._release(raw, kept)
         await report(raw, plan.status)
         if plan.start:
-            return await self._start(raw, backup)
+            return await self._start(raw, backup, report)
         return Again(plan.again) if plan.again is not None else Done()
 
-    async def _start(self, raw: Manifest, backup: RedisBackup) -> Outcome:
+    async def _start(self, raw: Manifest, backup: RedisBackup, report: Report) -> Outcome:
         if not await self._is_held_now(backup):
             return Done()  # a cache that has not heard of our last write would begin again
         made = delete_job(backup, path=path_of(backup), image=self.image)
@@ -105,7 +110,7 @@ class BackupEndings(Struct, frozen=True):
         try:
             await self.client.create(JOBS, made)
         except AlreadyExists:
-            return Again(_SOON_SECONDS)
+            return await self._taken(raw, backup, made["metadata"]["name"], report)
         except Forbidden as error:
             if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
                 text = f"its namespace ends: what is in {location_of(backup)} stays"
@@ -116,6 +121,19 @@ class BackupEndings(Struct, frozen=True):
             self.recorder.warning(about, "ChildRefused", f"{made['metadata']['name']}: {error}")
             return Again(_REFUSED_SECONDS)
         return Done()
+
+    async def _taken(
+        self, raw: Manifest, backup: RedisBackup, name: str, report: Report
+    ) -> Outcome:
+        """See whose the Job is: ours, which the cache shows soon, or another's, left alone."""
+        try:
+            found = await self.client.get(JOBS, (backup.metadata.namespace, name))
+        except NotFound:
+            return Again(_SOON_SECONDS)
+        if found.metadata.label(BACKUP_UID_LABEL) == backup.metadata.uid:
+            return Again(_SOON_SECONDS)
+        await report(raw, name_taken(backup, name, datetime.fromtimestamp(self.clock(), UTC)))
+        return Again(_REFUSED_SECONDS)
 
     async def _is_held_now(self, backup: RedisBackup) -> bool:
         """Read a backup live: only one that is still held has objects that may be deleted."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct, ValidationError, convert
+
 from kubecontroller.client.cluster import MetadataOnly
 from kubecontroller.client.meta import Key, Manifest, is_at_least, meta_of
 from kubecontroller.client.objects import (
@@ -34,9 +36,11 @@ from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.changes import Change, Updated
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.store import by_label
+from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.workers import Workers
+from redis_operator.planning.restores import is_same_store
 from redis_operator.planning.schedules import OWNER_LABEL
 
 __all__ = [
@@ -139,14 +143,21 @@ class World:
         return self.backups.find("schedule", (meta.namespace, meta.uid))
 
     def backups_in_use(self, namespace: str) -> frozenset[str]:
-        """Return the backups that databases of a namespace are being restored from."""
-        return frozenset(
+        """Return the backups of a namespace that databases are being restored from.
+
+        By name from the same namespace, and by the place in the store from any that is seen here.
+        """
+        begin = [raw for raw in self.redises if not (raw.get("status") or {}).get("binding")]
+        named = {
             origin
-            for raw in self.redises
-            if meta_of(raw).namespace == namespace
-            and not (raw.get("status") or {}).get("binding")
-            and (origin := origin_of(raw))
-        )
+            for raw in begin
+            if meta_of(raw).namespace == namespace and (origin := origin_of(raw))
+        }
+        places = [place for raw in begin if (place := _restored_place(raw)) is not None]
+        if places:
+            backups = (raw for raw in self.backups if meta_of(raw).namespace == namespace)
+            named |= {meta_of(raw).name for raw in backups if _is_in(raw, places)}
+        return frozenset(named)
 
     def pods_of(self, key: Key) -> list[Pod]:
         """Return the pods of a database, by name, with what we wrote on them."""
@@ -248,6 +259,42 @@ def origin_of(raw: Manifest) -> str:
     begins = ((raw.get("spec") or {}).get("bootstrap") or {}).get("fromBackup") or {}
     told = (raw.get("status") or {}).get("restore") or {}
     return str(begins.get("name") or (told.get("backup", "") if begins.get("schedule") else ""))
+
+
+class _RestoredPlace(Struct, frozen=True):
+    """The folder of a store that a database begins with; a volume is that of its namespace."""
+
+    namespace: str
+    storage: BackupStorage
+    path: str
+
+
+def _restored_place(raw: Manifest) -> _RestoredPlace | None:
+    begins = ((raw.get("spec") or {}).get("bootstrap") or {}).get("fromBackup") or {}
+    if not begins.get("storage") or not begins.get("path"):
+        return None
+    try:
+        storage = convert(begins["storage"], BackupStorage)
+    except ValidationError:
+        return None  # it is refused
+    return _RestoredPlace(meta_of(raw).namespace, storage, str(begins["path"]).strip("/"))
+
+
+def _is_in(backup: Manifest, places: Iterable[_RestoredPlace]) -> bool:
+    """Tell whether a backup is kept in one of these places."""
+    path, namespace = (backup.get("status") or {}).get("path"), meta_of(backup).namespace
+    near = [one for one in places if one.path == path]
+    if not near:
+        return False
+    try:
+        storage = convert((backup.get("spec") or {}).get("storage"), BackupStorage)
+    except ValidationError:
+        return False
+    return any(
+        is_same_store(one.storage, storage)
+        and (storage.claim is None or one.namespace == namespace)
+        for one in near
+    )
 
 
 _by_database: Final = by_label(DATABASE_LABEL)

@@ -19,7 +19,7 @@ from redis_operator.api.redisbackup import BackupDeletion, RedisBackup, RedisBac
 
 from .attempts import State, Worker, held_up, reason_of, why
 
-__all__ = ["BackupEnding", "is_held", "plan_backup_ending"]
+__all__ = ["BackupEnding", "is_held", "name_taken", "plan_backup_ending"]
 
 _PAUSE: Final = timedelta(seconds=30)
 _LOOK_SECONDS: Final = 5.0
@@ -59,11 +59,18 @@ def plan_backup_ending(
     if deleting is not None and deleting.state is State.SUCCEEDED:
         return BackupEnding(known, release=True, end=(deleting.job,))
     if backup.metadata.name in in_use:
-        text = "a database is being restored from it: it is deleted when that is over"
+        text = (
+            "a database is being restored from it: its objects are deleted when that is over; or "
+            f"{_WAY_OUT}"
+        )
         return BackupEnding(_said(backup, "InUse", text, now), again=_LOOK_SECONDS)
     live = tuple(worker.job for worker in others if pods or worker.state is State.ACTIVE)
     if live or pods:
-        text = f"its worker ends first: {', '.join(live) or 'its pod is still there'}"
+        text = (
+            f"its worker ends first: {', '.join(live) or 'its pod is still there'}; if its node is "
+            "gone for good, remove the pod (kubectl delete pod --force -l "
+            f"redisoperator.dev/backup={backup.metadata.name}), or {_WAY_OUT}"
+        )
         return BackupEnding(_said(backup, "Deleting", text, now), end=live, again=_LOOK_SECONDS)
     if deleting is None:
         text = f"its objects are deleted from {known.location}"
@@ -81,6 +88,12 @@ def plan_backup_ending(
     if wait > 0:
         return BackupEnding(status, again=wait)
     return BackupEnding(status, end=(deleting.job,), again=1.0)
+
+
+def name_taken(backup: RedisBackup, job: str, now: datetime) -> RedisBackupStatus:
+    """Say that a Job which is not of this backup has the name of its worker."""
+    text = f"Job {job} already exists and does not belong to this backup: delete it, or {_WAY_OUT}"
+    return _said(backup, "ChildRefused", text, now)
 
 
 def _said(backup: RedisBackup, reason: str, text: str, now: datetime) -> RedisBackupStatus:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redis import BootstrapFromBackup, Redis, RestoreBound
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.backup.task import Until
 from redis_operator.redis.versions import Version, load_limitation
 
-__all__ = ["mixed_limitation", "newest_good", "restore_limitation", "until_of"]
+__all__ = ["is_same_store", "mixed_limitation", "newest_good", "restore_limitation", "until_of"]
 
 _OWN_DATA: Final = (
     "spec.bootstrap.fromBackup: the database has data of its own, which would be overwritten: "
@@ -31,6 +32,17 @@ def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> 
         return f"{path} is {phase}, not Completed: {status.message or 'it was not begun'}"
     wrong = load_limitation(status.engine, status.version, status.rdb, ours)
     return f"{path} {wrong}" if wrong is not None else None
+
+
+def is_same_store(one: BackupStorage, other: BackupStorage) -> bool:
+    """Tell whether two descriptions mean one store, whatever keys and folders they name."""
+    return _store(one) == _store(other)
+
+
+def _store(storage: BackupStorage) -> tuple[str, ...]:
+    if storage.s3 is not None:
+        return ("s3", storage.s3.endpoint.rstrip("/"), storage.s3.bucket)
+    return ("claim", storage.claim.name) if storage.claim is not None else ()
 
 
 def mixed_limitation(redis: Redis) -> str | None:

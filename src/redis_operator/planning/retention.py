@@ -18,10 +18,11 @@ __all__ = ["Taken", "surplus"]
 
 
 class Taken(Struct, frozen=True):
-    """A good backup, and the moment that it stands for."""
+    """A good backup, the moment that it stands for, and when the API server recorded it."""
 
     name: str
     moment: datetime
+    created: datetime
 
 
 def _day(moment: datetime) -> object:
@@ -46,12 +47,18 @@ _PERIODS: Final[tuple[tuple[str, Callable[[datetime], object]], ...]] = (
 def surplus(
     rules: BackupRetention, taken: Iterable[Taken], *, now: datetime, zone: tzinfo
 ) -> tuple[str, ...]:
-    """Return the names of good backups that do not stay, the oldest first; never all of them."""
+    """Return the names of good backups that do not stay, the oldest first; never all of them.
+
+    Ages are counted up to the newest good backup, by the clock of the API server alone. So neither
+    a clock of the operator that jumps ahead nor a schedule that stands still makes any too old, and
+    one that is too old has a good one after it that was recorded so much later.
+    """
     newest = sorted(taken, key=lambda one: (one.moment, one.name), reverse=True)
     kept = _kept(rules, newest, zone)
-    if rules.max_age_days is not None:
-        oldest = now - timedelta(days=rules.max_age_days)
-        kept &= {one.name for one in newest if one.moment >= oldest}
+    if rules.max_age_days is not None and newest:
+        until = min(now, max(one.created for one in newest))
+        oldest = until - timedelta(days=rules.max_age_days)
+        kept &= {one.name for one in newest if one.created >= oldest}
     gone = [one.name for one in newest[1:] if one.name not in kept]
     return tuple(reversed(gone))
 

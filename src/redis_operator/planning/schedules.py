@@ -69,7 +69,12 @@ class Scheduled(Struct, frozen=True):
     def moment(self) -> datetime:
         """When it was due; of one that was made by hand, when it was created."""
         due = _moment(self.metadata.annotations.get(DUE_ANNOTATION, ""))
-        return due or _moment(self.metadata.creation_timestamp) or datetime.max.replace(tzinfo=UTC)
+        return due or self.created
+
+    @property
+    def created(self) -> datetime:
+        """When the API server recorded it."""
+        return _moment(self.metadata.creation_timestamp) or datetime.max.replace(tzinfo=UTC)
 
     @property
     def has_ended(self) -> bool:
@@ -235,7 +240,7 @@ def _gone(
 ) -> tuple[str, ...]:
     """Return the backups that retention deletes: ended ones that nobody uses or holds."""
     rules = schedule.spec.retention
-    good = [Taken(one.name, one.moment) for one in standing if is_good(one.status)]
+    good = [Taken(one.name, one.moment, one.created) for one in standing if is_good(one.status)]
     failed = sorted(
         (one for one in standing if one.has_ended and not is_good(one.status)),
         key=lambda one: (one.moment, one.name),

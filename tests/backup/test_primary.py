@@ -1,0 +1,88 @@
+"""A worker that plays primary, and those who connect to it without a password."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kubelocal.loopback import free_host
+from redis_operator.backup.manifest import Manifest, StoredPart
+from redis_operator.backup.primary import Primary
+from redis_operator.backup.replica import Login
+from redis_operator.backup.store import open_shelf
+from redis_operator.backup.task import Store
+
+MIB = 1 << 20
+
+
+@asynccontextmanager
+async def connected(
+    tmp_path: Path,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    part = StoredPart("server-0", "server-0-1.rdb.zst", "r", 1, "REDIS0009", 1, 1, "00")
+    manifest = Manifest("ns", "cache", "u", "Standalone", "redis", "6.2.14", "", "", (part,))
+    shelf = open_shelf(Store("empty"), folder=str(tmp_path))
+    primary = Primary(shelf, manifest, part, lambda: Login("replication", "word"))
+    host = free_host()
+    server = await primary.serve(host, 6379)
+    reader, writer = await asyncio.open_connection(host, 6379)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        server.close()
+
+
+async def until_closed(reader: asyncio.StreamReader) -> bytes:
+    """Return what was said before the worker ended the connection."""
+    found = b""
+    try:
+        async with asyncio.timeout(10):
+            while piece := await reader.read(65536):
+                found += piece
+    except ConnectionError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"*2\r\n$4\r\nAUTH\r\n$500000000\r\n", b"x" * 100, b"*1\r\n$4\r\nPING\r\n" * 100],
+    ids=["one long word", "no protocol", "many commands"],
+)
+async def test_whoever_does_not_log_in_cannot_have_memory_filled(
+    tmp_path: Path, beginning: bytes
+) -> None:
+    async with connected(tmp_path) as (reader, writer):
+        taken = asyncio.ensure_future(until_closed(reader))
+        writer.write(beginning)
+        for _ in range(64):
+            if taken.done():
+                break
+            writer.write(b"x" * MIB if b"$500" in beginning else beginning * 100)
+            try:
+                async with asyncio.timeout(5):
+                    await writer.drain()
+            except ConnectionError:
+                break
+        assert len(await taken) < MIB
+
+
+@pytest.mark.parametrize("said", [b"*0\r\n", b"+OK\r\n", b":7\r\n", b"*1\r\n*1\r\n$1\r\na\r\n"])
+async def test_what_is_no_command_ends_the_connection(tmp_path: Path, said: bytes) -> None:
+    async with connected(tmp_path) as (reader, writer):
+        writer.write(said)
+        assert b"NOAUTH" not in await until_closed(reader)
+
+
+async def test_who_logs_in_may_say_more_than_a_stranger(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (reader, writer):
+        writer.write(b"*3\r\n$4\r\nAUTH\r\n$11\r\nreplication\r\n$4\r\nword\r\n")
+        assert await reader.readline() == b"+OK\r\n"
+        for _ in range(1000):
+            writer.write(b"*2\r\n$8\r\nREPLCONF\r\n$20\r\n" + b"x" * 20 + b"\r\n")
+            assert await reader.readline() == b"+OK\r\n"
