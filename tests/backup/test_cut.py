@@ -156,3 +156,25 @@ async def test_a_worker_that_may_not_pause_says_so(engine: EngineBinary, tmp_pat
         shelf = open_shelf(task(pairs[0][0]).store, folder=str(tmp_path))
         with pytest.raises(SourceError, match="primary-0 refuses CLIENT: NOPERM"):
             await take(asked(pairs), shelf, lambda: LOGIN, patience=0.1)
+
+
+async def test_a_pause_that_somebody_else_ended_is_no_proof(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    """Writes of one shard would be in the backup, and those before them of another not."""
+    async with shards(engine, 2) as pairs:
+        stop = asyncio.Event()
+
+        async def meddle() -> None:
+            while not stop.is_set():
+                await speak(pairs[1][0], ("CLIENT", "UNPAUSE"))
+
+        meddling = asyncio.ensure_future(meddle())
+        shelf = open_shelf(task(pairs[0][0]).store, folder=str(tmp_path))
+        try:
+            with pytest.raises(SourceError, match=r"primary-1: .*CLIENT UNPAUSE"):
+                await take(asked(pairs), shelf, lambda: LOGIN, patience=0.1)
+        finally:
+            stop.set()
+            await meddling
+        assert await shelf.names() == []

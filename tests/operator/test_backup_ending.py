@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 from kubecontroller.client.errors import NotFound
-from kubecontroller.client.objects import JOBS
+from kubecontroller.client.objects import JOBS, SECRETS
+from redis_operator.manifests.names import users_secret
 from redis_operator.operator.world import REDIS_BACKUPS, REDISES
 from redis_testing.simulation.backups import backup
 from redis_testing.simulation.scenarios import formed
-from redis_testing.simulation.system import NAMESPACE, Simulation, database, simulate
+from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, database, simulate
 
 KEY = (NAMESPACE, "monday")
 JOB = (NAMESPACE, "monday-delete")
@@ -36,6 +37,12 @@ async def taken(sim: Simulation) -> str:
     found = await status(sim)
     assert found is not None
     return str(found["path"])
+
+
+async def users(sim: Simulation) -> set[str]:
+    """Return the users that the database has passwords of."""
+    found = await sim.client.get(SECRETS, (NAMESPACE, users_secret(DATABASE)))
+    return {*(found.data or {})}
 
 
 async def until_gone(sim: Simulation) -> None:
@@ -67,8 +74,14 @@ def test_a_backup_that_a_database_begins_with_by_its_place_is_in_use() -> None:
             await sim.client.create(REDISES, copy)
         await sim.client.delete(REDIS_BACKUPS, KEY)
         await until_said(sim, "a database is being restored from it", "Retain")
+        assert "backup" in await users(sim)
         await sim.client.delete(REDISES, (NAMESPACE, "far"))
         await until_gone(sim)
+
+        async def forgotten() -> bool:
+            return "backup" not in await users(sim)
+
+        await sim.until_all(forgotten, within=30, what="the user of backups is gone")
 
     simulate(scenario, snapshot=formed(database()))
 

@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.users import (
+    BACKUP,
     FAILOVER_USERS,
     OPERATOR,
     STANDALONE_USERS,
     USERS,
+    password_hash,
     rules_of,
 )
 from redis_operator.operator.logins import changes_of
@@ -101,3 +103,25 @@ async def test_clients_are_shut_out_while_a_database_is_filled_and_let_in_afterw
         assert await states() == ({"default": True, "admin": True, "operator": False}, True)
         await tell(False)
         assert await states() == ({"default": False, "admin": False, "operator": False}, False)
+
+
+@pytest.mark.parametrize("engine", find_engines(), ids=lambda engine: engine.name)
+async def test_the_user_of_backups_has_the_rights_of_this_version_and_goes_when_none_needs_it(
+    engine: EngineBinary,
+) -> None:
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1, cluster=False)
+        version, needed = engine.version, replace(PASSWORDS, backup="g")
+        users = {name: rules for name, rules in USERS.items() if name == BACKUP}
+        earlier = ["on", password_hash("g"), "-@all", "+psync", "+replconf", "+ping"]
+        await server.ask(commands.acl_setuser(BACKUP, earlier))
+        (found,) = await server.ask(commands.acl_list())
+        for change in changes_of(found, version, needed, users):
+            await server.ask(change)
+        (found,) = await server.ask(commands.acl_list())
+        assert any("+client|pause" in line for line in found)
+        assert changes_of(found, version, needed, users) == [], "told once"
+        for change in changes_of(found, version, PASSWORDS, users):
+            await server.ask(change)
+        (found,) = await server.ask(commands.acl_list())
+        assert not any(line.startswith("user backup ") for line in found)

@@ -1,18 +1,21 @@
 """Snapshots of all shards that are of one moment: writes are paused while every one begins.
 
-Steps: connect to everybody; `CLIENT PAUSE ... WRITE` on all primaries; read their offsets; wait
-until every source has these; ask all sources for their snapshots; read the offsets of the primaries
-once more; `CLIENT UNPAUSE`. Then the snapshots are read, as long as that takes.
+Steps: connect to everybody; `CLIENT PAUSE ... WRITE` on all primaries; send each a command that is
+answered when the pause is over; read their offsets; wait until every source has these; ask all
+sources for their snapshots; read the offsets of the primaries once more; see that no such command
+was answered; `CLIENT UNPAUSE`. Then the snapshots are read, as long as that takes.
 
 Guarantees:
     - What is returned is proven: each snapshot is between the two offsets of its primary, and the
-      pause was in force from before the first to after the last of them. So each shard has all
-      writes that were answered before the moment, and none that began after it.
+      pause was in force from before the first to after the last of them, also where somebody else
+      ends pauses. So each shard has all writes that were answered before the moment, and none that
+      began after it.
     - Writes wait at most `_PAUSE_SECONDS`, whatever happens to this worker: the servers end the
       pause themselves. Otherwise it ends as soon as all snapshots have begun, or one cannot.
 
-Assumptions: a user that may run ROLE, CLIENT PAUSE and CLIENT UNPAUSE. Sources begin a snapshot at
-once, which servers do when they make a file first: there must be room for it beside their data.
+Assumptions: a user that may run ROLE, CLIENT PAUSE, CLIENT UNPAUSE, and PUBLISH to `CUT_CHANNEL`.
+Sources begin a snapshot at once, which servers do when they make a file first: there must be room
+for it beside their data.
 Errors: `SourceError`.
 """
 
@@ -31,7 +34,7 @@ from redis_operator.redis.resp import encode
 
 from .errors import SourceError
 from .replica import Attached, Login, introduced
-from .task import ShardTask, Source
+from .task import CUT_CHANNEL, ShardTask, Source
 
 __all__ = ["Begun", "begin_all", "waits"]
 
@@ -68,9 +71,13 @@ class _Server:
         self.source = source
         self._reader, self._writer = reader, writer
         self._parser = hiredis.Reader()
+        self._held: asyncio.Future[bytes] | None = None
 
     async def run(self, *words: str | int) -> object:
         self._writer.write(encode(words))
+        return await self._answer(words[0])
+
+    async def _answer(self, asked: str | int) -> object:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 while (answer := self._parser.gets()) is False:
@@ -80,10 +87,41 @@ class _Server:
                     self._parser.feed(data)
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {_ANSWER_SECONDS:g} s"
-            raise SourceError(f"{self.source.pod}: {words[0]}: {why}", passing=True) from error
+            raise SourceError(f"{self.source.pod}: {asked}: {why}", passing=True) from error
         if isinstance(answer, Exception):
-            raise SourceError(f"{self.source.pod} refuses {words[0]}: {answer}", passing=True)
+            raise SourceError(f"{self.source.pod} refuses {asked}: {answer}", passing=True)
         return answer
+
+    async def hold(self) -> None:
+        """Send a command that is answered when the pause of writes is over.
+
+        Both commands are in one piece: the server has the second when it answers the first.
+        """
+        self._writer.write(encode(("PING",)) + encode(("PUBLISH", CUT_CHANNEL, "held")))
+        await self._answer("PING")
+        self._held = asyncio.ensure_future(self._reader.read(65536))
+
+    def check_held(self) -> None:
+        """Raise `SourceError` where the command of `hold` was answered."""
+        assert self._held is not None
+        if self._held.done() and self._held.exception() is None:
+            self._parser.feed(self._held.result())
+        answer = self._parser.gets()  # it may have come together with that to PING
+        if isinstance(answer, Exception):
+            raise SourceError(f"{self.source.pod} refuses PUBLISH: {answer}", passing=True)
+        if self._held.done() or answer is not False:
+            raise SourceError(
+                f"{self.source.pod}: the pause of writes was over before all snapshots began: "
+                "somebody else ended it (CLIENT UNPAUSE), or the server ended the connection",
+                passing=True,
+            )
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self._held is not None:
+            self._held.cancel()
+            await asyncio.gather(self._held, return_exceptions=True)
+        self._writer.close()
 
     async def offset(self, *, primary: bool) -> int:
         """Return how far the server is. Raises `SourceError` where it is not what it should be."""
@@ -104,12 +142,12 @@ async def _asked(source: Source, login: Login) -> AsyncIterator[_Server]:
     except (OSError, TimeoutError) as error:
         why = str(error) or f"no connection within {_CONNECT_SECONDS:g} s"
         raise SourceError(f"{source.pod} cannot be reached: {why}", passing=True) from error
+    found = _Server(source, reader, writer)
     try:
-        found = _Server(source, reader, writer)
         await found.run("AUTH", login.user, login.password)
         yield found
     finally:
-        writer.close()
+        await found.close()
 
 
 @asynccontextmanager
@@ -121,7 +159,7 @@ async def begin_all(
     Each shard is read from the first of its sources. Connections end with the context.
     """
     async with AsyncExitStack() as stack:
-        readers, primaries, sources = [], [], []
+        readers, primaries, sources, witnesses = [], [], [], []
         for shard in shards:
             assert shard.primary is not None
             source = shard.sources[0]
@@ -129,6 +167,8 @@ async def begin_all(
             readers.append(await stack.enter_async_context(entered))
             asked = await stack.enter_async_context(_asked(shard.primary, login()))
             primaries.append(asked)
+            witness = await stack.enter_async_context(_asked(shard.primary, login()))
+            witnesses.append(witness)
             same = source.pod == shard.primary.pod
             sources.append(
                 asked if same else await stack.enter_async_context(_asked(source, login()))
@@ -136,7 +176,7 @@ async def begin_all(
         began = time.monotonic()
         try:
             async with asyncio.timeout(_BUDGET_SECONDS):
-                places = await _paused(primaries, sources, readers)
+                places = await _paused(primaries, sources, readers, witnesses)
         except TimeoutError as error:
             text = f"not every snapshot began within {_BUDGET_SECONDS:g} s of the pause of writes"
             raise SourceError(text, passing=True) from error
@@ -153,17 +193,25 @@ async def begin_all(
 
 
 async def _paused(
-    primaries: list[_Server], sources: list[_Server], readers: list[Attached]
+    primaries: list[_Server],
+    sources: list[_Server],
+    readers: list[Attached],
+    witnesses: list[_Server],
 ) -> list[tuple[str, int]]:
     """Pause, begin everywhere, and prove that all of it was within the pause."""
     began = time.monotonic()
     words = ("CLIENT", "PAUSE", int(_PAUSE_SECONDS * 1000), "WRITE")
     await asyncio.gather(*(server.run(*words) for server in primaries))
+    await asyncio.gather(*(server.hold() for server in witnesses))
     before = await asyncio.gather(*(server.offset(primary=True) for server in primaries))
     waits = zip(primaries, sources, before, strict=True)
     await asyncio.gather(*(_caught_up(*one) for one in waits))
     places = await asyncio.gather(*(reader.begin() for reader in readers))
     after = await asyncio.gather(*(server.offset(primary=True) for server in primaries))
+    # What a server answered before these offsets is here before the answers to these.
+    await asyncio.gather(*(server.run("PING") for server in primaries))
+    for witness in witnesses:
+        witness.check_held()
     if time.monotonic() - began >= _PAUSE_SECONDS:
         raise SourceError("the pause of writes was over before all snapshots began", passing=True)
     for server, first, (_, offset), last in zip(primaries, before, places, after, strict=True):

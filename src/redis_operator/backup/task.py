@@ -12,6 +12,7 @@ from msgspec import Struct
 
 __all__ = [
     "AUTHORITY",
+    "CUT_CHANNEL",
     "ENCRYPTION",
     "FOLDER",
     "KEYS",
@@ -57,6 +58,8 @@ ENCRYPTION = "/encryption"
 """The folder with the keys that backups are encrypted with, by their ids."""
 SCRATCH = "/scratch"
 """The folder that a worker has in common with the scratch server that loads backups."""
+CUT_CHANNEL = "redisoperator.backup"
+"""What is published here waits while writes are paused, as they do; nobody need listen."""
 PROGRESS_PORT = 9180
 """Where a worker that takes a backup says how far it is."""
 SPOOL = "/spool"

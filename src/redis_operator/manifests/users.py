@@ -20,6 +20,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from redis_operator.backup.task import CUT_CHANNEL
 from redis_operator.redis.versions import Ability, Version, can
 
 from .facts import Passwords
@@ -91,8 +92,11 @@ _EXPORTER = (
 _FILLING = "+info"
 _FILLING_FUNCTIONS = "+function|restore"
 
-BACKUP_RULES = "-@all +psync +replconf +ping +role +client|pause +client|unpause"
-"""The snapshot, and (for a cut of all shards at one moment) a pause of writes."""
+BACKUP_RULES = (
+    "-@all +psync +replconf +ping +role +client|pause +client|unpause "
+    f"resetchannels &{CUT_CHANNEL} +publish"
+)
+"""The snapshot, and (for a cut of all shards at one moment) a pause of writes, and its proof."""
 
 # Without slots there is nothing to move, and replication is changed from outside.
 _FAILOVER_OPERATOR = (

@@ -214,7 +214,7 @@ def fill_job(
     return job
 
 
-def _limits_together(redis: Redis) -> dict[str, str]:
+def _limits_together(redis: Redis) -> dict[str, str | int]:
     """Return how much memory the primaries of a database may have together; empty: any amount."""
     each = parse_quantity(redis.spec.resources.limits.get("memory", ""))
     shards = redis.spec.shards if redis.spec.mode is Mode.CLUSTER else 1

@@ -3,7 +3,8 @@
 A server reads its users from a file when it starts; a running one is told. It is asked once for
 each connection which passwords it has, and again whenever these should be others: a server that
 restarted with an old file answers on a new connection. Rights are changed only with a user that the
-server does not have yet; users of ours that belong to another mode are deleted. IN-28, T-01
+server does not have yet, and with that of backups; users of ours that belong to another mode, or
+that nothing needs any more, are deleted. IN-28, T-01
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from redis_operator.manifests.facts import Facts, Passwords, SourceLogin
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.names import primary_name
 from redis_operator.manifests.users import (
+    BACKUP,
     DEFAULT,
     FAILOVER_USERS,
     REPLICATION,
@@ -211,7 +213,9 @@ def changes_of(
 ) -> list[Command[Any]]:
     """Return what has to be told of users, given those that are there."""
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
-    others = [user for user in known if user in _OURS and user not in users]
+    others = [
+        user for user in known if user in _OURS and (user not in users or not passwords.has(user))
+    ]
     changes: list[Command[Any]] = [commands.acl_deluser(user) for user in others]
     for user in filter(passwords.has, users):
         wanted = [password_hash(word) for word in passwords.accepted(user)]
@@ -227,10 +231,19 @@ def changes_of(
 
 
 def _is_other(user: str, known: list[str], rules: list[str]) -> bool:
-    """Tell whether a user is not as it is while a database is filled, or as it is otherwise."""
+    """Tell whether a user is not as it is while a database is filled, or as it is otherwise.
+
+    That of backups has exactly the rights of this version: one that an earlier one made has fewer.
+    """
     if is_shut_out(user):
         return ("off" in known) != ("off" in rules)
+    if user == BACKUP:
+        return _rights(known) != _rights(rules)
     return user == REPLICATION and ("+info" in known) != ("+info" in rules)
+
+
+def _rights(words: list[str]) -> set[str]:
+    return {word for word in words if word[:1] in ("+", "&", "~")}
 
 
 def _lacks_rights(known: list[str], rules: list[str]) -> bool:

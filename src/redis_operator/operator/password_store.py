@@ -98,8 +98,11 @@ class PasswordStore:
                 found = replace(found, sentinel=generated(), serial=found.serial + 1)
         else:
             found = await self._first(redis, users, marked)
-        if not found.backup and self._world.is_backed_up((meta.namespace, meta.name)):
+        needed = self._world.needs_backup_user((meta.namespace, meta.name))
+        if not found.backup and needed:
             found = replace(found, backup=generated(), serial=found.serial + 1)
+        elif found.backup and needed is False and found.rotation is None:
+            found = replace(found, backup="", serial=found.serial + 1)
         self.keep(redis, found)
         return found
 

@@ -127,6 +127,7 @@ def add_databases(
     # a database that is to be backed up has a user for that
     noticed = any_of(spec_or_metadata_changed, hold_changed)
     builder.watches(world.backups, mapped(backed_up_by), when=noticed)
+    builder.watches(world.schedules, mapped(backed_up_by), when=spec_or_metadata_changed)
     wakes = _Wakes(world)
     looks = LastLooks()
     reconciler = _reconciler(manager, settings, builder, world, wakes, looks=looks, clock=clock)

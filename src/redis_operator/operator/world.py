@@ -109,7 +109,12 @@ class World:
             optional=True,
             indexes={"database": backed_up_by, "schedule": _taken_for},
         )
-        self.schedules = manager.caches(REDIS_BACKUP_SCHEDULES, namespaces=chosen, optional=True)
+        self.schedules = manager.caches(
+            REDIS_BACKUP_SCHEDULES,
+            namespaces=chosen,
+            optional=True,
+            indexes={"database": backed_up_by},
+        )
         self.versions = manager.informer(REDIS_VERSIONS, optional=bool(chosen))
         self.pods = _labelled(manager, PODS, chosen)
         self.claims = _labelled(manager, PERSISTENT_VOLUME_CLAIMS, chosen)
@@ -133,9 +138,11 @@ class World:
         """Return a backup as it was written."""
         return self.backups.get(key)
 
-    def is_backed_up(self, key: Key) -> bool:
-        """Tell whether there is a backup of a database, taken or to be taken."""
-        return bool(self.backups.find("database", key))
+    def needs_backup_user(self, key: Key) -> bool | None:
+        """Tell whether a backup or a schedule names a database; None: that is not known yet."""
+        if self.backups.find("database", key) or self.schedules.find("database", key):
+            return True
+        return False if self.backups.has_synced and self.schedules.has_synced else None
 
     def backups_of_schedule(self, schedule: RedisBackupSchedule) -> list[Manifest]:
         """Return the backups that were taken for a schedule, for this very one."""
@@ -242,7 +249,7 @@ def _holds(raw: Manifest) -> bool:
 
 
 def backed_up_by(raw: Manifest) -> tuple[Key, ...]:
-    """Return the database that a backup is of."""
+    """Return the database that a backup or a schedule is of."""
     spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
     return ((meta.get("namespace", ""), str(spec.get("redis", ""))),)
 
