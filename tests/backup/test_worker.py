@@ -16,7 +16,7 @@ from redis_operator.backup.primary import Primary, find_part, verify
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import report_of, take
-from redis_operator.backup.task import Store, read_report
+from redis_operator.backup.task import Identity, Store, read_report
 from redis_operator.redis import commands
 from redis_testing.servers import EngineBinary, Servers
 
@@ -212,3 +212,27 @@ async def test_a_store_that_cannot_be_written_is_named(
     (tmp_path / "ns").write_text("a file where a folder should be")
     with pytest.raises(WorkerError, match="volume:/ns/cache/monday"):
         open_shelf(Store("ns/cache/monday"), folder=str(tmp_path))
+
+
+async def test_a_backup_that_is_named_is_that_one_and_no_other(
+    engine: EngineBinary, tmp_path: Path
+) -> None:
+    """Whoever can write to the store could put another backup in its place, also an encrypted."""
+    async with source(engine) as full:
+        await speak(full, ("SET", "a", "1"))
+        for name in ("monday-1", "tuesday-2"):
+            found = task(full, store=Store(f"ns/cache/{name}"))
+            await take(found, open_shelf(found.store, folder=str(tmp_path)), lambda: LOGIN)
+    place, ours = tmp_path / "ns/cache", Identity("ns", "cache", "monday-1")
+    shelf = open_shelf(Store("ns/cache/monday-1", identity=ours), folder=str(tmp_path))
+    assert (await find_part(shelf))[0].backup == "monday-1"
+    (place / "monday-1").rename(place / "other")
+    (place / "tuesday-2").rename(place / "monday-1")
+    with pytest.raises(Damaged, match=r"backup tuesday-2 of Redis ns/cache.*storage and path"):
+        await find_part(shelf)
+    by_place = open_shelf(Store("ns/cache/monday-1"), folder=str(tmp_path))
+    assert (await find_part(by_place))[0].backup == "tuesday-2"
+    for wrong in (Identity("ns", "else", "tuesday-2"), Identity("sn", "cache", "tuesday-2")):
+        shelf = open_shelf(Store("ns/cache/monday-1", identity=wrong), folder=str(tmp_path))
+        with pytest.raises(Damaged, match="another one was put in its place"):
+            await find_part(shelf)

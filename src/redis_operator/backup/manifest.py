@@ -76,6 +76,7 @@ class Manifest(Struct, frozen=True, rename="camel"):
     format: int = FORMAT
     encryption: Sealing | None = None
     cut: Cut | None = None
+    backup: str = ""  # the folder that it was written to; empty: by an earlier version
 
     @property
     def size(self) -> int:

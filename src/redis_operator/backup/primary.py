@@ -27,6 +27,7 @@ from .manifest import MANIFEST, Manifest, ManifestError, StoredPart, read_manife
 from .replica import Login
 from .squeeze import Decompressor
 from .store import Shelf
+from .task import Identity
 
 __all__ = ["Primary", "find_part", "manifest_of", "rdb_of", "trusted", "verify"]
 
@@ -65,7 +66,21 @@ def trusted(shelf: Shelf, raw: bytes) -> Manifest:
             f"the backup is encrypted with key {found.encryption.key_id}; name the Secret that has "
             "it in spec.encryption.secretName"
         )
+    if shelf.identity is not None:
+        _check_identity(shelf.identity, found)
     return found
+
+
+def _check_identity(wanted: Identity, found: Manifest) -> None:
+    """Raise `Damaged` where a manifest is of another backup; earlier ones name none."""
+    names = Identity(found.namespace, found.redis, found.backup or wanted.backup)
+    if names != wanted:
+        raise Damaged(
+            f"{MANIFEST} is that of backup {found.backup or '(without a name)'} of Redis "
+            f"{found.namespace}/{found.redis}, and not of backup {wanted.backup} of Redis "
+            f"{wanted.namespace}/{wanted.redis}: another one was put in its place. To restore that "
+            "one, name it by its storage and path"
+        )
 
 
 async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:

@@ -25,7 +25,7 @@ from obstore.store import LocalStore, S3Store
 
 from .errors import StoreError
 from .seal import Keyring, Seal
-from .task import AUTHORITY, ENCRYPTION, FOLDER, KEYS, Store
+from .task import AUTHORITY, ENCRYPTION, FOLDER, KEYS, Identity, Store
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
@@ -45,9 +45,16 @@ class Shelf:
     """One folder of a store. With a seal, objects that are written in pieces are encrypted."""
 
     def __init__(
-        self, store: Any, place: str, folder: Path | None = None, seal: Seal | None = None
+        self,
+        store: Any,
+        place: str,
+        folder: Path | None = None,
+        seal: Seal | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> None:
         self.seal = seal
+        self.identity = identity  # which backup has to be there
         self._store = store
         self._place = place
         self._folder = folder  # where it is on a volume
@@ -188,9 +195,10 @@ def open_shelf(
         place = Path(folder) / store.path
         try:
             place.mkdir(parents=True, exist_ok=True)
-            return Shelf(LocalStore(prefix=place), f"volume:/{store.path}", place, seal)
+            made = LocalStore(prefix=place)
         except (OSError, BaseError) as error:
             raise StoreError(f"volume:/{store.path}: {error}") from error
+        return Shelf(made, f"volume:/{store.path}", place, seal, identity=store.identity)
     bucket = store.s3
     options: dict[str, Any] = {}
     if bucket.endpoint:
@@ -206,7 +214,7 @@ def open_shelf(
     if bucket.ca:
         client["root_certificate"] = _authority(authority)
     try:
-        made = S3Store(
+        opened = S3Store(
             bucket.bucket,
             prefix=store.path,
             client_options=client,
@@ -218,7 +226,8 @@ def open_shelf(
         if "No CA certificates" in told:
             told = f"{_NO_AUTHORITIES} ({told})"
         raise StoreError(f"s3://{bucket.bucket}/{store.path}: {told}") from error
-    return Shelf(made, f"s3://{bucket.bucket}/{store.path}", seal=seal)
+    place_name = f"s3://{bucket.bucket}/{store.path}"
+    return Shelf(opened, place_name, seal=seal, identity=store.identity)
 
 
 def _short(error: Exception) -> str:

@@ -85,6 +85,7 @@ async def take(
         ended=_now(),
         parts=tuple(parts),
         cut=cut,
+        backup=task.store.path.rpartition("/")[2],
         encryption=shelf.seal.sealing() if shelf.seal is not None else None,
     )
     text = msgspec.json.format(msgspec.json.encode(manifest))

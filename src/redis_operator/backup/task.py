@@ -26,6 +26,7 @@ __all__ = [
     "CarryTask",
     "DeleteTask",
     "Encryption",
+    "Identity",
     "PointTask",
     "Progress",
     "Report",
@@ -86,12 +87,24 @@ class Encryption(Struct, frozen=True, rename="camel", omit_defaults=True):
     key_id: str = ""
 
 
+class Identity(Struct, frozen=True, rename="camel"):
+    """Which backup it is: of which database, and the name of its own folder."""
+
+    namespace: str
+    redis: str
+    backup: str
+
+
 class Store(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where a backup is: a bucket, or else the mounted volume; and the folder in it."""
+    """Where a backup is: a bucket, or else the mounted volume; and the folder in it.
+
+    `identity`: which backup has to be there; None: whichever is.
+    """
 
     path: str
     s3: S3Place | None = None
     encryption: Encryption | None = None
+    identity: Identity | None = None
 
 
 class Source(Struct, frozen=True, rename="camel"):

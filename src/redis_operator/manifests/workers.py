@@ -24,6 +24,7 @@ from redis_operator.backup.task import (
     CarryTask,
     DeleteTask,
     Encryption,
+    Identity,
     S3Place,
     ServeTask,
     ShardTask,
@@ -56,6 +57,7 @@ __all__ = [
     "delete_job",
     "delete_job_name",
     "fill_job",
+    "identity_of",
     "restore_job",
     "restore_job_name",
     "take_job",
@@ -108,7 +110,7 @@ def take_job(
     """Return the Job that takes a backup, once: another attempt is another Job."""
     name, spec = take_job_name(backup.metadata.name, attempt), backup.spec
     task = TakeTask(
-        store=_store(spec.storage, path, spec.encryption),
+        store=_store(spec.storage, path, spec.encryption, identity_of(backup, path)),
         namespace=backup.metadata.namespace,
         redis=spec.redis,
         uid=redis.metadata.uid,
@@ -141,10 +143,12 @@ def restore_job(
     *,
     image: str,
     encryption: BackupEncryption | None = None,
+    identity: Identity | None = None,
 ) -> Object:
     """Return the Job that servers of a new database replicate from until they have its content."""
     name = redis.metadata.name
-    task = ServeTask(store=_store(storage, path, encryption), user=REPLICATION, port=CLIENT_PORT)
+    store = _store(storage, path, encryption, identity)
+    task = ServeTask(store=store, user=REPLICATION, port=CLIENT_PORT)
     labels = filler_labels(name)
     pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     [container] = pod["containers"]
@@ -163,7 +167,8 @@ def verify_job(
     writes, and ends with it: in the end it is told to, and the operator removes what is left.
     """
     name, spec = verify_job_name(backup.metadata.name, attempt), backup.spec
-    task = VerifyTask(store=_store(spec.storage, path, spec.encryption))
+    store = _store(spec.storage, path, spec.encryption, identity_of(backup, path))
+    task = VerifyTask(store=store)
     labels = {
         WORKER_LABEL: "verify",
         BACKUP_LABEL: backup.metadata.name,
@@ -186,6 +191,7 @@ def fill_job(
     server_image: str,
     encryption: BackupEncryption | None = None,
     until: Until | None = None,
+    identity: Identity | None = None,
 ) -> Object:
     """Return the Job that gives the primaries of a new database their keys, once.
 
@@ -195,7 +201,7 @@ def fill_job(
     """
     name, spec = redis.metadata.name, redis.spec
     task = CarryTask(
-        store=_store(storage, path, encryption),
+        store=_store(storage, path, encryption, identity),
         user=REPLICATION,
         targets=targets,
         cluster=spec.mode is Mode.CLUSTER,
@@ -298,10 +304,21 @@ def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Obj
     }
 
 
-def _store(storage: BackupStorage, path: str, asked: BackupEncryption | None) -> Store:
+def identity_of(backup: RedisBackup, path: str) -> Identity:
+    """Return which backup has to be in a folder of a store."""
+    name = path.rpartition("/")[2]
+    return Identity(backup.metadata.namespace, backup.spec.redis, name)
+
+
+def _store(
+    storage: BackupStorage,
+    path: str,
+    asked: BackupEncryption | None,
+    identity: Identity | None = None,
+) -> Store:
     encryption = Encryption(asked.secret_name, asked.key_id) if asked is not None else None
     if storage.s3 is None:
-        return Store(path, encryption=encryption)
+        return Store(path, encryption=encryption, identity=identity)
     s3 = storage.s3
     place = S3Place(
         s3.bucket,
@@ -310,7 +327,7 @@ def _store(storage: BackupStorage, path: str, asked: BackupEncryption | None) ->
         keys=bool(s3.secret_name),
         ca=bool(s3.ca_secret_name),
     )
-    return Store(path, place, encryption)
+    return Store(path, place, encryption, identity)
 
 
 def _pod(

@@ -38,11 +38,11 @@ from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
 from redis_operator.api.validation import load, load_status
-from redis_operator.backup.task import Until
+from redis_operator.backup.task import Identity, Until
 from redis_operator.manifests.facts import Facts, Filling, Restore, SourceLogin
 from redis_operator.manifests.objects import Object
 from redis_operator.manifests.users import REPLICATION
-from redis_operator.manifests.workers import fill_job, restore_job, restore_job_name
+from redis_operator.manifests.workers import fill_job, identity_of, restore_job, restore_job_name
 from redis_operator.operator.fillings import (
     filling_of,
     histories,
@@ -219,6 +219,7 @@ class Restores(Struct, frozen=True):
                 place.path,
                 image=self.image,
                 encryption=place.encryption,
+                identity=place.identity,
             )
             return await self._start(raw, made, place.location)
         return await self._fill(raw, redis, place)
@@ -248,6 +249,7 @@ class Restores(Struct, frozen=True):
             server_image=images[0],
             encryption=place.encryption,
             until=place.until,
+            identity=place.identity,
         )
         return await self._start(raw, made, place.location)
 
@@ -348,6 +350,11 @@ class _Place(Struct, frozen=True):
     encryption: BackupEncryption | None = None
     backup: RedisBackup | None = None
     until: Until | None = None  # the moment, of an archive
+
+    @property
+    def identity(self) -> Identity | None:
+        """Which backup has to be there; None: it was named by its place."""
+        return identity_of(self.backup, self.path) if self.backup is not None else None
 
 
 def _place(world: World, namespace: str, asked: BootstrapFromBackup) -> _Place | None:
