@@ -16,11 +16,13 @@ from msgspec import Struct
 
 from kubecontroller.client.api import Client
 from kubecontroller.client.apply import Applied, applied, apply_reason, stamped
+from kubecontroller.client.errors import ServerError
 from kubecontroller.client.meta import HasMetadata, Key, Manifest, ObjectMeta, key_of, meta_of
 from kubecontroller.client.patches import JsonPatch
 from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.consistency import Consistency
 from kubecontroller.runtime.owners import control_limitation, owned, write_own
+from kubecontroller.runtime.undeclared import Undeclared
 
 __all__ = ["Applier", "claim_fields"]
 
@@ -44,6 +46,7 @@ class Applier:
         self._annotation = annotation
         self._consistency = consistency
         self._applied: dict[tuple[str, Key], Applied] = {}
+        self._undeclared = Undeclared()
 
     async def apply(
         self,
@@ -118,17 +121,29 @@ class Applier:
         """Send a status if it differs from the one observed; the object as applied, or nothing.
 
         The status has a manager of its own: an apply of the object by the other manager would
-        otherwise count the status among the fields it no longer wants.
+        otherwise count the status among the fields it no longer wants. Fields that the definition
+        in force does not declare are left out.
         """
-        if observed is not None and _as_sent(observed) == _as_sent(status):
-            return None
-        body = {"metadata": {"namespace": key[0], "name": key[1]}, "status": _as_sent(status)}
-        result = await self._client.apply(
-            kind,
-            body,
-            subresource="status",
-            manager=f"{self._client.field_manager}{_STATUS_SUFFIX}",
-        )
+
+        def declared(one: Mapping[str, Any] | Struct) -> Any:
+            return self._undeclared.strip(kind.resource, _as_sent(one))
+
+        while True:
+            sent = declared(status)
+            if observed is not None and declared(observed) == sent:
+                return None
+            body = {"metadata": {"namespace": key[0], "name": key[1]}, "status": sent}
+            try:
+                result = await self._client.apply(
+                    kind,
+                    body,
+                    subresource="status",
+                    manager=f"{self._client.field_manager}{_STATUS_SUFFIX}",
+                )
+                break
+            except ServerError as error:
+                if not self._undeclared.learn(kind.resource, str(error)):
+                    raise
         written = meta_of(result)  # type: ignore[arg-type]  # as above
         if self._consistency is not None:
             self._consistency.wrote(
