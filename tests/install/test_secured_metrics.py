@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from kubecontroller.client.api import Client
@@ -63,10 +64,11 @@ def test_an_open_installation_has_no_right_to_ask_who_anybody_is() -> None:
     assert not {"tokenreviews", "subjectaccessreviews"} & {*resources}
 
 
-def test_an_installer_in_the_cluster_refuses_what_it_cannot_do() -> None:
+def test_an_installer_in_the_cluster_is_told_so_in_its_redisoperator() -> None:
     done = CliRunner().invoke(install, ["--with-installer", "--secured-metrics", "--print"])
-    assert done.exit_code == 2
-    assert "--secured-metrics" in done.output
+    assert done.exit_code == 0, done.output
+    [told] = [o for o in yaml.safe_load_all(done.output) if o["kind"] == "RedisOperator"]
+    assert told["spec"]["components"]["monitoring"] == {"secured": True}
 
 
 async def test_the_rights_of_an_installation_are_enough_to_let_a_reader_in() -> None:
