@@ -47,8 +47,8 @@ def granted(account: str, options: Options) -> set[Right]:
     return {
         (group, resource, verb)
         for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
         for verb in rule["verbs"]
     }
 

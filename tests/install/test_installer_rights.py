@@ -27,6 +27,7 @@ from redis_operator.install.rights import (
     CLUSTER_RIGHTS,
     DATABASE_RIGHTS,
     ELECTION_RIGHTS,
+    REVIEW_RIGHTS,
     USER_RIGHTS,
     Rule,
 )
@@ -43,8 +44,8 @@ def rights(*rules: Rule) -> set[Right]:
     return {
         (group, resource, verb)
         for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
         for verb in rule["verbs"]
     }
 
@@ -122,6 +123,7 @@ async def test_every_right_of_the_installer_is_used_and_no_other_is_needed() -> 
     handed = rights(
         *(*DATABASE_RIGHTS, *CLUSTER_RIGHTS, *CERTIFICATE_RIGHTS, *BUNDLE_RIGHTS, *USER_RIGHTS),
         *ELECTION_RIGHTS,
+        *REVIEW_RIGHTS,
     )
     own = granted("ClusterRole") | granted("Role")
     assert seen - own == set(), "the installer needs what it is not given"

@@ -331,7 +331,7 @@ async def test_rights_that_are_taken_away_are_named_in_the_status_and_given_back
         await one.until("Deployed")
         client, key = one.cluster.client, ("", "redis-operator-installer")
         role = await client.get(CLUSTER_ROLES, key)
-        less = [rule for rule in role["rules"] if "clusterroles" not in rule["resources"]]
+        less = [rule for rule in role["rules"] if "clusterroles" not in rule.get("resources", ())]
         await client.patch(CLUSTER_ROLES, key, MergePatch({"rules": less}))
         await one.say(image="redis-operator:2")
         status = await one.until("Failed", says="clusterroles")
@@ -351,7 +351,7 @@ async def test_a_removal_that_is_kept_up_says_why() -> None:
         await one.until("Deployed")
         client, key = one.cluster.client, ("", "redis-operator-installer")
         role = await client.get(CLUSTER_ROLES, key)
-        less = [rule for rule in role["rules"] if "clusterroles" not in rule["resources"]]
+        less = [rule for rule in role["rules"] if "clusterroles" not in rule.get("resources", ())]
         await client.patch(CLUSTER_ROLES, key, MergePatch({"rules": less}))
         await client.delete(REDIS_OPERATORS, KEY)
         await one.until("Deleting", says="clusterroles")
