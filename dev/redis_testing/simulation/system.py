@@ -242,7 +242,7 @@ class Simulation:
         add_failovers(manager, settings, clock=self.wall)
         add_backups(manager, settings, world, clock=self.wall)
         add_restores(manager, settings, world, clock=self.wall)
-        add_schedules(manager, world, clock=self.wall)
+        add_schedules(manager, settings, world, clock=self.wall)
         await manager.run()
 
     def _loop_number(self) -> int:

@@ -136,6 +136,8 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ArchiveWindow.last_base": described(
         "When the last base was taken that every shard has: a restore begins with one."
     ),
+    "ArchiveWindow.spooled_bytes": described("What waits on the worker's disk for the store."),
+    "ArchiveWindow.stored_bytes": described("What the store has taken since the worker started."),
     "ArchiveWindow.time": described("When the worker was asked."),
     "ArchiveWindow.path": described("Folder of the archive in the store."),
     "ArchiveWindow.location": described("Where the archive is, for people."),

@@ -20,7 +20,8 @@ from .manifest import MANIFEST
 from .primary import Primary, find_part, verify
 from .replica import Login
 from .store import open_shelf
-from .stream.work import archive, mark, serve_until, tell_window
+from .stream.run import archive
+from .stream.work import mark, serve_until, tell_window
 from .take import report_of, take
 from .task import (
     LOGIN,
@@ -98,7 +99,7 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
         host = environment.get("POD_IP", "")
         return await carry(task, shelf, login, folder=Path(SCRATCH), host=host)
     if isinstance(task, ArchiveTask):
-        return await archive(task, login, _stop())
+        return await archive(task, login, _stop(), host=environment.get("POD_IP", ""))
     if isinstance(task, PointTask):
         return await mark(task, login)
     if task.until is not None:

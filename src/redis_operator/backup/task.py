@@ -11,7 +11,9 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
+    "ARCHIVE_PORT",
     "AUTHORITY",
+    "BASES",
     "CUT_CHANNEL",
     "ENCRYPTION",
     "FOLDER",
@@ -38,6 +40,8 @@ __all__ = [
     "TakeTask",
     "Target",
     "Task",
+    "Told",
+    "ToldGap",
     "Until",
     "VerifyTask",
     "WindowTask",
@@ -63,10 +67,14 @@ CUT_CHANNEL = "redisoperator.backup"
 """What is published here waits while writes are paused, as they do; nobody need listen."""
 PROGRESS_PORT = 9180
 """Where a worker that takes a backup says how far it is."""
+ARCHIVE_PORT = 9181
+"""Where a worker that archives says how it is."""
 SPOOL = "/spool"
 """The folder of an archiver's own disk, where segments wait for the store."""
 SOURCES = "/sources/shards.json"
 """The file with the servers of each shard as of now; without it those of the task are asked."""
+BASES = "/sources/base"
+"""The file with a time, as RFC 3339 writes it: a base that is older is not new enough."""
 _MESSAGE_BYTES = 4000  # a container's last words may have 4096
 
 
@@ -174,16 +182,17 @@ class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="se
 class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="archive"):
     """Archive the stream of every shard until the worker is asked to end.
 
-    `allow_primary`: for shards without any replica. `keep_seconds`: what is older than this, and
-    not needed to go back so far, is deleted; 0: nothing is. `status_port`: how it is, as JSON, over
-    HTTP.
+    `shards`: those to begin with; which there are, and where, is in the file `SOURCES` where there
+    is one. `spool_bytes`: of all shards together. `allow_primary`: for shards without any replica.
+    `keep_seconds`: what is older than this, and not needed to go back so far, is deleted; 0:
+    nothing is. `status_port`: how it is, as JSON, over HTTP.
     """
 
     store: Store
     user: str
     engine: str
     version: str
-    shards: tuple[ShardTask, ...]
+    shards: tuple[ShardTask, ...] = ()
     cluster: bool = False
     allow_primary: bool = False
     base_seconds: int = 3600
@@ -272,6 +281,30 @@ class Progress(Struct, frozen=True, rename="camel"):
     read: int = 0
     stored: int = 0
     parts: int = 0
+
+
+class ToldGap(Struct, frozen=True, rename="camel"):
+    """Times that were lost, in microseconds since 1970, and why."""
+
+    after: int
+    before: int
+    reason: str
+
+
+class Told(Struct, frozen=True, rename="camel"):
+    """What an archiver tells: times are microseconds since 1970; 0: nothing yet."""
+
+    attached: str = ""  # the pod
+    line: int = 0
+    oldest: int = 0
+    newest: int = 0
+    sampled: int = 0
+    received: int = 0
+    spooled: int = 0
+    trouble: str = ""
+    based: int = 0  # when the last base was taken
+    stored: int = 0  # bytes that the store has taken since the worker started
+    gaps: tuple[ToldGap, ...] = ()
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True):

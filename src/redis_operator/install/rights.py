@@ -74,6 +74,7 @@ DATABASE_RIGHTS: Final = (
     rule("redisoperator.dev", "redisbackups/finalizers", ["update"]),
     rule("redisoperator.dev", "redisbackupschedules", _FOLLOW),
     rule("redisoperator.dev", "redisbackupschedules/status", ["patch"]),
+    rule("redisoperator.dev", "redisbackupschedules/finalizers", ["update"]),
     # workers of backups and restores
     rule("batch", "jobs", [*_READ, "create", "delete"]),
     rule("", "pods", [*_READ, "patch", "delete"]),
@@ -81,7 +82,7 @@ DATABASE_RIGHTS: Final = (
     rule("", "persistentvolumeclaims", [*_READ, "patch", "delete"]),
     rule("", "secrets services configmaps serviceaccounts", _OWNED),
     rule("", "events", ["create", "patch", "list"]),
-    rule("apps", "statefulsets", _OWNED),
+    rule("apps", "statefulsets deployments", _OWNED),
     rule("policy", "poddisruptionbudgets", _OWNED),
     rule("networking.k8s.io", "networkpolicies", _OWNED),
     # The Role of a database is empty: whoever may do nothing needs no right to hand out rights.

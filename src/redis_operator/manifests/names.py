@@ -8,6 +8,7 @@ from msgspec import Struct
 
 __all__ = [
     "ACCEPTED_ANNOTATION",
+    "ARCHIVE_LABEL",
     "BUS_PORT",
     "CLIENT_PORT",
     "COMPONENT_LABEL",
@@ -32,6 +33,8 @@ __all__ = [
     "WORKER_LABEL",
     "Place",
     "admin_secret",
+    "archiver_labels",
+    "archiver_name",
     "auth_secret",
     "client_service",
     "common_labels",
@@ -41,6 +44,7 @@ __all__ = [
     "nodes_service",
     "primaries_service",
     "primary_name",
+    "reader_labels",
     "recovery_secret",
     "replicas_service",
     "selector",
@@ -72,7 +76,10 @@ ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 VERSION_ANNOTATION: Final = "redisoperator.dev/version"
 RESTORED_LABEL: Final = "redisoperator.dev/restores"
 WORKER_LABEL: Final = "redisoperator.dev/worker"
-"""On Jobs and pods of workers: `backup`, `verify` or `restore`."""
+"""On Jobs and pods of workers: `backup`, `verify`, `restore`, `delete` or `archive`."""
+ARCHIVE_LABEL: Final = "redisoperator.dev/archive"
+"""On the worker that archives and what it is given: the name of its schedule."""
+_READER_LABEL: Final = "redisoperator.dev/backs-up"
 ROTATE_ANNOTATION: Final = "redisoperator.dev/rotate-passwords"
 NEW_PASSWORDS_ANNOTATION: Final = "redisoperator.dev/accept-new-passwords"
 
@@ -159,9 +166,24 @@ def selector(name: str) -> dict[str, str]:
     return {DATABASE_LABEL: name}
 
 
+def reader_labels(name: str) -> dict[str, str]:
+    """Labels of all workers that read from the servers of a database."""
+    return {_READER_LABEL: name}
+
+
 def worker_labels(name: str) -> dict[str, str]:
     """Labels of the workers that take backups of a database."""
-    return {WORKER_LABEL: "backup", "redisoperator.dev/backs-up": name}
+    return {WORKER_LABEL: "backup", **reader_labels(name)}
+
+
+def archiver_labels(name: str, schedule: str) -> dict[str, str]:
+    """Labels of the worker that archives the stream of a database for a schedule."""
+    return {WORKER_LABEL: "archive", ARCHIVE_LABEL: schedule, **reader_labels(name)}
+
+
+def archiver_name(schedule: str) -> str:
+    """The Deployment of the worker that archives, and the ConfigMap with its sources."""
+    return f"{schedule}-archive"
 
 
 def filler_labels(name: str) -> dict[str, str]:

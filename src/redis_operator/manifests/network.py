@@ -27,7 +27,7 @@ def network_policy(redis: Redis, facts: Facts) -> Object:
     ingress = [_allow([*clients, _operator(facts)], *doors)]
     if redis.spec.network_policy.clients and facts.passwords.backup:
         # where not every pod of the namespace is let in anyway
-        workers = {"podSelector": {"matchLabels": names.worker_labels(name)}}
+        workers = {"podSelector": {"matchLabels": names.reader_labels(name)}}
         ingress.append(_allow([workers], names.CLIENT_PORT))
     if redis.spec.network_policy.clients and facts.filling is not None:
         workers = {"podSelector": {"matchLabels": names.filler_labels(name)}}

@@ -7,7 +7,7 @@
 | replication | servers among themselves | copy, take over, receive the keys of a slot that moves |
 | exporter | probes and the metrics exporter | look |
 | admin | administrators of the data | everything that does not fight the operator |
-| backup | workers that take backups, once there is one | be sent a snapshot, pause writes |
+| backup | workers of backups and archives, once there is one | be sent the data, pause writes |
 | sentinel | sentinels, on servers and among themselves | watch, talk, promote and demote |
 
 Redis 6 checks no subcommand names and cannot take one away; later versions refuse unknown ones. So
@@ -94,9 +94,13 @@ _FILLING_FUNCTIONS = "+function|restore"
 
 BACKUP_RULES = (
     "-@all +psync +replconf +ping +role +client|pause +client|unpause "
-    f"resetchannels &{CUT_CHANNEL} +publish"
+    f"resetchannels &{CUT_CHANNEL} +publish "
+    "+info +multi +exec +time +cluster|nodes"
 )
-"""The snapshot, and (for a cut of all shards at one moment) a pause of writes, and its proof."""
+"""The snapshot and the stream, and (for all shards at one moment) a pause of writes, and its proof.
+
+The last line is for archives: where a server is in which history, at what time, with which slots.
+"""
 
 # Without slots there is nothing to move, and replication is changed from outside.
 _FAILOVER_OPERATOR = (

@@ -60,10 +60,12 @@ __all__ = [
     "identity_of",
     "restore_job",
     "restore_job_name",
+    "store_of",
     "take_job",
     "take_job_name",
     "verify_job",
     "verify_job_name",
+    "worker_pod",
 ]
 
 BACKUP_LABEL: Final = "redisoperator.dev/backup"
@@ -110,7 +112,7 @@ def take_job(
     """Return the Job that takes a backup, once: another attempt is another Job."""
     name, spec = take_job_name(backup.metadata.name, attempt), backup.spec
     task = TakeTask(
-        store=_store(spec.storage, path, spec.encryption, identity_of(backup, path)),
+        store=store_of(spec.storage, path, spec.encryption, identity_of(backup, path)),
         namespace=backup.metadata.namespace,
         redis=spec.redis,
         uid=redis.metadata.uid,
@@ -132,7 +134,7 @@ def take_job(
         backup,
         name,
         labels,
-        _pod(task, spec.storage, (users_secret(spec.redis), BACKUP), spec.resources, image),
+        worker_pod(task, spec.storage, (users_secret(spec.redis), BACKUP), spec.resources, image),
     )
 
 
@@ -147,10 +149,10 @@ def restore_job(
 ) -> Object:
     """Return the Job that servers of a new database replicate from until they have its content."""
     name = redis.metadata.name
-    store = _store(storage, path, encryption, identity)
+    store = store_of(storage, path, encryption, identity)
     task = ServeTask(store=store, user=REPLICATION, port=CLIENT_PORT)
     labels = filler_labels(name)
-    pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
+    pod = worker_pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     [container] = pod["containers"]
     # It listens once it has read the backup from end to end.
     container["ports"] = [{"name": "redis", "containerPort": CLIENT_PORT, "protocol": "TCP"}]
@@ -167,14 +169,14 @@ def verify_job(
     writes, and ends with it: in the end it is told to, and the operator removes what is left.
     """
     name, spec = verify_job_name(backup.metadata.name, attempt), backup.spec
-    store = _store(spec.storage, path, spec.encryption, identity_of(backup, path))
+    store = store_of(spec.storage, path, spec.encryption, identity_of(backup, path))
     task = VerifyTask(store=store)
     labels = {
         WORKER_LABEL: "verify",
         BACKUP_LABEL: backup.metadata.name,
         ATTEMPT_LABEL: str(attempt),
     }
-    pod = _pod(task, spec.storage, None, spec.resources, image)
+    pod = worker_pod(task, spec.storage, None, spec.resources, image)
     sized = redis.spec.resources if redis is not None else Resources()
     _with_scratch(pod, engine=backup.status.engine, image=backup.status.image, sized=sized)
     _pulled(pod, redis)
@@ -201,7 +203,7 @@ def fill_job(
     """
     name, spec = redis.metadata.name, redis.spec
     task = CarryTask(
-        store=_store(storage, path, encryption, identity),
+        store=store_of(storage, path, encryption, identity),
         user=REPLICATION,
         targets=targets,
         cluster=spec.mode is Mode.CLUSTER,
@@ -210,7 +212,7 @@ def fill_job(
         field="spec.bootstrap.fromBackup",
         until=until,
     )
-    pod = _pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
+    pod = worker_pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     sized = Resources(requests=spec.resources.requests, limits=_limits_together(redis))
     _with_scratch(pod, engine=spec.engine.value, image=server_image, sized=sized)
     _pulled(pod, redis)
@@ -271,8 +273,8 @@ def delete_job(backup: RedisBackup, *, path: str, image: str) -> Object:
         BACKUP_LABEL: backup.metadata.name,
         BACKUP_UID_LABEL: backup.metadata.uid,
     }
-    task = DeleteTask(store=_store(spec.storage, path, None))  # no key is needed to delete
-    made = _job(backup, name, labels, _pod(task, spec.storage, None, spec.resources, image))
+    task = DeleteTask(store=store_of(spec.storage, path, None))  # no key is needed to delete
+    made = _job(backup, name, labels, worker_pod(task, spec.storage, None, spec.resources, image))
     del made["metadata"]["ownerReferences"]
     return made
 
@@ -310,12 +312,13 @@ def identity_of(backup: RedisBackup, path: str) -> Identity:
     return Identity(backup.metadata.namespace, backup.spec.redis, name)
 
 
-def _store(
+def store_of(
     storage: BackupStorage,
     path: str,
     asked: BackupEncryption | None,
     identity: Identity | None = None,
 ) -> Store:
+    """Return a folder of a store as a worker is told of it."""
     encryption = Encryption(asked.secret_name, asked.key_id) if asked is not None else None
     if storage.s3 is None:
         return Store(path, encryption=encryption, identity=identity)
@@ -330,9 +333,10 @@ def _store(
     return Store(path, place, encryption, identity)
 
 
-def _pod(
+def worker_pod(
     task: Task, storage: BackupStorage, login: tuple[str, str] | None, wanted: Resources, image: str
 ) -> dict[str, Any]:
+    """Return the pod of a worker with its task; `login` is a Secret and a user in it."""
     volumes: list[Object] = []
     mounts: list[Object] = []
     if login is not None:

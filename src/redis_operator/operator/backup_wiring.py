@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from kubecontroller.client.meta import Key, Manifest, meta_of
+from kubecontroller.client.objects import Pod
 from kubecontroller.runtime.builder import ControllerBuilder
 from kubecontroller.runtime.controller import Controller
 from kubecontroller.runtime.manager import Manager
 from kubecontroller.runtime.triggers import by_label, mapped
-from redis_operator.backup.task import Progress
-from redis_operator.manifests.names import INTENT_ANNOTATION, RESTORED_LABEL
+from redis_operator.backup.task import Progress, Told
+from redis_operator.manifests.names import (
+    ARCHIVE_LABEL,
+    DATABASE_LABEL,
+    INTENT_ANNOTATION,
+    RESTORED_LABEL,
+)
 from redis_operator.manifests.workers import BACKUP_LABEL
+from redis_operator.operator.archives import Archives
 from redis_operator.operator.backup_ending import BackupEndings
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
@@ -123,19 +130,43 @@ def add_restores(
 
 def add_schedules(
     manager: Manager,
+    settings: Settings,
     world: World,
     *,
     clock: Callable[[], float] = time.time,
+    ask: Callable[[str], Awaitable[Mapping[str, Told] | None]] | None = None,
 ) -> Controller:
-    """Add the controller of `RedisBackupSchedule`s: its backups wake it, and the time."""
+    """Add the controller of `RedisBackupSchedule`s; `ask` asks a worker how its archive is.
+
+    What wakes one: its backups, the time, and, where it archives, its worker and the database.
+    """
+
+    def archived(raw: Manifest) -> Iterable[Key]:
+        return world.archives_of(meta_of(raw).key)
+
+    def archived_server(pod: Pod) -> Iterable[Key]:
+        return world.archives_of((pod.metadata.namespace, pod.metadata.label(DATABASE_LABEL)))
+
     manager.metrics.registry.register(ScheduleCollector(lambda: list(world.schedules)))
     builder = ControllerBuilder(manager, "redisbackupschedule", world.schedules)
     builder.watches(world.backups, by_label(SCHEDULE_LABEL))
+    builder.watches(world.redises, mapped(archived))
+    builder.watches(world.pods, mapped(archived_server))
+    for objects in (world.workers.archivers, world.workers.sources, world.workers.pods):
+        builder.watches(objects, by_label(ARCHIVE_LABEL))
+    applier = builder.applier(annotation=INTENT_ANNOTATION)
     reconciler = Schedules(
         client=manager.client,
         world=world,
-        applier=builder.applier(annotation=INTENT_ANNOTATION),
+        applier=applier,
         recorder=manager.recorder,
+        archives=Archives(
+            client=manager.client,
+            world=world,
+            applier=applier,
+            image=settings.worker_image,
+            ask=ask,
+        ),
         clock=clock,
     )
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)

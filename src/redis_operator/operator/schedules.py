@@ -35,7 +35,9 @@ from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup_validation import load_redisbackup_status
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from redis_operator.api.redisbackupschedule_validation import load_schedule, load_schedule_status
+from redis_operator.operator.archives import Archives
 from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS, World
+from redis_operator.planning.archives import ARCHIVING, ArchivePlan
 from redis_operator.planning.conditions import bounded
 from redis_operator.planning.schedules import (
     OWNER_LABEL,
@@ -49,6 +51,9 @@ from redis_operator.planning.schedules import (
 __all__ = ["Schedules"]
 
 _REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
+_TOLD = ("Scheduled", ARCHIVING)
+_NORMAL = ("Suspended", ARCHIVING, "Starting", "TurnedOff", "NotFormed", "NotSeen", "NoLogin")
+_TOLD_BY_SCHEDULE = ("Suspended",)  # once is enough
 
 
 class Schedules(Struct, frozen=True):
@@ -58,6 +63,7 @@ class Schedules(Struct, frozen=True):
     world: World
     applier: Applier
     recorder: Recorder
+    archives: Archives
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -90,9 +96,12 @@ class Schedules(Struct, frozen=True):
             if refused:
                 await self._report(raw, self._refused(raw, "BackupRefused", refused))
                 return Again(_REFUSED_SECONDS)
-        await self._report(raw, plan.status)
+        archive = await self.archives.keep(raw, schedule, plan.status, now)
+        await self._report(raw, archive.status)
         self._tell_of_missed(raw, plan)
-        return Again(plan.again) if plan.again is not None else Done()
+        self._tell_of_gap(raw, archive)
+        waits = [wait for wait in (plan.again, archive.again) if wait is not None]
+        return Again(min(waits)) if waits else Done()
 
     async def _delete(self, raw: Manifest, backup: Manifest) -> None:
         """Delete the very backup that was decided about, unless it changed meanwhile."""
@@ -136,6 +145,12 @@ class Schedules(Struct, frozen=True):
             text = f"{plan.status.message}: more than spec.startingDeadlineSeconds have passed"
             self.recorder.warning(about, "BackupMissed", text)
 
+    def _tell_of_gap(self, raw: Manifest, plan: ArchivePlan) -> None:
+        if plan.gap is not None:
+            gap, about = plan.gap, Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+            text = f"{gap.shard}: no restore can go to a time between {gap.after} and {gap.before}"
+            self.recorder.warning(about, "ArchiveGap", f"{text}: {gap.reason}")
+
     def _refused(self, raw: Manifest, reason: str, text: str) -> RedisBackupScheduleStatus:
         known, generation = load_schedule_status(raw), raw["metadata"].get("generation", 0)
         now = datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -161,15 +176,22 @@ class Schedules(Struct, frozen=True):
             )
         except NotFound:
             return  # it was deleted meanwhile
-        reason = _reason(after)
-        if written is not None and reason != _reason(before) and reason not in ("Scheduled", ""):
-            about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
-            tell = self.recorder.normal if reason == "Suspended" else self.recorder.warning
-            tell(about, reason, after.message)
+        if written is not None:
+            self._announce(raw, before, after)
 
-
-def _reason(status: RedisBackupScheduleStatus) -> str:
-    return next((c.reason for c in status.conditions if c.type == "Scheduled"), "")
+    def _announce(
+        self, raw: Manifest, before: RedisBackupScheduleStatus, after: RedisBackupScheduleStatus
+    ) -> None:
+        """Tell of conditions that have another reason than before."""
+        about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+        known = {found.type: found.reason for found in before.conditions}
+        for found in after.conditions:
+            if found.type not in _TOLD or found.reason in (known.get(found.type), "Scheduled"):
+                continue
+            if found.type == ARCHIVING and found.reason in _TOLD_BY_SCHEDULE:
+                continue
+            tell = self.recorder.normal if found.reason in _NORMAL else self.recorder.warning
+            tell(about, found.reason, found.message)
 
 
 def _scheduled(raw: Manifest) -> Scheduled:

@@ -55,7 +55,7 @@ from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.webhooks import add_admission
-from redis_operator.operator.workers import ask_progress
+from redis_operator.operator.workers import ask_archiver, ask_progress
 from redis_operator.operator.world import (
     REDIS_FAILOVERS,
     REDISES,
@@ -96,7 +96,7 @@ def make_manager(settings: Settings) -> Manager:
     add_failovers(manager, settings)
     add_backups(manager, settings, world, ask=ask_progress)
     add_restores(manager, settings, world)
-    add_schedules(manager, world)
+    add_schedules(manager, settings, world, ask=ask_archiver)
     if settings.webhook_port:
         add_admission(manager, settings, world)
     return manager

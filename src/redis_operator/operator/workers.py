@@ -10,12 +10,28 @@ import msgspec
 from msgspec import Struct
 
 from kubecontroller.client.meta import Key, controller_of
-from kubecontroller.client.objects import JOBS, PODS, Job, Pod
+from kubecontroller.client.objects import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    ConfigMap,
+    Deployment,
+    Job,
+    Pod,
+)
 from kubecontroller.client.workloads import Terminated
 from kubecontroller.runtime.caches import Caches
 from kubecontroller.runtime.manager import Manager
-from redis_operator.backup.task import PROGRESS_PORT, Progress, Report, read_report
-from redis_operator.manifests.names import WORKER_LABEL
+from redis_operator.backup.task import (
+    ARCHIVE_PORT,
+    PROGRESS_PORT,
+    Progress,
+    Report,
+    Told,
+    read_report,
+)
+from redis_operator.manifests.names import ARCHIVE_LABEL, WORKER_LABEL
 from redis_operator.manifests.workers import (
     ATTEMPT_LABEL,
     BACKUP_LABEL,
@@ -25,10 +41,11 @@ from redis_operator.manifests.workers import (
 )
 from redis_operator.planning.attempts import State, Worker
 
-__all__ = ["Workers", "ask_progress", "last_words", "waiting"]
+__all__ = ["Workers", "ask_archiver", "ask_progress", "host_of", "last_words", "waiting"]
 
 _ASK_SECONDS = 1.0
 _LONGEST = 1000
+_LONGEST_STATE = 4 << 20
 
 
 class Workers(Struct, frozen=True):
@@ -36,6 +53,8 @@ class Workers(Struct, frozen=True):
 
     jobs: Caches[Job]
     pods: Caches[Pod]
+    archivers: Caches[Deployment]
+    sources: Caches[ConfigMap]
 
     @classmethod
     def of(cls, manager: Manager, namespaces: Iterable[str]) -> Workers:
@@ -44,7 +63,21 @@ class Workers(Struct, frozen=True):
         return cls(
             manager.caches(JOBS, namespaces=chosen, labels=WORKER_LABEL),
             manager.caches(PODS, namespaces=chosen, labels=WORKER_LABEL),
+            manager.caches(DEPLOYMENTS, namespaces=chosen, labels=ARCHIVE_LABEL),
+            manager.caches(CONFIG_MAPS, namespaces=chosen, labels=ARCHIVE_LABEL),
         )
+
+    def archiver_pods(self, key: Key) -> list[Pod]:
+        """Return the pods that archive for a schedule, the newest first."""
+        found = [
+            pod
+            for pod in self.pods
+            if pod.metadata.namespace == key[0]
+            and pod.metadata.label(ARCHIVE_LABEL) == key[1]
+            and not pod.metadata.is_deleting
+            and pod.status.phase not in ("Succeeded", "Failed")
+        ]
+        return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp), reverse=True)
 
     def job(self, key: Key) -> Job | None:
         """Return a Job by its name."""
@@ -118,7 +151,7 @@ def _worker(job: Job, pods: list[Pod]) -> Worker:
         report=report,
         trouble=trouble,
         ended=max(times, default=None) if state is not State.ACTIVE else None,
-        host=_host(pods) if state is State.ACTIVE else "",
+        host=host_of(pods) if state is State.ACTIVE else "",
         made=_made(pods) if state is State.ACTIVE else None,
     )
 
@@ -132,7 +165,7 @@ def _made(pods: Iterable[Pod]) -> datetime | None:
     return None
 
 
-def _host(pods: Iterable[Pod]) -> str:
+def host_of(pods: Iterable[Pod]) -> str:
     """Return the address of a worker that runs."""
     for pod in pods:
         states = [status.state.running for status in pod.status.container_statuses or ()]
@@ -148,6 +181,23 @@ async def ask_progress(host: str) -> Progress | None:
         async with asyncio.timeout(_ASK_SECONDS):
             reader, writer = await asyncio.open_connection(host, PROGRESS_PORT)
             return msgspec.json.decode(await reader.read(_LONGEST), type=Progress)
+    except (OSError, TimeoutError, msgspec.DecodeError):
+        return None
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+async def ask_archiver(host: str) -> dict[str, Told] | None:
+    """Ask a worker that archives how each shard is; None: it did not answer."""
+    writer = None
+    try:
+        async with asyncio.timeout(_ASK_SECONDS):
+            reader, writer = await asyncio.open_connection(host, ARCHIVE_PORT)
+            writer.write(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            answer = await reader.read(_LONGEST_STATE)
+            body = answer.partition(b"\r\n\r\n")[2]
+            return msgspec.json.decode(body, type=dict[str, Told])
     except (OSError, TimeoutError, msgspec.DecodeError):
         return None
     finally:

@@ -144,6 +144,22 @@ class World:
             return True
         return False if self.backups.has_synced and self.schedules.has_synced else None
 
+    def archives_of(self, key: Key) -> list[Key]:
+        """Return the schedules that archive a database."""
+        return [
+            meta_of(raw).key
+            for raw in self.schedules.find("database", key)
+            if (raw.get("spec") or {}).get("continuous") is True
+        ]
+
+    def addresses(self, key: Key) -> dict[str, str]:
+        """Return the addresses of a database's pods that run, by name."""
+        return {
+            pod.metadata.name: pod.status.pod_ip
+            for pod in self.pods_of(key)
+            if not pod.metadata.is_deleting and pod.status.phase == "Running" and pod.status.pod_ip
+        }
+
     def backups_of_schedule(self, schedule: RedisBackupSchedule) -> list[Manifest]:
         """Return the backups that were taken for a schedule, for this very one."""
         meta = schedule.metadata

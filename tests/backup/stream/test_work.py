@@ -33,9 +33,10 @@ from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.find import find_plan
 from redis_operator.backup.stream.plan import NotArchived, Offset
 from redis_operator.backup.stream.prune import prune
+from redis_operator.backup.stream.run import archive
 from redis_operator.backup.stream.status import Told
 from redis_operator.backup.stream.until import wanted_of
-from redis_operator.backup.stream.work import archive, mark, serve_until, tell_window
+from redis_operator.backup.stream.work import mark, serve_until, tell_window
 from redis_operator.backup.task import (
     ArchiveTask,
     PointTask,

@@ -21,10 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, assert_never
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import Damaged, SourceError, WorkerError
+from ..errors import Damaged, SourceError, StoreError, WorkerError
 from ..replica import Login, Snapshot, attach
 from ..store import Shelf
 from ..task import Source
@@ -32,58 +31,28 @@ from .bases import store_base
 from .catalogue import read_catalogue
 from .follow import Choice, Continue, Head, Restart, View, Wait, choose
 from .link import Link, attach_stream
+from .outline import Outline, end_of, read_outline
 from .patience import Patience
-from .records import Base, Owned, Segment
+from .records import Base, Owned
 from .sampler import Asked, look, sample_for_ever
 from .sealing import Growing, Sealed, clean_size, seal
 from .spool import Spool
+from .state import Limits, Shard, State
 
 __all__ = ["Archiver", "Limits", "Shard", "State"]
 
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
+_RESUME_SECONDS = 2.0
 _READ_SECONDS = 0.5
 _SILENCE_SECONDS = 60.0  # a server sends a PING every 10 s at least
 
 
-class Shard(Struct, frozen=True):
-    """What is archived."""
-
-    name: str
-    engine: str
-    version: str
-    allow_primary: bool = False
-    cluster: bool = False
-
-
-class Limits(Struct, frozen=True):
-    """How much is kept where, and how often something is done."""
-
-    segment_bytes: int = 16 << 20
-    segment_seconds: float = 10.0
-    pause_seconds: float = 0.005
-    sample_seconds: float = 0.05
-    base_seconds: float = 3600.0
-    spool_bytes: int = 1 << 30
-    review_seconds: float = 5.0
-    patience_seconds: float = 20.0
-
-
-class State(Struct, frozen=True):
-    """How an archiver is. `oldest` and `newest`: what the store has, in microseconds since 1970."""
-
-    attached: str  # the pod, or nothing
-    line: int
-    received: int
-    spooled: int
-    trouble: str
-    oldest: int = 0
-    newest: int = 0
-    sampled: int = 0  # the primary's clock when it was last asked
-
-
 class Archiver:
-    """The writer of one shard's archive. `sources` names its servers as of now."""
+    """The writer of one shard's archive. `sources` names its servers as of now.
+
+    `base_wanted` names a time, in microseconds: a base from before it is not new enough.
+    """
 
     def __init__(
         self,
@@ -94,6 +63,7 @@ class Archiver:
         login: Callable[[], Login],
         *,
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        base_wanted: Callable[[], int] = lambda: 0,
     ) -> None:
         self.trouble = ""
         self._shard = shard
@@ -112,7 +82,9 @@ class Archiver:
         self._base_due = 0.0
         self._forks = Patience()
         self._lost_since = 0.0
-        self._oldest = 0
+        self._base_wanted = base_wanted
+        self._base_begun = 0  # when the last base was begun
+        self._outline = Outline()
         self._sampled_at = 0
 
     def state(self) -> State:
@@ -124,17 +96,30 @@ class Archiver:
             received=growing.last if growing else 0,
             spooled=self._spool.size,
             trouble=self._spool.trouble or self.trouble,
-            oldest=self._oldest,
-            newest=_newest(self._spool.newest),
+            oldest=self._outline.oldest,
+            newest=end_of(self._spool.newest),
             sampled=self._sampled_at,
+            based=self._outline.based,
+            stored=self._spool.stored,
+            gaps=self._outline.gaps,
         )
+
+    def limit_spool(self, limit: int) -> None:
+        """Have another number of bytes wait for the store at most."""
+        self._spool.limit = limit
+
+    async def read_outline(self) -> None:
+        """Look again what the archive spans: it was pruned, or has another base."""
+        self._outline = await read_outline(await read_catalogue(self._shelf))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Archive until `stop` is set; what has arrived by then is sealed and spooled.
 
         Raises `WorkerError` where it cannot go on at all.
         """
-        await self._resume()
+        while not await self._is_resumed():
+            if await _is_set(stop, within=_RESUME_SECONDS):
+                return
         tasks: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._spool.upload()),
             asyncio.ensure_future(self._follow()),
@@ -166,6 +151,14 @@ class Archiver:
             for task in (ended, *tasks):
                 await _end(task)
 
+    async def _is_resumed(self) -> bool:
+        try:
+            await self._resume()
+        except StoreError as error:
+            self._complain(f"where the archive ended cannot be read: {error}")
+            return False
+        return True
+
     async def _resume(self) -> None:
         """Find where an earlier archiver ended."""
         catalogue = await read_catalogue(self._shelf)
@@ -175,13 +168,12 @@ class Archiver:
         last = self._spool.last or stored
         if not catalogue.lines and last is None:
             return
-        for found in catalogue.lines:
-            for base in (await catalogue.bases(found.line))[:1]:
-                self._oldest = self._oldest or base.taken
+        self._outline = await read_outline(catalogue)
         listed = {found.line: found for found in catalogue.lines}
         self._line = max([*listed, *([last.line] if last else [])])
         bases = await catalogue.bases(self._line) if self._line in listed else []
         if bases:
+            self._base_begun = bases[-1].taken
             age = time.time() - bases[-1].taken / 1e6
             self._base_due = time.monotonic() + self._limits.base_seconds - age
         if last is not None and last.line == self._line:
@@ -273,6 +265,7 @@ class Archiver:
             self._number = 1
             self._lost_since = 0.0
             self._base_due = time.monotonic() + self._limits.base_seconds
+            self._base_begun = time.time_ns() // 1000
             self._growing = self._grow(wanted.replication_id, wanted.first, "")
             _LOG.info("%s: line %s begins: %s", shard.name, self._line, choice.reason)
             storing = asyncio.ensure_future(
@@ -430,7 +423,8 @@ class Archiver:
             if link is None or growing is None:
                 continue
             now = time.monotonic()
-            if now < self._base_due or self._spool.trouble or not self._forks.is_over(now):
+            is_due = now >= self._base_due or self._is_base_asked()
+            if not is_due or self._spool.trouble or not self._forks.is_over(now):
                 continue
             # The segment that holds its offset is this one or a later one.
             line, number, kept = self._line, self._number, False
@@ -438,6 +432,7 @@ class Archiver:
                 async with attach(link.source, self._login(), self._shard.version) as snapshot:
                     if (snapshot.replication_id, line) == (growing.replication_id, self._line):
                         self._base_due = now + self._limits.base_seconds
+                        self._base_begun = time.time_ns() // 1000
                         base = await self._store_base(link.source, snapshot, number, "")
                         kept = base is not None
             except WorkerError as error:
@@ -445,6 +440,9 @@ class Archiver:
             if not kept:
                 self._base_due = 0.0
                 self._forks.failed(time.monotonic())
+
+    def _is_base_asked(self) -> bool:
+        return self._base_begun < self._base_wanted() <= time.time_ns() // 1000
 
     async def _store_base(
         self, source: Source, snapshot: Snapshot, number: int, reason: str
@@ -467,8 +465,9 @@ class Archiver:
             self._base_due = 0.0
             self._forks.failed(time.monotonic())
             return None
-        self._oldest = self._oldest or base.taken
         self._forks.succeeded()
+        with suppress(WorkerError):  # it is stored; what the archive spans is read another time
+            await self.read_outline()
         return base
 
     def _complain(self, text: str) -> None:
@@ -477,14 +476,15 @@ class Archiver:
         self.trouble = text
 
 
-def _newest(segment: Segment | None) -> int:
-    if segment is None:
-        return 0
-    return segment.samples[-1].server if segment.samples else segment.ended
-
-
 def _differs(one: Owned, other: Owned) -> bool:
     return replace(one, offset=0, server=0) != replace(other, offset=0, server=0)
+
+
+async def _is_set(stop: asyncio.Event, *, within: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within):
+            await stop.wait()
+    return stop.is_set()
 
 
 async def _end(task: asyncio.Future[Any]) -> None:

@@ -40,9 +40,10 @@ class Spool:
     def __init__(self, folder: Path, shelf: Shelf, *, limit: int) -> None:
         self.trouble = ""  # why the store does not take segments now
         self.newest: Segment | None = None  # in the store
+        self.stored = 0  # bytes that the store has taken
+        self.limit = limit
         self._folder = folder
         self._shelf = shelf
-        self._limit = limit
         self._waiting: list[Segment] = []
         self._bytes = 0
         self._more = asyncio.Event()
@@ -52,7 +53,7 @@ class Spool:
     @property
     def is_full(self) -> bool:
         """Whether there is no room for another segment."""
-        return self._bytes >= self._limit
+        return self._bytes >= self.limit
 
     @property
     def size(self) -> int:
@@ -112,6 +113,7 @@ class Spool:
             self.newest = segment
             self._waiting.pop(0)
             self._bytes -= segment.stored
+            self.stored += segment.stored
             self._drop(self._path(segment))
             if not self._waiting:
                 self._more.clear()

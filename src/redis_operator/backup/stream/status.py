@@ -7,26 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
-from msgspec import Struct
 
+from ..task import Told
 from .archiver import Archiver
 
 __all__ = ["Told", "serve_status", "told_of"]
 
 _REQUEST_SECONDS = 5.0
-
-
-class Told(Struct, frozen=True, rename="camel"):
-    """What an archiver tells: times are microseconds since 1970; 0: nothing yet."""
-
-    attached: str
-    line: int
-    oldest: int
-    newest: int
-    sampled: int
-    received: int
-    spooled: int
-    trouble: str
 
 
 def told_of(archiver: Archiver) -> Told:
@@ -41,6 +28,9 @@ def told_of(archiver: Archiver) -> Told:
         received=state.received,
         spooled=state.spooled,
         trouble=state.trouble,
+        based=state.based,
+        stored=state.stored,
+        gaps=state.gaps,
     )
 
 

@@ -1,0 +1,167 @@
+"""The task that archives: an archiver for each shard, for as long as there is that shard.
+
+Which shards there are, and where their servers are, is in a file that the operator keeps current: a
+shard that comes is archived and one that goes is ended, without a restart. A file that cannot be
+read says nothing: what is archived goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import WorkerError
+from ..replica import Login
+from ..store import Shelf
+from ..task import BASES, FOLDER, SOURCES, SPOOL, ArchiveTask, Report, Source, Told
+from .archiver import Archiver
+from .plan import text_of
+from .prune import prune
+from .state import Limits, Shard
+from .status import serve_status, told_of
+from .work import shelf_of
+
+__all__ = ["archive"]
+
+_LOG = logging.getLogger(__name__)
+_LOOK_SECONDS = 1.0
+_PRUNE_SECONDS = 3600.0
+
+
+class _Running(Struct, frozen=True):
+    """A shard that is archived."""
+
+    archiver: Archiver
+    shelf: Shelf
+    stop: asyncio.Event
+    task: asyncio.Task[None]
+
+
+async def archive(
+    task: ArchiveTask,
+    login: Callable[[], Login],
+    stop: asyncio.Event,
+    *,
+    folder: str = FOLDER,
+    spool: str = SPOOL,
+    sources: str = SOURCES,
+    bases: str = BASES,
+    host: str = "",
+) -> Report:
+    """Archive every shard until `stop` is set. Raises `WorkerError`."""
+    files = _Files(task, Path(sources), Path(bases))
+    running: dict[str, _Running] = {}
+
+    def told() -> dict[str, Told]:
+        return {name: told_of(found.archiver) for name, found in running.items()}
+
+    def begin(name: str, group: asyncio.TaskGroup) -> _Running:
+        shelf, ended = shelf_of(task.store, name, folder), asyncio.Event()
+        archiver = Archiver(
+            Shard(
+                name,
+                task.engine,
+                task.version,
+                allow_primary=task.allow_primary,
+                cluster=task.cluster,
+            ),
+            shelf,
+            Path(spool) / name,
+            lambda: files.shards().get(name, ()),
+            login,
+            limits=Limits(base_seconds=task.base_seconds, spool_bytes=task.spool_bytes),
+            base_wanted=files.base,
+        )
+        return _Running(archiver, shelf, ended, group.create_task(archiver.run(ended)))
+
+    async with AsyncExitStack() as stack:
+        if task.status_port:
+            await stack.enter_async_context(serve_status(told, host, task.status_port))
+        async with asyncio.TaskGroup() as group:
+            pruning = group.create_task(_prune(running, task.keep_seconds))
+            while not stop.is_set():
+                wanted = files.shards()
+                for name in wanted.keys() - running.keys():
+                    running[name] = begin(name, group)
+                for found in running.values():
+                    found.archiver.limit_spool(task.spool_bytes // len(running))
+                await _let_go(running, [name for name in running if name not in wanted])
+                await _heard(stop)
+            pruning.cancel()
+            await _let_go(running, list(running), keep=True)
+    return Report(parts=tuple({"name": name, **_line(found)} for name, found in told().items()))
+
+
+async def _let_go(running: dict[str, _Running], names: list[str], *, keep: bool = False) -> None:
+    """Have archivers end: what has arrived is sealed first."""
+    for name in names:
+        running[name].stop.set()
+    for name in names:
+        await running[name].task
+        if not keep:
+            del running[name]
+
+
+async def _heard(stop: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS):
+            await stop.wait()
+    except TimeoutError:
+        return
+
+
+def _line(found: Told) -> dict[str, str | int]:
+    """Return a shard's state for the report."""
+    return {"newest": text_of(found.newest) if found.newest else "", "line": found.line}
+
+
+async def _prune(running: Mapping[str, _Running], keep_seconds: int) -> None:
+    if not keep_seconds:
+        return
+    while True:
+        for found in list(running.values()):
+            try:
+                if await prune(found.shelf, int((time.time() - keep_seconds) * 1e6)):
+                    await found.archiver.read_outline()
+            except WorkerError as error:
+                _LOG.warning("what is no longer needed is still there: %s", error)
+        await asyncio.sleep(_PRUNE_SECONDS)
+
+
+class _Files:
+    """What the operator keeps current, as it was read last."""
+
+    def __init__(self, task: ArchiveTask, sources: Path, bases: Path) -> None:
+        self._sources, self._bases = sources, bases
+        self._shards = {shard.name: shard.sources for shard in task.shards}
+        self._base = 0
+
+    def shards(self) -> Mapping[str, tuple[Source, ...]]:
+        """Return the servers of each shard."""
+        try:
+            raw = self._sources.read_bytes()
+            self._shards = msgspec.json.decode(raw, type=dict[str, tuple[Source, ...]])
+        except FileNotFoundError:
+            pass  # the task alone names them
+        except (OSError, msgspec.DecodeError) as error:
+            _LOG.warning("%s cannot be read, what it said before stands: %s", self._sources, error)
+        return self._shards
+
+    def base(self) -> int:
+        """Return since when a base is wanted, in microseconds since 1970."""
+        try:
+            text = self._bases.read_text().strip()
+            self._base = round(datetime.fromisoformat(text).timestamp() * 1e6) if text else 0
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            _LOG.warning("%s cannot be read, what it said before stands: %s", self._bases, error)
+        return self._base

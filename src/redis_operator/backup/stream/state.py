@@ -1,0 +1,48 @@
+"""What an archiver is given and how it is: values. Pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..task import ToldGap
+
+__all__ = ["Limits", "Shard", "State"]
+
+
+class Shard(Struct, frozen=True):
+    """What is archived."""
+
+    name: str
+    engine: str
+    version: str
+    allow_primary: bool = False
+    cluster: bool = False
+
+
+class Limits(Struct, frozen=True):
+    """How much is kept where, and how often something is done."""
+
+    segment_bytes: int = 16 << 20
+    segment_seconds: float = 10.0
+    pause_seconds: float = 0.005
+    sample_seconds: float = 0.05
+    base_seconds: float = 3600.0
+    spool_bytes: int = 1 << 30
+    review_seconds: float = 5.0
+    patience_seconds: float = 20.0
+
+
+class State(Struct, frozen=True):
+    """How an archiver is. `oldest` and `newest`: what the store has, in microseconds since 1970."""
+
+    attached: str  # the pod, or nothing
+    line: int
+    received: int
+    spooled: int
+    trouble: str
+    oldest: int = 0
+    newest: int = 0
+    sampled: int = 0  # the primary's clock when it was last asked
+    based: int = 0  # when the last base was taken
+    stored: int = 0  # bytes that the store has taken
+    gaps: tuple[ToldGap, ...] = ()
