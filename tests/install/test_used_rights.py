@@ -56,6 +56,7 @@ PLAYED = (
     "failover: restart",
     "a backup is taken",
     "a backup is taken by a schedule",
+    "an archive is turned off",
 )
 _CHILDREN = "an object of a database that is no longer wanted, or cannot be changed, is deleted"
 _ADMISSION = "admission asks for it, no call does"
@@ -63,7 +64,6 @@ NOT_PLAYED: dict[Right, str] = {
     ("", "events", "list"): "why a StatefulSet cannot create pods: operator/absent.py",
     ("", "persistentvolumeclaims", "patch"): "a volume grows: e2e/cluster/test_storage.py",
     ("", "pods/resize", "patch"): "limits change in place: e2e/cluster/test_resources.py",
-    ("", "configmaps", "delete"): _CHILDREN,
     ("", "secrets", "delete"): _CHILDREN,
     ("", "serviceaccounts", "delete"): _CHILDREN,
     ("", "services", "delete"): _CHILDREN,
@@ -73,6 +73,7 @@ NOT_PLAYED: dict[Right, str] = {
     ("redisoperator.dev", "redis/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisfailovers/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
+    ("redisoperator.dev", "redisbackupschedules/finalizers", "update"): _ADMISSION,
     ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
 }
 

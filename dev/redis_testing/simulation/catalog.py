@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .archives import ARCHIVE_SCENARIOS
 from .backups import BACKUP_SCENARIOS
 from .changes import CHANGES, ENDS, MOVES, OVERLAPS
 from .failover import FAILOVER_SCENARIOS
@@ -24,4 +25,5 @@ SCENARIOS = (
     *REDISFAILOVER_SCENARIOS,
     *SOURCE_SCENARIOS,
     *BACKUP_SCENARIOS,
+    *ARCHIVE_SCENARIOS,
 )

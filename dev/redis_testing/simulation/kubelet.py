@@ -49,6 +49,7 @@ __all__ = ["KeptPod", "Kubelet", "Volume"]
 _PODS = BUILT_IN_KINDS["pods"]
 _NODES = BUILT_IN_KINDS["nodes"]
 _LEASES = BUILT_IN_KINDS["leases"]
+_WORKER_SECONDS = 60.0
 _START_SECONDS = 0.2
 _BOOT_SECONDS = 0.1
 _PROBE_SECONDS = 1.0
@@ -150,6 +151,7 @@ class Kubelet:
             return  # gone before its node knew
         if WORKER_LABEL in (pod["metadata"].get("labels") or {}):
             await work(self._client, pod, self._clock)
+            await self._end_worker(uid, pod)
             return
         kept = self.kept.get(uid)
         if kept is None:
@@ -158,6 +160,16 @@ class Kubelet:
             self._network.sandboxes.add(kept.ip)
         await self._until_deleted(uid, kept)
         await self._end(uid, kept)
+
+    async def _end_worker(self, uid: str, pod: Manifest) -> None:
+        """End a worker that runs until it is deleted."""
+        if pod["spec"].get("restartPolicy") != "Always":
+            return
+        while not self._is_deleting(uid):
+            await self._pause(uid, _WORKER_SECONDS)
+        with suppress(NotFound, Conflict):
+            key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+            await self._client.delete(_PODS, key, uid=uid, grace_seconds=0)
 
     def _new(self, pod: Manifest) -> KeptPod:
         meta = pod["metadata"]

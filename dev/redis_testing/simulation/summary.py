@@ -12,7 +12,12 @@ import msgspec
 
 from kubecontroller.client.meta import Manifest
 from redis_operator.manifests.cluster import CLUSTER
-from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, ROLE_LABEL
+from redis_operator.manifests.names import (
+    ARCHIVE_LABEL,
+    DATABASE_LABEL,
+    INTENT_ANNOTATION,
+    ROLE_LABEL,
+)
 from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
@@ -41,6 +46,7 @@ def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, An
         "status": _status(simulation, exact=exact_slots),
         "redisfailover": _shown(simulation),
         "backups": _backups(simulation),
+        "archives": _archives(simulation),
     }
 
 
@@ -148,6 +154,17 @@ def _backups(simulation: Simulation) -> list[Any]:
         [raw["metadata"]["name"], *(raw.get("status", {}).get(name) for name in told), len(jobs)]
         for raw in map(msgspec.json.decode, backups_of(simulation))
     ]
+
+
+def _archives(simulation: Simulation) -> list[str]:
+    """Return the workers that archive, and how many pods each has."""
+    store, found = simulation.server.core.store, []
+    for kind in ("deployments.apps", "configmaps", "pods"):
+        for entry in store.collection(kind).entries.values():
+            if ARCHIVE_LABEL in entry.labels:
+                name = "" if kind == "pods" else entry.name
+                found.append(f"{kind} {name} of {entry.labels[ARCHIVE_LABEL]}")
+    return sorted(found)
 
 
 def redisfailover_of(simulation: Simulation) -> bytes | None:

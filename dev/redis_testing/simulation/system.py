@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -45,6 +46,7 @@ from .kubelet import Kubelet
 from .network import Network, SimulationLoop
 from .process import Effect, Journal, Process
 from .snapshot import Snapshot, restored, taken
+from .workers import told_by
 
 __all__ = [
     "ACCOUNT",
@@ -242,7 +244,8 @@ class Simulation:
         add_failovers(manager, settings, clock=self.wall)
         add_backups(manager, settings, world, clock=self.wall)
         add_restores(manager, settings, world, clock=self.wall)
-        add_schedules(manager, settings, world, clock=self.wall)
+        archived = partial(told_by, self.client)
+        add_schedules(manager, settings, world, clock=self.wall, ask=archived)
         await manager.run()
 
     def _loop_number(self) -> int:

@@ -13,13 +13,25 @@ from kubecontroller.client.errors import ApiError, NotFound
 from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PODS
 from kubecontroller.client.patches import MergePatch
-from redis_operator.backup.task import TASK, CarryTask, DeleteTask, Report, TakeTask, read_task
+from redis_operator.backup.task import (
+    TASK,
+    ArchiveTask,
+    CarryTask,
+    DeleteTask,
+    Report,
+    TakeTask,
+    Told,
+    read_task,
+)
+from redis_operator.operator.world import REDISES
 
-__all__ = ["work"]
+__all__ = ["told_by", "work"]
 
 _START_SECONDS = 1.0
 _READ_SECONDS = 3.0
 _SIZE = 100
+_ADDRESS = "10.255.0.1"
+_AHEAD = 4_000_000_000_000_000  # microseconds since 1970: in 2096
 
 
 async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> None:
@@ -28,7 +40,8 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
     task = read_task(next(e["value"] for e in container["env"] if e["name"] == TASK))
     await asyncio.sleep(_START_SECONDS)
     state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
-    await _publish(client, pod, "Running", container, state, ready=True)
+    more = {"podIP": _ADDRESS} if isinstance(task, ArchiveTask) else {}
+    await _publish(client, pod, "Running", container, state, ready=True, **more)
     if not isinstance(task, TakeTask | DeleteTask | CarryTask):
         return
     await asyncio.sleep(_READ_SECONDS)
@@ -47,6 +60,20 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
     await _end(client, pod, container, report, clock)
 
 
+async def told_by(client: Client, _host: str) -> dict[str, Told]:
+    """Answer as a worker that archives every shard of every database, always the same.
+
+    Its times are far ahead, so that nothing is late: only what changes is written.
+    """
+    told = Told(attached="a-replica", line=1, oldest=_AHEAD, newest=_AHEAD, based=_AHEAD)
+    databases = (await client.list(REDISES)).items
+    return {
+        shard["name"]: told
+        for raw in databases
+        for shard in (raw.get("status") or {}).get("shards", ())
+    }
+
+
 async def _end(
     client: Client,
     pod: Manifest,
@@ -61,7 +88,14 @@ async def _end(
 
 
 async def _publish(
-    client: Client, pod: Manifest, phase: str, container: Manifest, state: Manifest, *, ready: bool
+    client: Client,
+    pod: Manifest,
+    phase: str,
+    container: Manifest,
+    state: Manifest,
+    *,
+    ready: bool,
+    **more: str,
 ) -> None:
     meta = pod["metadata"]
     told = {
@@ -72,7 +106,7 @@ async def _publish(
         "restartCount": 0,
         "state": {name: value for name, value in state.items() if value is not None},
     }
-    change = {"status": {"phase": phase, "containerStatuses": [told]}}
+    change = {"status": {"phase": phase, "containerStatuses": [told], **more}}
     with suppress(NotFound, ApiError):
         key = (meta["namespace"], meta["name"])
         await client.patch(PODS, key, MergePatch(change), subresource="status")

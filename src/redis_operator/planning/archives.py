@@ -48,6 +48,7 @@ BASE_ANNOTATION: Final = "redisoperator.dev/base"
 """On a schedule: a time, as RFC 3339 writes it; a base that is older is followed by another one."""
 ASK_SECONDS: Final = 20.0
 """How often a worker is asked how it is: this bounds the writes of a status."""
+_LOOK_SECONDS: Final = 5.0
 _LATE: Final = timedelta(seconds=60)
 _BASE_LATE: Final = timedelta(days=2)
 _ENDED: Final = (Phase.HIBERNATED, Phase.DELETING)
@@ -134,7 +135,7 @@ def plan_archive(
     reason, text = _unready(schedule, redis, login=login)
     if reason:
         said = _said(schedule, status, now, "False", reason, text)
-        return ArchivePlan(said)
+        return ArchivePlan(said, again=_LOOK_SECONDS)
     archive = Archive(
         path=archive_path(schedule),
         shards=tuple(_shard(shard.name, _pods_of(shard), pods) for shard in redis.status.shards),
@@ -167,7 +168,7 @@ def _told(
         text = f"the worker at {seen.host} does not respond: the window is what it said last"
         return replace(plan, status=_said(schedule, status, now, "Unknown", "WorkerSilent", text))
     assert plan.archive is not None
-    window = _window(schedule, plan.archive, seen.told, now)
+    window = _newer(status.window, _window(schedule, plan.archive, seen.told, now))
     gap = window.last_gap
     known = status.window.last_gap if status.window is not None else None
     status = replace(status, window=window)
@@ -178,6 +179,13 @@ def _told(
     else:
         status = _said(schedule, status, now, "True", ARCHIVING, _sentence(window))
     return replace(plan, status=status, gap=gap if gap is not None and gap != known else None)
+
+
+def _newer(known: ArchiveWindow | None, found: ArchiveWindow) -> ArchiveWindow:
+    """Return what was known where nothing is new but the time: that alone is not worth a write."""
+    if known is None or replace(found, time=known.time, lag_seconds=known.lag_seconds) != known:
+        return found
+    return known
 
 
 def _sentence(window: ArchiveWindow) -> str:

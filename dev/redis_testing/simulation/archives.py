@@ -1,0 +1,80 @@
+"""Archives in simulation: the worker of a schedule is there while it is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubecontroller.client.patches import MergePatch
+from redis_operator.manifests.names import ARCHIVE_LABEL
+from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES
+
+from .scenarios import Scenario
+from .system import DATABASE, NAMESPACE, Simulation
+
+__all__ = ["ARCHIVE_SCENARIOS", "archive_objects", "archiving"]
+
+_NAME = "hourly"
+_KINDS = ("deployments.apps", "configmaps", "pods")
+
+
+def _schedule() -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": NAMESPACE, "name": _NAME},
+        "spec": {
+            "redis": DATABASE,
+            "schedule": "0 0 1 1 *",
+            "template": {"storage": {"s3": {"bucket": "backups"}}},
+            "continuous": True,
+        },
+    }
+
+
+def archive_objects(simulation: Simulation) -> list[str]:
+    """Return what the archive of the schedule consists of, by kind."""
+    return [
+        kind
+        for kind in _KINDS
+        for entry in simulation.server.core.store.collection(kind).entries.values()
+        if entry.labels.get(ARCHIVE_LABEL) == _NAME
+    ]
+
+
+def archiving(simulation: Simulation) -> tuple[str, str]:
+    """Return the state and the reason of the schedule's condition."""
+    collection = simulation.server.core.store.collection("redisbackupschedules.redisoperator.dev")
+    entry = collection.entries.get(f"{NAMESPACE}/{_NAME}")
+    status = (msgspec.json.decode(entry.body).get("status") or {}) if entry is not None else {}
+    found = [c for c in status.get("conditions", ()) if c["type"] == "Archiving"]
+    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+
+
+def _is_archived(simulation: Simulation) -> bool:
+    there = sorted(archive_objects(simulation)) == sorted(_KINDS)
+    return there and archiving(simulation) == ("True", "Archiving")
+
+
+def _is_over(simulation: Simulation) -> bool:
+    return not archive_objects(simulation) and archiving(simulation) == ("False", "TurnedOff")
+
+
+async def _begin(simulation: Simulation) -> None:
+    await simulation.client.create(REDIS_BACKUP_SCHEDULES, _schedule())
+
+
+async def _turn_off(simulation: Simulation) -> None:
+    await _begin(simulation)
+
+    async def archived() -> bool:
+        return _is_archived(simulation)
+
+    await simulation.until_all(archived, within=120.0, what="archived")
+    off = MergePatch({"spec": {"continuous": False}})
+    await simulation.client.patch(REDIS_BACKUP_SCHEDULES, (NAMESPACE, _NAME), off)
+
+
+ARCHIVE_SCENARIOS = (
+    Scenario("a schedule archives", _begin, over=_is_archived),
+    Scenario("an archive is turned off", _turn_off, over=_is_over),
+)

@@ -1,0 +1,68 @@
+"""Archives in simulation: whenever the operator dies, there is one worker while it is wanted."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from redis_testing.simulation.archives import ARCHIVE_SCENARIOS
+from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
+from redis_testing.simulation.process import Strike
+
+pytestmark = pytest.mark.xdist_group("archives")
+
+
+@cache
+def known(number: int) -> Reference:
+    return reference(ARCHIVE_SCENARIOS[number], seed=1)
+
+
+def writes_of_ours(found: Reference) -> list[int]:
+    """Return the writes of the worker and what it is given."""
+    return [
+        effect.number
+        for effect in found.effects
+        if "hourly-archive" in f"{effect.kind} {effect.detail}"
+    ]
+
+
+def problems(found: Reference, blows: list[Blow]) -> list[str]:
+    told: dict[Blow, str] = {}
+    strike_at_each(found, blows, told.__setitem__)
+    assert set(told) == set(blows)
+    return [problem for problem in told.values() if problem]
+
+
+def test_there_is_one_worker_whenever_the_operator_dies() -> None:
+    found = known(0)
+    ours = writes_of_ours(found)
+    kinds = [e.kind for e in found.effects if e.number in ours]
+    assert len(found.end["archives"]) == 3, found.end["archives"]
+    assert kinds[:2] == ["api PATCH configmaps", "api PATCH deployments"], kinds  # in this order
+    blows = [(ours[0], Strike.CRASH_AFTER), *((ours[1], strike) for strike in Strike)]
+    assert problems(found, blows) == []
+
+
+def test_nothing_is_left_when_it_is_turned_off_whenever_the_operator_dies() -> None:
+    found = known(1)
+    assert found.end["archives"] == []
+    named = {e.number: e.kind for e in found.effects}
+    gone = [n for n in writes_of_ours(found) if "DELETE" in named[n]]
+    assert len(gone) == 2
+    blows = [(gone[0], Strike.CRASH_AFTER), (gone[0], Strike.LOST_REPLY)]
+    assert problems(found, [*blows, (gone[1], Strike.CRASH_BEFORE)]) == []
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", range(len(ARCHIVE_SCENARIOS)))
+@pytest.mark.parametrize("strike", Strike, ids=lambda strike: strike.name)
+def test_the_end_is_the_same_after_a_strike_at_any_effect(strike: Strike, number: int) -> None:
+    found = known(number)
+    ours = [
+        e.number
+        for e in found.effects
+        if "hourly" in f"{e.kind} {e.detail}" or "redisbackupschedule" in e.detail
+    ]
+    assert len(ours) >= 3
+    assert problems(found, [(n, strike) for n in ours]) == []
