@@ -13,7 +13,7 @@ from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import RedisBackup
 from redis_operator.backup.task import ShardTask, Source, TakeTask, Target, read_task
-from redis_operator.manifests.names import worker_labels
+from redis_operator.manifests.names import archiver_labels, reader_labels, worker_labels
 from redis_operator.manifests.objects import Object
 from redis_operator.manifests.workers import fill_job, restore_job, take_job, verify_job
 
@@ -115,7 +115,9 @@ def test_workers_are_let_in_where_not_everybody_is() -> None:
         [policy] = by_kind(database(**spec), "NetworkPolicy", facts)
         return [peer for rule in policy["spec"]["ingress"] for peer in rule.get("from", ())]
 
-    ours = {"podSelector": {"matchLabels": worker_labels("cache")}}
+    ours = {"podSelector": {"matchLabels": reader_labels("cache")}}
+    for labels in (worker_labels("cache"), archiver_labels("cache", "hourly")):
+        assert labels.items() >= reader_labels("cache").items()
     assert ours in peers(backed_up, **named)
     without = replace(FACTS, passwords=replace(FACTS.passwords, backup=""))
     assert ours not in peers(without, **named)
