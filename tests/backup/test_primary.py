@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,27 +14,48 @@ from kubelocal.loopback import free_host
 from redis_operator.backup.manifest import Manifest, StoredPart
 from redis_operator.backup.primary import Primary
 from redis_operator.backup.replica import Login
+from redis_operator.backup.squeeze import Compressor
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.task import Store
 
 MIB = 1 << 20
 
 
+CONTENT = b"REDIS0009 and whatever else a snapshot has"
+AUTH = b"*3\r\n$4\r\nAUTH\r\n$11\r\nreplication\r\n$4\r\nword\r\n"
+PSYNC = b"*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"
+ACK = b"*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$2\r\n99\r\n"
+
+
 @asynccontextmanager
 async def connected(
     tmp_path: Path,
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    part = StoredPart("server-0", "server-0-1.rdb.zst", "r", 1, "REDIS0009", 1, 1, "00")
+    async with listening(tmp_path) as (_, host):
+        reader, writer = await asyncio.open_connection(host, 6379)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def listening(tmp_path: Path) -> AsyncIterator[tuple[Primary, str]]:
+    """Have a worker listen that has a small part to give."""
+    compressor = Compressor(1)
+    stored = compressor.compress(CONTENT) + compressor.flush()
+    name, digest = "server-0-1.rdb.zst", sha256(CONTENT).hexdigest()
+    sizes = (len(CONTENT), len(stored))
+    part = StoredPart("server-0", name, "r", 1, "REDIS0009", *sizes, digest)
     manifest = Manifest("ns", "cache", "u", "Standalone", "redis", "6.2.14", "", "", (part,))
-    shelf = open_shelf(Store("empty"), folder=str(tmp_path))
+    shelf = open_shelf(Store("small"), folder=str(tmp_path))
+    assert await shelf.create(name, stored)
     primary = Primary(shelf, manifest, part, lambda: Login("replication", "word"))
     host = free_host()
     server = await primary.serve(host, 6379)
-    reader, writer = await asyncio.open_connection(host, 6379)
     try:
-        yield reader, writer
+        yield primary, host
     finally:
-        writer.close()
         server.close()
 
 
@@ -81,8 +103,26 @@ async def test_what_is_no_command_ends_the_connection(tmp_path: Path, said: byte
 
 async def test_who_logs_in_may_say_more_than_a_stranger(tmp_path: Path) -> None:
     async with connected(tmp_path) as (reader, writer):
-        writer.write(b"*3\r\n$4\r\nAUTH\r\n$11\r\nreplication\r\n$4\r\nword\r\n")
+        writer.write(AUTH)
         assert await reader.readline() == b"+OK\r\n"
         for _ in range(1000):
             writer.write(b"*2\r\n$8\r\nREPLCONF\r\n$20\r\n" + b"x" * 20 + b"\r\n")
             assert await reader.readline() == b"+OK\r\n"
+
+
+@pytest.mark.parametrize("said", [[b"\n", ACK], [b"\n\n" + ACK], [ACK + b"\n", b"\n"]])
+async def test_a_replica_that_loads_for_long_says_that_it_lives_and_is_not_cut_off(
+    tmp_path: Path, said: list[bytes]
+) -> None:
+    """It sends empty lines meanwhile; to be cut off for that, it would load for ever."""
+    async with listening(tmp_path) as (primary, host), asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(host, 6379)
+        writer.write(AUTH + PSYNC)
+        await reader.readuntil(CONTENT)
+        for piece in said:
+            writer.write(piece)
+            await reader.readuntil(b"PING\r\n")  # a second later: it listens still
+        assert await reader.readuntil(b"PING\r\n")
+        assert primary.whole.is_set()
+        assert primary.sent == 1
+        writer.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -40,6 +41,7 @@ _LOGIN_SECONDS = 30.0
 _STRANGER_BYTES = 16 << 10  # what is read from whoever has not logged in
 _COMMAND_BYTES = 1 << 20
 _OUT = 1 << 20
+_EMPTY_LINES = re.compile(rb"\r\n\n+")
 
 
 async def manifest_of(shelf: Shelf) -> Manifest:
@@ -260,11 +262,20 @@ class Primary:
                 await listening
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Take what a replica acknowledges, until it goes."""
-        parser = hiredis.Reader()
+        """Take what a replica acknowledges, until it goes.
+
+        While it empties itself and loads, it sends empty lines, which are not part of a command.
+        """
+        parser, held = hiredis.Reader(), 0
         while data := await reader.read(65536):
-            parser.feed(data)
+            said = _EMPTY_LINES.sub(b"\r\n", data)
+            said = said if parser.has_data() else said.lstrip(b"\n")
+            held += len(said)
+            if held > _COMMAND_BYTES:
+                return
+            parser.feed(said)
             while (words := parser.gets()) is not False:
+                held = 0
                 # A replica acknowledges GETACK with the offset before it.
                 if self._end is not None and _acknowledged(words) >= self._end - len(_GETACK):
                     self.whole.set()
