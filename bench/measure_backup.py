@@ -49,9 +49,9 @@ async def _run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         async with Servers(engine, options=options) as servers:
             primary, replica = await servers.start(2, cluster=False)
-            await _said(replica, "ACL", "SETUSER", "backup", *_RULES)
-            await _said(replica, "REPLICAOF", primary.address.host, str(primary.address.port))
-            await _fill(primary)
+            await said(replica, "ACL", "SETUSER", "backup", *_RULES)
+            await said(replica, "REPLICAOF", primary.address.host, str(primary.address.port))
+            await fill(primary, _MIB)
             await _linked(primary, replica)
             quiet = await _latencies(primary, asyncio.sleep(5))
             memory: list[float] = []
@@ -77,10 +77,11 @@ async def _run() -> list[Row]:
     ]
 
 
-async def _fill(server: Server) -> None:
+async def fill(server: Server, mib: int) -> None:
+    """Give a server so many keys times 1024, of 1 kB each, half of it random."""
     reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
     parser = hiredis.Reader()
-    for first in range(0, _MIB * 1024, 1024):
+    for first in range(0, mib * 1024, 1024):
         drawn = os.urandom(512 * 1024)
         halves = (drawn[n * 512 : (n + 1) * 512] for n in range(1024))
         lines = [
@@ -99,7 +100,7 @@ async def _linked(primary: Server, replica: Server) -> None:
     """Wait until the replica has everything."""
     async with asyncio.timeout(300):
         while True:
-            lead, follow = await _asked(primary, "ROLE"), await _asked(replica, "ROLE")
+            lead, follow = await asked(primary, "ROLE"), await asked(replica, "ROLE")
             if bytes(follow[3]) == b"connected" and int(follow[4]) >= int(lead[1]):
                 return
             await asyncio.sleep(0.2)
@@ -166,7 +167,8 @@ def _p99(figures: list[float]) -> float:
     return sorted(figures)[int(len(figures) * 0.99)]
 
 
-async def _asked(server: Server, *words: str) -> list[Any]:
+async def asked(server: Server, *words: str) -> list[Any]:
+    """Return what a server answers, as a list."""
     reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
     parser = hiredis.Reader()
     writer.write(encode(words))
@@ -176,8 +178,9 @@ async def _asked(server: Server, *words: str) -> list[Any]:
     return answer if isinstance(answer, list) else [answer]
 
 
-async def _said(server: Server, *words: str) -> None:
-    [answer] = await _asked(server, *words)
+async def said(server: Server, *words: str) -> None:
+    """Run a command that no server refuses."""
+    [answer] = await asked(server, *words)
     assert not isinstance(answer, Exception), answer
 
 

@@ -284,7 +284,7 @@ class _Carrier:
         self._lasting -= left < 0
         target = await self._connect(self._task.targets[owner])
         try:
-            await target.ask("RESTORE", key, max(left, 0), payload)
+            await target.ask("RESTORE", key, max(left, 1) if left >= 0 else 0, payload)
         except TargetError as error:
             if not error.answer.startswith("BUSYKEY"):
                 raise
