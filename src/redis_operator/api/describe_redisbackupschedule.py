@@ -128,6 +128,22 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "The times that a restore can go back to, as the worker of the archive said last; "
         "condition Archiving tells whether it still says so. Absent: nothing was archived."
     ),
+    "RedisBackupScheduleStatus.restore_point": described(
+        "The restore point that the annotation redisoperator.dev/restore-point asked for last, and "
+        "what became of it."
+    ),
+    "RedisBackupScheduleStatus.restore_points": described(
+        "The newest restore points of the archive, at most 100. Older ones are in the store."
+    ),
+    "RestorePointRequest.name": described("Its name."),
+    "RestorePointRequest.phase": described(
+        "Pending: it is being taken, or waits for what message says. Completed: it can be gone "
+        "back to once the archive has come so far, some ten seconds later. Failed: there is none."
+    ),
+    "RestorePointRequest.start_time": described("When it was asked for."),
+    "RestorePointRequest.message": described("What it waits for, or why there is none."),
+    "RestorePoint.name": described("What fromBackup.restorePoint names it by."),
+    "RestorePoint.time": described("When it was taken, by the clock of the primaries."),
     "ArchiveWindow.oldest": described("All shards can be gone back to from this time on."),
     "ArchiveWindow.newest": described("And up to this time."),
     "ArchiveWindow.lag_seconds": described("How old that was when the worker was asked."),

@@ -8,7 +8,7 @@ from msgspec import field
 
 from .metadata import Condition, Metadata, Part
 from .redis import Resources
-from .redisbackup import BackupTemplate
+from .redisbackup import BackupPhase, BackupTemplate
 
 __all__ = [
     "ArchiveGap",
@@ -20,6 +20,8 @@ __all__ = [
     "RedisBackupSchedule",
     "RedisBackupScheduleSpec",
     "RedisBackupScheduleStatus",
+    "RestorePoint",
+    "RestorePointRequest",
 ]
 
 
@@ -103,6 +105,22 @@ class ArchiveWindow(Part, frozen=True):
     shards: tuple[ArchiveShard, ...] = ()
 
 
+class RestorePoint(Part, frozen=True):
+    """A named moment of the archive that a restore can go back to exactly."""
+
+    name: str
+    time: str = ""
+
+
+class RestorePointRequest(Part, frozen=True):
+    """The restore point that was asked for last, and what became of it."""
+
+    name: str
+    phase: BackupPhase = BackupPhase.PENDING
+    start_time: str = ""
+    message: str = ""
+
+
 class RedisBackupScheduleStatus(Part, frozen=True):
     """What it did and does next."""
 
@@ -119,6 +137,8 @@ class RedisBackupScheduleStatus(Part, frozen=True):
     active: tuple[str, ...] = ()
     kept: int = 0
     window: ArchiveWindow | None = None
+    restore_point: RestorePointRequest | None = None
+    restore_points: tuple[RestorePoint, ...] = ()
 
 
 class RedisBackupSchedule(Part, frozen=True, omit_defaults=False):

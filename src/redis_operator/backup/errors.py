@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["Damaged", "KeyMissing", "SourceError", "StoreError", "TargetError", "WorkerError"]
+__all__ = [
+    "Damaged",
+    "KeyMissing",
+    "PointTaken",
+    "SourceError",
+    "StoreError",
+    "TargetError",
+    "WorkerError",
+]
 
 
 class WorkerError(Exception):
@@ -25,6 +33,12 @@ class StoreError(WorkerError):
     """The store refuses, or cannot be reached."""
 
     reason = "StoreFailed"
+
+
+class PointTaken(StoreError):  # noqa: N818 - what it is
+    """The archive has a restore point of that name."""
+
+    reason = "PointTaken"
 
 
 class KeyMissing(WorkerError):  # noqa: N818 - what it is

@@ -202,12 +202,16 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
 
 
 class PointTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="point"):
-    """Write down where every shard is at one moment, under a name."""
+    """Write down where every shard is at one moment, under a name.
+
+    `request` names who asks: another worker with the same one finds what the first has written.
+    """
 
     store: Store
     user: str
     name: str
     shards: tuple[ShardTask, ...]
+    request: str = ""
 
 
 class WindowTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="window"):
@@ -317,6 +321,7 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True):
     stored: int = 0
     keys: int = 0
     paused: int = 0  # for how many milliseconds writes waited
+    time: str = ""  # of a restore point
     parts: tuple[dict[str, str | int], ...] = ()
 
     def text(self) -> bytes:

@@ -26,7 +26,7 @@ from backup.stream.conftest import (
 )
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
-from redis_operator.backup.errors import SourceError, StoreError, WorkerError
+from redis_operator.backup.errors import PointTaken, SourceError, StoreError, WorkerError
 from redis_operator.backup.replica import Login
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
@@ -174,8 +174,13 @@ async def test_a_point_that_is_not_there_is_named_with_those_that_are(tmp_path: 
     async with replicated(NEWEST, 1) as shard:
         async with running(archiver_of(shard, tmp_path)):
             await archived(tmp_path, 0)
-            point = PointTask(STORE, "backup", "monday", (shard_task(shard),))
-            await mark(point, lambda: LOGIN, folder=str(tmp_path))
+            point = PointTask(STORE, "backup", "monday", (shard_task(shard),), request="u/1")
+            first = await mark(point, lambda: LOGIN, folder=str(tmp_path))
+            await speak(shard.primary, ("SET", "n", 1))
+            again = await mark(point, lambda: LOGIN, folder=str(tmp_path))  # its answer was lost
+            assert (again.parts, again.time) == (first.parts, first.time)
+            with pytest.raises(PointTaken, match="there is a restore point monday already"):
+                await mark(replace(point, request="u/2"), lambda: LOGIN, folder=str(tmp_path))
         catalogue = await read_catalogue(shelf_in(tmp_path))
         with pytest.raises(WorkerError, match="no restore point tuesday; there are: monday"):
             await find_plan(catalogue, "tuesday", shard="server-0")

@@ -15,11 +15,11 @@ from redis_operator.redis import commands
 from redis_operator.redis.connection import Connection
 from redis_operator.redis.errors import RedisError
 
-from ..errors import SourceError, StoreError, WorkerError
+from ..errors import PointTaken, SourceError, WorkerError
 from ..replica import Login
 from ..store import Shelf
 from ..task import ShardTask
-from .records import Point, PointMark, encode, point_name
+from .records import Point, PointMark, decode, encode, point_name
 from .sampler import ask, look, open_link
 
 __all__ = ["mark_point"]
@@ -29,31 +29,54 @@ _NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")
 
 
 async def mark_point(
-    name: str, shards: tuple[ShardTask, ...], shelves: Mapping[str, Shelf], login: Login
+    name: str,
+    shards: tuple[ShardTask, ...],
+    shelves: Mapping[str, Shelf],
+    login: Login,
+    *,
+    request: str = "",
 ) -> Point:
     """Write a restore point into the archive of every shard. Raises `WorkerError`.
 
-    A name can be given once. A pause of writes ends by itself should this worker end.
+    A name can be given once: `PointTaken`. Whoever asks again with the same `request`, since the
+    answer was lost, is given the point that was taken for it. A pause of writes ends by itself
+    should this worker end.
     """
     if not _NAME.match(name):
         raise WorkerError(
             f"{name!r} cannot be the name of a restore point: use lower case letters, digits, "
             "dots and dashes, at most 63"
         )
+    if not shards:
+        raise SourceError(f"restore point {name}: the database has no shard that is known")
+    known = await _known(name, shelves)
+    if known is not None and (not request or known.request != request):
+        raise PointTaken(f"there is a restore point {name} already; give another name")
+    point = known or await _taken(name, shards, login, request)
     for shard in shards:
-        if await shelves[shard.name].get(point_name(name)) is not None:
-            raise StoreError(f"there is a restore point {name} already; give another name")
+        if not await shelves[shard.name].create(point_name(name), encode(point)) and known is None:
+            raise PointTaken(f"there is a restore point {name} already; give another name")
+    return point
+
+
+async def _known(name: str, shelves: Mapping[str, Shelf]) -> Point | None:
+    """Return the restore point of a name that some shard has."""
+    for shelf in shelves.values():
+        raw = await shelf.get(point_name(name))
+        if raw is not None:
+            return decode(raw, Point, point_name(name))
+    return None
+
+
+async def _taken(name: str, shards: tuple[ShardTask, ...], login: Login, request: str) -> Point:
+    """Return where every shard is at one moment."""
     async with AsyncExitStack() as stack:
         links = {shard.name: await _primary(shard, login, stack) for shard in shards}
         try:
             marks = await _marks(links)
         except RedisError as error:
             raise SourceError(f"the restore point cannot be taken: {error}") from error
-    point = Point(name, marks)
-    for shard in shards:
-        if not await shelves[shard.name].create(point_name(name), encode(point)):
-            raise StoreError(f"there is a restore point {name} already; give another name")
-    return point
+    return Point(name, marks, request=request)
 
 
 async def _primary(shard: ShardTask, login: Login, stack: AsyncExitStack) -> Connection:

@@ -127,11 +127,15 @@ class PointMark(Struct, frozen=True, rename="camel"):
 
 
 class Point(Struct, frozen=True, rename="camel"):
-    """A named restore point: the exact place of every shard at one moment."""
+    """A named restore point: the exact place of every shard at one moment.
+
+    It is written into the archive of every shard; one that has it is enough.
+    """
 
     name: str
     shards: dict[str, PointMark]
     format: int = FORMAT
+    request: str = ""  # for whom it was taken
 
 
 class Names(Struct, frozen=True):

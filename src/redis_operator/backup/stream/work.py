@@ -38,8 +38,9 @@ def shelf_of(store: Store, shard: str, folder: str) -> Shelf:
 async def mark(task: PointTask, login: Callable[[], Login], *, folder: str = FOLDER) -> Report:
     """Write a named restore point."""
     shelves = {shard.name: shelf_of(task.store, shard.name, folder) for shard in task.shards}
-    point = await mark_point(task.name, task.shards, shelves, login())
+    point = await mark_point(task.name, task.shards, shelves, login(), request=task.request)
     return Report(
+        time=text_of(max(found.server for found in point.shards.values())),
         parts=tuple(
             {"name": name, "offset": found.offset, "time": text_of(found.server)}
             for name, found in point.shards.items()
