@@ -20,6 +20,7 @@ __all__ = [
     "MANAGER",
     "NEW_PASSWORDS_ANNOTATION",
     "PERSISTENCE_ANNOTATION",
+    "POINT_LABEL",
     "RESTORED_LABEL",
     "ROLE_LABEL",
     "ROTATE_ANNOTATION",
@@ -42,6 +43,7 @@ __all__ = [
     "connection_secret",
     "filler_labels",
     "nodes_service",
+    "point_labels",
     "primaries_service",
     "primary_name",
     "reader_labels",
@@ -76,7 +78,9 @@ ACCEPTED_ANNOTATION: Final = "redisoperator.dev/accepted-settings"
 VERSION_ANNOTATION: Final = "redisoperator.dev/version"
 RESTORED_LABEL: Final = "redisoperator.dev/restores"
 WORKER_LABEL: Final = "redisoperator.dev/worker"
-"""On Jobs and pods of workers: `backup`, `verify`, `restore`, `delete` or `archive`."""
+"""On Jobs and pods of workers: `backup`, `verify`, `restore`, `delete`, `archive` or `point`."""
+POINT_LABEL: Final = "redisoperator.dev/point-of"
+"""On the Job and the pod of the worker that takes a restore point: the name of its schedule."""
 ARCHIVE_LABEL: Final = "redisoperator.dev/archive"
 """On the worker that archives and what it is given: the name of its schedule."""
 _READER_LABEL: Final = "redisoperator.dev/backs-up"
@@ -179,6 +183,11 @@ def worker_labels(name: str) -> dict[str, str]:
 def archiver_labels(name: str, schedule: str) -> dict[str, str]:
     """Labels of the worker that archives the stream of a database for a schedule."""
     return {WORKER_LABEL: "archive", ARCHIVE_LABEL: schedule, **reader_labels(name)}
+
+
+def point_labels(name: str, schedule: str) -> dict[str, str]:
+    """Labels of the worker that takes a restore point of a database for a schedule."""
+    return {WORKER_LABEL: "point", POINT_LABEL: schedule, **reader_labels(name)}
 
 
 def archiver_name(schedule: str) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import Mode, Redis, Resources
 from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.backup.task import (
     AUTHORITY,
     ENCRYPTION,
@@ -25,6 +26,7 @@ from redis_operator.backup.task import (
     DeleteTask,
     Encryption,
     Identity,
+    PointTask,
     S3Place,
     ServeTask,
     ShardTask,
@@ -41,6 +43,7 @@ from .names import (
     MANAGER,
     WORKER_LABEL,
     filler_labels,
+    point_labels,
     users_secret,
     worker_labels,
 )
@@ -58,6 +61,8 @@ __all__ = [
     "delete_job_name",
     "fill_job",
     "identity_of",
+    "point_job",
+    "point_job_name",
     "restore_job",
     "restore_job_name",
     "store_of",
@@ -76,6 +81,7 @@ TARGETS_ANNOTATION: Final = "redisoperator.dev/targets"
 WORKER_CONTAINER: Final = "worker"
 _USER: Final = 65532
 _LONGEST_SECONDS: Final = 86_400  # a worker that hangs does not hold up its schedule for ever
+_POINT_SECONDS: Final = 300
 _RESOURCES: Final = Resources(
     requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "512Mi"}
 )
@@ -256,6 +262,36 @@ def _pulled(pod: Object, redis: Redis | None) -> None:
         pod["imagePullSecrets"] = secrets
 
 
+def point_job_name(schedule: str) -> str:
+    """Return the name of the Job that takes a restore point."""
+    return f"{schedule}-point"
+
+
+def point_job(
+    schedule: RedisBackupSchedule,
+    *,
+    path: str,
+    point: str,
+    request: str,
+    shards: tuple[ShardTask, ...],
+    image: str,
+) -> Object:
+    """Return the Job that writes a restore point into the archive of a schedule, once."""
+    spec, name = schedule.spec, schedule.metadata.name
+    task = PointTask(
+        store=store_of(spec.template.storage, path, spec.template.encryption),
+        user=BACKUP,
+        name=point,
+        shards=shards,
+        request=request,
+    )
+    login = (users_secret(spec.redis), BACKUP)
+    pod = worker_pod(task, spec.template.storage, login, spec.archive.resources, image)
+    job = _job(schedule, point_job_name(name), point_labels(spec.redis, name), pod)
+    job["spec"]["activeDeadlineSeconds"] = _POINT_SECONDS
+    return job
+
+
 def delete_job_name(backup: str) -> str:
     """Return the name of the Job that deletes a backup from its store."""
     return f"{backup}-delete"
@@ -279,7 +315,9 @@ def delete_job(backup: RedisBackup, *, path: str, image: str) -> Object:
     return made
 
 
-def _job(owner: RedisBackup | Redis, name: str, labels: dict[str, str], pod: Object) -> Object:
+def _job(
+    owner: RedisBackup | RedisBackupSchedule | Redis, name: str, labels: dict[str, str], pod: Object
+) -> Object:
     labels = labels | {"app.kubernetes.io/managed-by": MANAGER}
     reference = {
         "apiVersion": owner.api_version,

@@ -16,6 +16,7 @@ from redis_operator.manifests.names import (
     ARCHIVE_LABEL,
     DATABASE_LABEL,
     INTENT_ANNOTATION,
+    POINT_LABEL,
     RESTORED_LABEL,
 )
 from redis_operator.manifests.workers import BACKUP_LABEL
@@ -23,6 +24,7 @@ from redis_operator.operator.archives import Archives
 from redis_operator.operator.backup_ending import BackupEndings
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
+from redis_operator.operator.points import Points
 from redis_operator.operator.restores import Restores
 from redis_operator.operator.schedule_measures import ScheduleCollector
 from redis_operator.operator.schedules import Schedules
@@ -154,6 +156,8 @@ def add_schedules(
     builder.watches(world.pods, mapped(archived_server))
     for objects in (world.workers.archivers, world.workers.sources, world.workers.pods):
         builder.watches(objects, by_label(ARCHIVE_LABEL))
+    builder.watches(world.workers.jobs, by_label(POINT_LABEL))
+    builder.watches(world.workers.pods, by_label(POINT_LABEL))
     applier = builder.applier(annotation=INTENT_ANNOTATION)
     reconciler = Schedules(
         client=manager.client,
@@ -167,6 +171,7 @@ def add_schedules(
             image=settings.worker_image,
             ask=ask,
         ),
+        points=Points(client=manager.client, world=world, image=settings.worker_image),
         clock=clock,
     )
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)

@@ -32,13 +32,16 @@ from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.cron import Cron, read_cron
 from redis_operator.api.metadata import Condition, Metadata
+from redis_operator.api.redisbackup import BackupPhase
 from redis_operator.api.redisbackup_validation import load_redisbackup_status
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from redis_operator.api.redisbackupschedule_validation import load_schedule, load_schedule_status
 from redis_operator.operator.archives import Archives
+from redis_operator.operator.points import Points
 from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS, World
 from redis_operator.planning.archives import ARCHIVING, ArchivePlan
 from redis_operator.planning.conditions import bounded
+from redis_operator.planning.points import PointPlan
 from redis_operator.planning.schedules import (
     OWNER_LABEL,
     Due,
@@ -64,6 +67,7 @@ class Schedules(Struct, frozen=True):
     applier: Applier
     recorder: Recorder
     archives: Archives
+    points: Points
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -97,10 +101,14 @@ class Schedules(Struct, frozen=True):
                 await self._report(raw, self._refused(raw, "BackupRefused", refused))
                 return Again(_REFUSED_SECONDS)
         archive = await self.archives.keep(raw, schedule, plan.status, now)
-        await self._report(raw, archive.status)
+        point = await self.points.plan(schedule, archive.status, archive.archive, now)
+        await self._report(raw, point.status)
+        if point.remove:
+            await self.points.remove(schedule)
         self._tell_of_missed(raw, plan)
         self._tell_of_gap(raw, archive)
-        waits = [wait for wait in (plan.again, archive.again) if wait is not None]
+        self._tell_of_point(raw, schedule.status, point)
+        waits = [wait for wait in (plan.again, archive.again, point.again) if wait is not None]
         return Again(min(waits)) if waits else Done()
 
     async def _delete(self, raw: Manifest, backup: Manifest) -> None:
@@ -150,6 +158,20 @@ class Schedules(Struct, frozen=True):
             gap, about = plan.gap, Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
             text = f"{gap.shard}: no restore can go to a time between {gap.after} and {gap.before}"
             self.recorder.warning(about, "ArchiveGap", f"{text}: {gap.reason}")
+
+    def _tell_of_point(
+        self, raw: Manifest, before: RedisBackupScheduleStatus, plan: PointPlan
+    ) -> None:
+        known, was = plan.status.restore_point, before.restore_point
+        if known is None or known.phase is BackupPhase.PENDING:
+            return
+        if was is not None and (was.name, was.phase) == (known.name, known.phase):
+            return
+        about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+        if known.phase is BackupPhase.COMPLETED:
+            self.recorder.normal(about, "RestorePointTaken", f"{known.name} is {known.message}")
+        else:
+            self.recorder.warning(about, "RestorePointFailed", f"{known.name}: {known.message}")
 
     def _refused(self, raw: Manifest, reason: str, text: str) -> RedisBackupScheduleStatus:
         known, generation = load_schedule_status(raw), raw["metadata"].get("generation", 0)

@@ -38,6 +38,7 @@ from redis_operator.manifests.workers import (
     BACKUP_UID_LABEL,
     WORKER_CONTAINER,
     delete_job_name,
+    point_job_name,
 )
 from redis_operator.planning.attempts import State, Worker
 
@@ -109,6 +110,14 @@ class Workers(Struct, frozen=True):
         """Return the worker that deletes a backup from its store."""
         job = self.job((key[0], delete_job_name(key[1])))
         if job is None or job.metadata.label(BACKUP_UID_LABEL) != uid:
+            return None
+        return _worker(job, self.pods_of(job))
+
+    def marking(self, key: Key, uid: str) -> Worker | None:
+        """Return the worker that takes a restore point for a schedule."""
+        job = self.job((key[0], point_job_name(key[1])))
+        owner = controller_of(job.metadata) if job is not None else None
+        if job is None or owner is None or owner.uid != uid:
             return None
         return _worker(job, self.pods_of(job))
 

@@ -26,7 +26,7 @@ from redis_operator.backup.task import ShardTask
 
 from .attempts import State, Worker, held_up, reason_of, why
 
-__all__ = ["POINT_ANNOTATION", "PointPlan", "plan_point_request"]
+__all__ = ["POINT_ANNOTATION", "PointPlan", "plan_point_request", "point_refused"]
 
 POINT_ANNOTATION: Final = "redisoperator.dev/restore-point"
 """On a schedule with `continuous`: the name of a restore point that is to be taken now."""
@@ -34,6 +34,7 @@ _NAME: Final = re.compile(POINT_NAME.removesuffix("$") + r"\Z")
 _LONGEST: Final = 63
 _KEPT: Final = 100
 _RETRY: Final = timedelta(seconds=10)
+_REFUSED_SECONDS: Final = 30.0  # rights and quotas come back without a sign
 _SOON: Final = 0.5  # once this is written, the worker starts
 _FINAL: Final = ("PointTaken",)
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -73,6 +74,11 @@ def plan_point_request(
         held = _held(schedule, shards)
         return PointPlan(_said(status, held), start="" if held else request)
     return _of_worker(status, known, worker, now)
+
+
+def point_refused(plan: PointPlan, text: str) -> PointPlan:
+    """Say that the API server does not take the worker; it is tried again."""
+    return PointPlan(_said(plan.status, text), again=_REFUSED_SECONDS)
 
 
 def _without(status: RedisBackupScheduleStatus, worker: Worker | None) -> PointPlan:

@@ -44,7 +44,7 @@ async def mark(task: PointTask, login: Callable[[], Login], *, folder: str = FOL
         parts=tuple(
             {"name": name, "offset": found.offset, "time": text_of(found.server)}
             for name, found in point.shards.items()
-        )
+        ),
     )
 
 
