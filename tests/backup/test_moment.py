@@ -311,6 +311,8 @@ async def test_what_cannot_be_given_is_refused_by_name_and_nothing_is_carried(
             (Until(time=text_of(time.time_ns() // 1000)), r"fromBackup.at: .* is later than what"),
         ):
             await refused(until, NotArchived, words)
+            if until.time < "2999":
+                await refused(until, NotArchived, r"It has times from \S+Z to \S+Z")
         sunday = Until(point="sunday")
         await refused(sunday, Damaged, "no restore point sunday; there are: monday")
         monday = Until(point="monday")

@@ -55,6 +55,7 @@ from redis_operator.operator.world import REDISES, World
 from redis_operator.planning.archives import archive_path
 from redis_operator.planning.backups import place_of
 from redis_operator.planning.restores import (
+    archive_limitation,
     mixed_limitation,
     newest_good,
     restore_limitation,
@@ -126,7 +127,7 @@ def _no_archive(redis: Redis, world: World) -> str | None:
     if asked is None or not asked.of_archive or not asked.schedule:
         return None
     schedule = _schedule(world, (redis.metadata.namespace, asked.schedule))
-    return schedule if isinstance(schedule, str) else None
+    return schedule if isinstance(schedule, str) else archive_limitation(schedule)
 
 
 class _Way(Enum):

@@ -8,10 +8,18 @@ from typing import Final
 from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redis import BootstrapFromBackup, Redis, RestoreBound
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
+from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.backup.task import Until
 from redis_operator.redis.versions import Version, load_limitation
 
-__all__ = ["is_same_store", "mixed_limitation", "newest_good", "restore_limitation", "until_of"]
+__all__ = [
+    "archive_limitation",
+    "is_same_store",
+    "mixed_limitation",
+    "newest_good",
+    "restore_limitation",
+    "until_of",
+]
 
 _OWN_DATA: Final = (
     "spec.bootstrap.fromBackup: the database has data of its own, which would be overwritten: "
@@ -43,6 +51,20 @@ def _store(storage: BackupStorage) -> tuple[str, ...]:
     if storage.s3 is not None:
         return ("s3", storage.s3.endpoint.rstrip("/"), storage.s3.bucket)
     return ("claim", storage.claim.name) if storage.claim is not None else ()
+
+
+def archive_limitation(schedule: RedisBackupSchedule) -> str | None:
+    """Why there is no archive of a schedule, or None.
+
+    What times it has is for its worker to say: the window in the status may be old, and is of the
+    shards that there are now.
+    """
+    if schedule.spec.continuous or schedule.status.window is not None:
+        return None
+    return (
+        f"spec.bootstrap.fromBackup.schedule: RedisBackupSchedule {schedule.metadata.name} has "
+        "spec.continuous: false, and archived nothing before"
+    )
 
 
 def mixed_limitation(redis: Redis) -> str | None:

@@ -117,7 +117,7 @@ async def _at(catalogues: Mapping[str, Catalogue], wanted: At) -> dict[str, _Fou
         except NotArchived as error:
             lacking[shard] = error
     if not around:
-        raise _joined(lacking)
+        raise NotArchived(f"{_joined(lacking)}. {await _limits(catalogues)}")
     if not any(one.base.cluster for one in around.values()):
         shard = _only(around)
         return {shard: _Found(await find_plan(catalogues[shard], wanted))}
@@ -129,6 +129,20 @@ async def _at(catalogues: Mapping[str, Catalogue], wanted: At) -> dict[str, _Fou
             raise NotArchived(f"{error}; {_joined(lacking)}") from error
         raise
     return _found(shares, around)
+
+
+async def _limits(catalogues: Mapping[str, Catalogue]) -> str:
+    """Say between which times the archive has anything."""
+    oldest, newest = [], []
+    for catalogue in catalogues.values():
+        first = next(listed for listed in catalogue.lines if listed.bases)
+        oldest.append((await catalogue.bases(first.line))[0].taken)
+        last = await catalogue.newest()
+        if last is not None:
+            newest.append(last.samples[-1].server if last.samples else last.ended)
+    if not newest:
+        return "It has no stream yet"
+    return f"It has times from {text_of(min(oldest))} to {text_of(max(newest))}"
 
 
 def _only(around: Mapping[str, Around]) -> str:
