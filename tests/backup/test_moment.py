@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from backup.test_carry import OPTIONS, REPLICATION, RIGHTS, owner, shares
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import carry
-from redis_operator.backup.errors import Damaged, SourceError
+from redis_operator.backup.errors import Damaged, KeyMissing, SourceError
 from redis_operator.backup.scratch import ScratchError
 from redis_operator.backup.store import Shelf, open_shelf
 from redis_operator.backup.stream.archiver import Archiver, Shard
@@ -27,6 +28,7 @@ from redis_operator.backup.stream.plan import NotArchived, text_of
 from redis_operator.backup.stream.work import mark
 from redis_operator.backup.task import (
     CarryTask,
+    Encryption,
     PointTask,
     Report,
     ShardTask,
@@ -51,6 +53,7 @@ class Stage:
     def __init__(self, servers: Servers, folder: Path) -> None:
         self.servers, self.folder = servers, folder
         self.archivers: dict[str, Archiver] = {}
+        self.store = STORE
 
     async def shards(self, count: int) -> list[Server]:
         """Start primaries that share all slots and know each other; one alone has no slots."""
@@ -127,7 +130,10 @@ class Stage:
         await eventually(later)
 
     def shelf(self, shard: str) -> Shelf:
-        return open_shelf(replace(STORE, path=f"{STORE.path}/{shard}"), folder=self.volume)
+        return self.opened(replace(self.store, path=f"{STORE.path}/{shard}"))
+
+    def opened(self, store: Store) -> Shelf:
+        return open_shelf(store, folder=self.volume, encryption=str(self.folder / "keys"))
 
     @property
     def volume(self) -> str:
@@ -154,18 +160,23 @@ class Stage:
             history = (await info(server))["master_replid"]
             found.append(Target(f"new-{number}", server.address.host, history, share))
         asked = CarryTask(
-            STORE, "replication", tuple(found), cluster=len(targets) > 1, field=FIELD, until=until
+            self.store,
+            "replication",
+            tuple(found),
+            cluster=len(targets) > 1,
+            field=FIELD,
+            until=until,
         )
         beside = Path(tempfile.mkdtemp(dir=self.folder))
         async with container(self.servers.binary, beside, *options):
             return await carry(
                 asked,
-                open_shelf(STORE, folder=self.volume),
+                self.opened(self.store),
                 lambda: REPLICATION,
                 folder=beside,
                 host=free_host(),
                 patience=2,
-                volume=self.volume,
+                opened=self.opened,
             )
 
 
@@ -327,3 +338,28 @@ async def test_what_cannot_be_given_is_refused_by_name_and_nothing_is_carried(
             first.write_bytes(content)
         assert (await stage.restore([new], monday)).keys == 1
         assert await speak(new, ("GET", "n")) == [b"200"]
+
+
+async def test_an_encrypted_archive_needs_its_key(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    key = tmp_path / "keys" / "first"
+    key.write_bytes(b64encode(b"k" * 32))
+    async with Servers(NEWEST) as servers:
+        stage = Stage(servers, tmp_path)
+        stage.store = replace(STORE, encryption=Encryption("archive-keys"))
+        shards = await stage.shards(1)
+        async with stage.archived(shards):
+            await write(shards, "kept")
+            await marked(stage, PointTask(STORE, "backup", "monday", stage.tasks(shards)))
+        [new] = await stage.shards(1)
+        monday = Until(point="monday")
+        for store in (STORE, stage.store):
+            stage.store = store
+            if store is not STORE:
+                key.rename(tmp_path / "keys" / "other")
+            with pytest.raises(KeyMissing, match="key first"):
+                await stage.restore([new], monday)
+            assert await speak(new, ("DBSIZE",)) == [0]
+        (tmp_path / "keys" / "other").rename(key)
+        await stage.restore([new], monday)
+        assert await held([new]) == {b"kept"}

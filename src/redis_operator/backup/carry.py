@@ -40,10 +40,10 @@ from .piece import Piece
 from .primary import manifest_of, verify
 from .replica import Login
 from .scratch import ScratchError
-from .store import Shelf
+from .store import Shelf, open_shelf
 from .stream.moments import find_pieces
 from .stream.plan import text_of
-from .task import FOLDER, CarryTask, Report, Target
+from .task import CarryTask, Report, Store, Target
 
 __all__ = ["carry"]
 
@@ -70,16 +70,16 @@ async def carry(
     folder: Path,
     host: str,
     patience: float = _PATIENCE_SECONDS,
-    volume: str = FOLDER,
+    opened: Callable[[Store], Shelf] = open_shelf,
 ) -> Report:
     """Give the targets everything that the backup has. Raises `WorkerError`.
 
-    The server beside the worker waits for its settings in `folder`; both are at `host`. `volume`:
-    where the store is mounted, if it is a volume.
+    The server beside the worker waits for its settings in `folder`; both are at `host`. `opened`:
+    how another folder of the store is opened.
     """
     if task.until is not None:
         version = lambda manifest: _check_version(task, manifest)  # noqa: E731
-        pieces = await find_pieces(task.store, task.until, task.field, version, folder=volume)
+        pieces = await find_pieces(task.store, task.until, task.field, version, opened)
     else:
         pieces = await _backup_pieces(task, shelf)
     await _same_primaries(task, login())

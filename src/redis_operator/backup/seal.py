@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from .errors import Damaged, KeyMissing
 from .manifest import MANIFEST, Manifest, Sealing
 
-__all__ = ["Keyring", "Seal"]
+__all__ = ["Keyring", "Seal", "key_id_of"]
 
 _MAGIC = b"RBKP\x01"
 _SALT = 16
@@ -198,6 +198,14 @@ class Seal:
     def _mac(self, manifest: bytes, key_id: str) -> str:
         key = _derived(self._keys.key(key_id), b"", MANIFEST)
         return hmac.new(key, manifest, sha256).hexdigest()
+
+
+def key_id_of(beginning: bytes) -> str | None:
+    """Return the id of the key of an encrypted object, by how it begins; None: it is not one."""
+    if not beginning.startswith(_MAGIC) or len(beginning) <= len(_MAGIC):
+        return None
+    size = beginning[len(_MAGIC)]
+    return beginning[len(_MAGIC) + 1 :][:size].decode(errors="replace")
 
 
 def _header(name: str, beginning: bytes) -> bytes:

@@ -23,8 +23,8 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, S3Store
 
-from .errors import StoreError
-from .seal import Keyring, Seal
+from .errors import KeyMissing, StoreError
+from .seal import Keyring, Seal, key_id_of
 from .task import AUTHORITY, ENCRYPTION, FOLDER, KEYS, Identity, Store
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
@@ -105,7 +105,7 @@ class Shelf:
     def read(self, name: str) -> AsyncIterator[bytes]:
         """Read an object piece by piece, as it was given to `write`."""
         found = self._read(name)
-        return self.seal.opened(name, found) if self.seal is not None else found
+        return self.seal.opened(name, found) if self.seal is not None else _plain(name, found)
 
     async def _read(self, name: str) -> AsyncIterator[bytes]:
         with self._named(name):
@@ -161,6 +161,20 @@ class Shelf:
     async def _settle(self, name: str) -> None:
         if self._folder is not None:
             await asyncio.to_thread(_sync, self._folder / name)
+
+
+async def _plain(name: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the pieces of an object that is not encrypted. Raises `KeyMissing` if it is."""
+    first = True
+    async for piece in pieces:
+        key_id = key_id_of(piece) if first else None
+        if key_id is not None:
+            raise KeyMissing(
+                f"{name} is encrypted with key {key_id}; name the Secret that has it in "
+                "encryption.secretName"
+            )
+        first = False
+        yield piece
 
 
 def _remove_folder(path: Path) -> None:

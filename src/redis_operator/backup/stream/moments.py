@@ -21,8 +21,8 @@ from ..errors import Damaged
 from ..manifest import MANIFEST, Manifest
 from ..piece import Piece
 from ..primary import verify
-from ..store import Shelf, open_shelf
-from ..task import FOLDER, Store, Until
+from ..store import Shelf
+from ..task import Store, Until
 from .catalogue import Catalogue, read_catalogue
 from .feed import manifest_for
 from .find import Around, find_around, find_plan
@@ -50,18 +50,18 @@ async def find_pieces(
     until: Until,
     field: str,
     check: Callable[[Manifest], None],
-    *,
-    folder: str = FOLDER,
+    opened: Callable[[Store], Shelf],
 ) -> tuple[Piece, ...]:
     """Return what each archived shard gives for the moment.
 
-    `check` raises where servers of the new database could not load what a base holds.
+    `check` raises where servers of the new database could not load what a base holds;
+    `opened` opens a folder of the store.
     """
     wanted = wanted_of(until)
     named = f"{field}.{'restorePoint' if until.point else 'at'}"
     if isinstance(wanted, At) and wanted.time > time.time_ns() // 1000:
         raise NotArchived(f"{named}: {text_of(wanted.time)} lies in the future")
-    catalogues = await _catalogues(store, folder)
+    catalogues = await _catalogues(store, opened)
     try:
         found = await _find(catalogues, wanted)
     except (NotArchived, Damaged) as error:
@@ -85,10 +85,11 @@ async def _find(catalogues: Mapping[str, Catalogue], wanted: Wanted | str) -> di
     raise NotArchived("an offset is of one shard; name a time or a restore point")
 
 
-async def _catalogues(store: Store, folder: str) -> dict[str, Catalogue]:
-    root = open_shelf(store, folder=folder)
+async def _catalogues(store: Store, opened: Callable[[Store], Shelf]) -> dict[str, Catalogue]:
+    root = opened(store)
     shards = await root.folders()
-    read = await asyncio.gather(*(read_catalogue(_shelf(store, name, folder)) for name in shards))
+    shelves = [opened(replace(store, path=f"{store.path}/{name}")) for name in shards]
+    read = await asyncio.gather(*map(read_catalogue, shelves))
     found = {
         name: catalogue for name, catalogue in zip(shards, read, strict=True) if _has(catalogue)
     }
@@ -101,10 +102,6 @@ async def _catalogues(store: Store, folder: str) -> dict[str, Catalogue]:
 
 def _has(catalogue: Catalogue) -> bool:
     return any(listed.bases for listed in catalogue.lines)
-
-
-def _shelf(store: Store, shard: str, folder: str) -> Shelf:
-    return open_shelf(replace(store, path=f"{store.path}/{shard}"), folder=folder)
 
 
 async def _at(catalogues: Mapping[str, Catalogue], wanted: At) -> dict[str, _Found]:
