@@ -8,8 +8,10 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kubecontroller.client.errors import ConnectionFailed
+from pair_of_servers import speak
 from redis_operator.manifests.facts import Passwords, SourceLogin
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import ActionError
@@ -217,3 +219,16 @@ async def test_without_a_source_at_hand_nothing_is_promoted_that_needs_one(place
     place.effects = replication_effects(reached, PASSWORDS)
     assert "cannot be asked" in await place.do(action)
     assert "login" in await place.do(await place.follow())
+
+
+async def test_a_server_that_refused_a_command_of_a_backup_is_not_promoted(place: Place) -> None:
+    assert not await place.do(await place.follow())
+    await place.linked(0)
+    action = replace(await place.promotion(), whole=True)
+    server = place.servers[0]
+    await speak(server, ("CONFIG", "SET", "replica-read-only", "no"), ("RPUSH", "key-0", "other"))
+    await speak(place.source, ("APPEND", "key-0", "x"))  # of another type than the server has
+    assert "db-0 refused 1 commands of what it copied" in await place.do(action)
+    assert not (await place.replication(server)).is_primary
+    assert not await place.do(replace(action, whole=False))
+    assert (await place.replication(server)).is_primary

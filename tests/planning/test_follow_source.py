@@ -411,3 +411,21 @@ def test_one_server_in_memory_that_restarts_while_it_follows_has_lost_nothing() 
     found = plan(volatile, alone(fresh(0), recorded=((0, "another"),)), NOW)
     assert found.losses == ()
     assert Replication().follows == ""
+
+
+RESTORED = replace(WANTED, source=Source("old.example", 7000, backup="monday"))
+
+
+def test_who_has_all_of_a_backup_is_promoted_if_it_refused_nothing_of_it() -> None:
+    [promotion] = [step for step in steps(SYNCED, RESTORED) if isinstance(step, Promote)]
+    assert promotion.whole
+    lacking = seen(copy(0, refused_commands=3), copy(1, of(0)), copy(2, of(0)))
+    found = plan(RESTORED, lacking, NOW)
+    assert not found.steps
+    assert "refused 3 commands of backup monday" in found.blocked[0]
+
+
+def test_what_a_server_elsewhere_sent_before_it_was_left_is_not_judged() -> None:
+    lacking = seen(copy(0, refused_commands=3), copy(1, of(0)), copy(2, of(0)))
+    [promotion] = [step for step in steps(lacking, PROMOTES) if isinstance(step, Promote)]
+    assert not promotion.whole

@@ -22,6 +22,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,11 @@ from msgspec import Struct
 
 from redis_operator.redis.resp import Argument
 from redis_operator.redis.slots import SlotSet, key_slot
-from redis_operator.redis.versions import load_limitation, parse_version
 
 from .errors import TargetError, WorkerError
+from .fitting import check_fit
 from .link import Link, connect
 from .loader import Keyspace, Loader, keyspaces, open_loader, told_of
-from .manifest import Manifest
 from .piece import Piece
 from .primary import manifest_of, verify
 from .replica import Login
@@ -78,8 +78,8 @@ async def carry(
     how another folder of the store is opened.
     """
     if task.until is not None:
-        version = lambda manifest: _check_version(task, manifest)  # noqa: E731
-        pieces = await find_pieces(task.store, task.until, task.field, version, opened)
+        fit = partial(check_fit, engine=task.engine, version=task.version, field=task.field)
+        pieces = await find_pieces(task.store, task.until, task.field, fit, opened)
     else:
         pieces = await _backup_pieces(task, shelf)
     await _same_primaries(task, login())
@@ -107,7 +107,7 @@ async def carry(
 async def _backup_pieces(task: CarryTask, shelf: Shelf) -> tuple[Piece, ...]:
     """Return the parts of a backup, each read from end to end."""
     manifest = await manifest_of(shelf)
-    _check_version(task, manifest)
+    check_fit(manifest, task.engine, task.version, task.field)
     whole = len(manifest.parts) == 1
     pieces = tuple(
         Piece(
@@ -120,17 +120,6 @@ async def _backup_pieces(task: CarryTask, shelf: Shelf) -> tuple[Piece, ...]:
     )
     await _verify(pieces)
     return pieces
-
-
-def _check_version(task: CarryTask, manifest: Manifest) -> None:
-    """Raise `TargetError` where servers of the targets' version cannot load the backup."""
-    ours = parse_version(task.engine, task.version)
-    if ours is None:
-        return
-    rdb = max(part.rdb for part in manifest.parts)
-    wrong = load_limitation(manifest.engine, manifest.version, rdb, ours)
-    if wrong is not None:
-        raise TargetError(f"{task.field}: the backup {wrong}; nothing was carried")
 
 
 async def _verify(pieces: tuple[Piece, ...]) -> None:

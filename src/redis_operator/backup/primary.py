@@ -147,6 +147,7 @@ class Primary:
         self.failure: WorkerError | None = None  # why the stream ended before its end
         self._stream = stream
         self._stream_size = stream_size
+        self._stream_end = stream_size  # the offset of its last byte, of whoever began last
         self._shelf = shelf
         self._manifest = manifest
         self._part = part
@@ -225,7 +226,7 @@ class Primary:
             "# Replication",
             "role:master",
             f"master_replid:{self._id}",
-            f"master_repl_offset:{max(self._offset, self._stream_size)}",
+            f"master_repl_offset:{max(self._offset, self._stream_end)}",
             "# Cluster",
             "cluster_enabled:0",
         ]
@@ -235,6 +236,7 @@ class Primary:
         """Send the snapshot, the stream, and then signs of life."""
         part = self._part
         self.sent += 1
+        self._stream_end = self._offset + self._stream_size
         writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
         async for piece in rdb_of(self._shelf, part):
             writer.write(piece)

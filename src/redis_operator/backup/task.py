@@ -170,13 +170,17 @@ class Until(Struct, frozen=True, rename="camel", omit_defaults=True):
 class ServeTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="serve"):
     """Give the only part of a backup to servers that replicate from this worker.
 
-    With `until` it is an archive that `store` holds, up to that moment.
+    With `until` it is an archive that `store` holds, up to that moment: that of the shard which is
+    named, or of the only one that it has. `engine` and `version` are those of the servers.
     """
 
     store: Store
     user: str
     port: int = 6379
     until: Until | None = None
+    engine: str = ""
+    version: str = ""
+    field: str = ""  # of the spec that names the backup: what is wrong with it is told with this
 
 
 class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="archive"):

@@ -81,6 +81,7 @@ TARGETS_ANNOTATION: Final = "redisoperator.dev/targets"
 WORKER_CONTAINER: Final = "worker"
 _USER: Final = 65532
 _LONGEST_SECONDS: Final = 86_400  # a worker that hangs does not hold up its schedule for ever
+_FIELD: Final = "spec.bootstrap.fromBackup"
 _POINT_SECONDS: Final = 300
 _RESOURCES: Final = Resources(
     requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "512Mi"}
@@ -152,11 +153,19 @@ def restore_job(
     image: str,
     encryption: BackupEncryption | None = None,
     identity: Identity | None = None,
+    until: Until | None = None,
 ) -> Object:
     """Return the Job that servers of a new database replicate from until they have its content."""
     name = redis.metadata.name
-    store = store_of(storage, path, encryption, identity)
-    task = ServeTask(store=store, user=REPLICATION, port=CLIENT_PORT)
+    task = ServeTask(
+        store=store_of(storage, path, encryption, identity),
+        user=REPLICATION,
+        port=CLIENT_PORT,
+        until=until,
+        engine=redis.status.engine if until is not None else "",
+        version=redis.status.version if until is not None else "",
+        field=_FIELD if until is not None else "",
+    )
     labels = filler_labels(name)
     pod = worker_pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     [container] = pod["containers"]
@@ -215,7 +224,7 @@ def fill_job(
         cluster=spec.mode is Mode.CLUSTER,
         engine=redis.status.engine,
         version=redis.status.version,
-        field="spec.bootstrap.fromBackup",
+        field=_FIELD,
         until=until,
     )
     pod = worker_pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)

@@ -95,6 +95,7 @@ def common_fields(
         "aof_written": info.persistence.aof_written,
         "aof_failed": info.persistence.aof_enabled and not info.persistence.last_aof_write_ok,
         "full_syncs": info.stats.full_syncs,
+        "refused_commands": info.stats.refused_commands,
         "snapshot_failed": not info.persistence.last_bgsave_ok,
         "used_memory": info.memory.used_bytes,
         "max_memory": info.memory.maxmemory_bytes,

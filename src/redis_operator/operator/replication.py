@@ -148,6 +148,14 @@ class _Replication:
         if history != action.replication_id:
             raise Refused(f"{action.source} has another history by now")
         await _caught_up(connection, offset, action.node.pod)
+        if not action.whole:
+            return
+        told = await connection.run(commands.info(), timeout=_TIMEOUT)
+        if told.stats.refused_commands:
+            raise Refused(
+                f"{action.node.pod} refused {told.stats.refused_commands} commands of what it "
+                "copied, so it does not have all of it"
+            )
 
     async def _promoted(self, action: Promote | SwitchOver) -> None:
         connection = await self._servers.reach(action.node)

@@ -91,17 +91,17 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
     if job is not None and not _is_ours(job, meta.uid):
         problem = f"Job {job.metadata.name} already exists and is not this database's; delete it"
-    way = _way(redis, backup)
+    way = _way(redis, backup, _known_schedule(world, redis))
     if way is _Way.CARRY:
         filling = filling_of(asked.label, job, world.workers)
         if problem is not None:
             filling = Filling(asked.label, problem=problem)
         return replace(facts, filling=filling)
     if problem is not None:
-        restore = Restore(asked.name, problem=problem)
+        restore = Restore(asked.label, problem=problem)
     else:
-        restore = _restore(asked.name, job, world.workers)
-    unknown = Filling(asked.name) if way is None else None
+        restore = _restore(asked.label, job, world.workers)
+    unknown = Filling(asked.label) if way is None else None
     login = SourceLogin(REPLICATION, facts.passwords.replication)
     return replace(facts, source=login, restore=restore, filling=unknown)
 
@@ -137,8 +137,10 @@ class _Way(Enum):
     CARRY = "carry"  # the worker gives keys to its primaries
 
 
-def _way(redis: Redis, backup: RedisBackup | None) -> _Way | None:
-    """Return the way; None: the backup is yet to be made.
+def _way(
+    redis: Redis, backup: RedisBackup | None, schedule: RedisBackupSchedule | None
+) -> _Way | None:
+    """Return the way; None: the backup is yet to be made, or the archive has not begun.
 
     What a store has is known to workers alone, so the way is one that does for any backup. A
     schedule has another newest one at any time: the way is the one that records which it is.
@@ -146,11 +148,26 @@ def _way(redis: Redis, backup: RedisBackup | None) -> _Way | None:
     asked = redis.spec.bootstrap.from_backup
     if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
         return _Way.CARRY
+    if asked is not None and asked.of_archive and asked.schedule:
+        return _way_of_archive(redis, schedule)
     if asked is not None and (asked.storage is not None or asked.schedule):
-        return _Way.CARRY  # an archive is one of these two
+        return _Way.CARRY
     if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
         return None
     return _Way.COPY if backup.status.shards == 1 else _Way.CARRY
+
+
+def _way_of_archive(redis: Redis, schedule: RedisBackupSchedule | None) -> _Way | None:
+    """Return the way for the archive of a schedule, whose status says how many shards it has.
+
+    Servers that have begun to copy it go on with that, whatever becomes of the schedule.
+    """
+    if redis.status.source is not None:
+        return _Way.COPY
+    window = schedule.status.window if schedule is not None else None
+    if window is None or not window.shards:
+        return None
+    return _Way.COPY if len(window.shards) == 1 else _Way.CARRY
 
 
 def _restore(backup: str, job: Job | None, workers: Workers) -> Restore:
@@ -213,7 +230,12 @@ class Restores(Struct, frozen=True):
         place = _place(self.world, key[0], asked)
         if place is None:
             return Done()  # the backup wakes us
-        if _way(redis, place.backup) is _Way.COPY:
+        way = _way(redis, place.backup, _known_schedule(self.world, redis))
+        if way is None:
+            return Done()  # the schedule wakes us
+        if way is _Way.COPY and place.until is not None and not redis.status.version:
+            return Done()  # the worker compares it with the archive's; the status wakes us
+        if way is _Way.COPY:
             made = restore_job(
                 redis,
                 place.storage,
@@ -221,6 +243,7 @@ class Restores(Struct, frozen=True):
                 image=self.image,
                 encryption=place.encryption,
                 identity=place.identity,
+                until=place.until,
             )
             return await self._start(raw, made, place.location)
         return await self._fill(raw, redis, place)
@@ -379,6 +402,15 @@ def _archive(schedule: RedisBackupSchedule, asked: BootstrapFromBackup) -> _Plac
     template, path = schedule.spec.template, archive_path(schedule)
     place = place_of(template.storage, path)
     return _Place(template.storage, path, place, template.encryption, until=until_of(asked))
+
+
+def _known_schedule(world: World, redis: Redis) -> RedisBackupSchedule | None:
+    """Return the schedule whose archive a database begins with, if it can be used."""
+    asked = redis.spec.bootstrap.from_backup
+    if asked is None or not asked.of_archive or not asked.schedule:
+        return None
+    found = _schedule(world, (redis.metadata.namespace, asked.schedule))
+    return found if isinstance(found, RedisBackupSchedule) else None
 
 
 def _schedule(world: World, key: Key) -> RedisBackupSchedule | str:

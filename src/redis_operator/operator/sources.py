@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,7 +19,7 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.errors import KubeError, NotFound
 from kubecontroller.client.meta import Key
 from kubecontroller.client.objects import SECRETS
-from redis_operator.api.redis import BootstrapFromRedis, Redis
+from redis_operator.api.redis import BootstrapFromBackup, BootstrapFromRedis, Redis
 from redis_operator.manifests.facts import Facts, Restore, SourceLogin
 from redis_operator.manifests.names import CLIENT_PORT
 from redis_operator.manifests.secrets import password_limitation
@@ -166,7 +168,7 @@ class LiveSource(Struct, frozen=True):
             raise Refused(f"{self.key[1]} cannot be read: {error}") from error
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
         begins = spec.get("bootstrap") or {}
-        found, backup = begins.get("fromRedis") or {}, (begins.get("fromBackup") or {}).get("name")
+        found, backup = begins.get("fromRedis") or {}, _label(begins.get("fromBackup") or {})
         wanted = (found.get("host"), found.get("port", CLIENT_PORT))
         if self.restore is not None and backup == self.restore.backup:
             wanted = (self.restore.host, CLIENT_PORT)
@@ -213,6 +215,14 @@ async def login_of(connection: Connection) -> SourceLogin:
     user = await connection.run(commands.config_get("masteruser"), timeout=_TIMEOUT)
     word = await connection.run(commands.config_get("masterauth"), timeout=_TIMEOUT)
     return SourceLogin(user.get("masteruser", ""), word.get("masterauth", ""))
+
+
+def _label(raw: dict[str, Any]) -> str:
+    """Return what people are told of the backup that a database begins with."""
+    try:
+        return msgspec.convert(raw, BootstrapFromBackup).label
+    except msgspec.ValidationError:
+        return ""
 
 
 def _credentials(login: SourceLogin) -> Credentials | None:

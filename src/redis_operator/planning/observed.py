@@ -127,6 +127,7 @@ class Seen(Struct, frozen=True):
     aof_failed: bool = False  # its last write to the append-only file failed
     snapshot_failed: bool = False  # its last snapshot failed
     full_syncs: int = 0  # that it gave since it started
+    refused_commands: int = 0  # of the stream that it replicates, since it started
     used_memory: int = 0
     max_memory: int = 0
     started_at: float = 0.0

@@ -143,6 +143,7 @@ def _stats(fields: Mapping[str, str]) -> InfoStats:
         commands_processed=number(fields, "total_commands_processed"),
         commands_per_second=number(fields, "instantaneous_ops_per_sec"),
         full_syncs=number(fields, "sync_full"),
+        refused_commands=number(fields, "unexpected_error_replies"),
         partial_syncs=number(fields, "sync_partial_ok"),
         partial_sync_errors=number(fields, "sync_partial_err"),
         keyspace_hits=number(fields, "keyspace_hits"),

@@ -256,6 +256,7 @@ class InfoStats(Struct, frozen=True):
     commands_processed: int = 0
     commands_per_second: int = 0
     full_syncs: int = 0
+    refused_commands: int = 0  # of the stream that it replicates, since it started
     partial_syncs: int = 0
     partial_sync_errors: int = 0
     keyspace_hits: int = 0

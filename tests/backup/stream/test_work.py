@@ -46,6 +46,8 @@ from redis_operator.backup.task import (
     Until,
     WindowTask,
 )
+from redis_operator.redis import commands
+from redis_operator.redis.connection import Address, Credentials, connect
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -80,6 +82,12 @@ async def serving(task: ServeTask, folder: Path) -> AsyncIterator[tuple[str, asy
         await work
 
 
+async def refused_by(server: Server) -> int:
+    """Return how many commands of its stream a server refused, as the operator reads it."""
+    async with await server.connect() as link:
+        return (await link.run(commands.info(), timeout=5)).stats.refused_commands
+
+
 async def replicate(server: Server, host: str) -> None:
     """Have a server replicate until it has come as far as its primary says that it is."""
     await speak(
@@ -91,7 +99,12 @@ async def replicate(server: Server, host: str) -> None:
 
     async def whole() -> bool:
         told = await info(server)
-        return told["master_link_status"] == "up" and int(told["slave_repl_offset"]) > 20_000
+        if told["master_link_status"] != "up":
+            return False
+        login = Credentials("replication", "word")
+        async with await connect(Address(host, 6379), timeout=5, credentials=login) as link:
+            fed = await link.run(commands.info_replication(), timeout=5)
+        return int(told["slave_repl_offset"]) >= fed.offset
 
     await eventually(whole)
     await speak(server, ("REPLICAOF", "NO", "ONE"))
@@ -148,11 +161,19 @@ async def test_a_worker_archives_until_it_is_asked_to_end_and_a_named_point_come
         told = await tell_window(WindowTask(STORE, ("server-0",)), folder=str(tmp_path))
         assert "" < str(told.parts[0]["oldest"]) <= str(told.parts[0]["newest"])
         assert told.parts[0]["gaps"] == ""
-        serve = ServeTask(STORE, "replication", until=Until("server-0", point="before-release-7"))
-        async with serving(serve, tmp_path) as (feeder, _), Servers(engine) as servers:
-            [server] = await servers.start(1, cluster=False)
-            await replicate(server, feeder)
-            assert await speak(server, ("GET", "n"), ("DBSIZE",)) == [b"1000", 1]
+        for named in ("server-0", ""):
+            until = Until(named, point="before-release-7")
+            serve = ServeTask(STORE, "replication", until=until)
+            async with serving(serve, tmp_path) as (feeder, _), Servers(engine) as servers:
+                [server] = await servers.start(1, cluster=False)
+                await replicate(server, feeder)
+                assert await speak(server, ("GET", "n"), ("DBSIZE",)) == [b"1000", 1]
+                assert await refused_by(server) == 0
+                [other] = await servers.start(
+                    1, cluster=False, options={"rename-command": 'INCR ""'}
+                )
+                await replicate(other, feeder)
+                assert await refused_by(other) == 1000
 
 
 @pytest.mark.parametrize(

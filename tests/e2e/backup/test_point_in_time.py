@@ -131,7 +131,6 @@ async def test_what_was_there_at_a_time_and_at_a_restore_point_comes_back(
     assert found == set(range(1, len(found) + 1))
     assert counting.asked[len(found) - 1] <= moment
     assert counting.taken[len(found)] > moment - SLACK
-    assert (await copy.status())["restore"]["backup"] == f"of schedule nightly at {said(moment)}"
 
     async def told() -> bool:
         message = (await none.condition("Available")).get("message", "")

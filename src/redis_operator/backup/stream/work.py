@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
+from ..fitting import check_fit
+from ..primary import Primary
 from ..replica import Login
 from ..store import Shelf, open_shelf
 from ..task import (
@@ -16,12 +19,14 @@ from ..task import (
     Report,
     ServeTask,
     Store,
+    Until,
     WindowTask,
 )
 from .catalogue import read_catalogue
 from .feed import primary_of
 from .find import find_plan, find_window
-from .plan import text_of
+from .moments import find_pieces
+from .plan import NotArchived, text_of
 from .point import mark_point
 from .until import wanted_of
 
@@ -72,6 +77,8 @@ async def serve_until(
 ) -> Report:
     """Play primary with an archive up to a moment, until `stop` is set. Raises `WorkerError`."""
     assert task.until is not None
+    if not task.until.shard:
+        return await _serve_only(task, task.until, login, stop, host=host, folder=folder)
     shelf = shelf_of(task.store, task.until.shard, folder)
     wanted = wanted_of(task.until)
     plan = await find_plan(await read_catalogue(shelf), wanted, shard=task.until.shard)
@@ -88,3 +95,37 @@ async def serve_until(
     server.close()
     part = plan.base.part
     return Report(size=part.size, stored=part.stored, rdb=part.rdb)
+
+
+async def _serve_only(
+    task: ServeTask,
+    until: Until,
+    login: Callable[[], Login],
+    stop: asyncio.Event,
+    *,
+    host: str,
+    folder: str,
+) -> Report:
+    """Serve the archive of a database of one shard. Raises `WorkerError`, which names the field."""
+    fit = partial(check_fit, engine=task.engine, version=task.version, field=task.field)
+    opened = partial(open_shelf, folder=folder)
+    pieces = await find_pieces(task.store, until, task.field, fit, opened)
+    if len(pieces) != 1:
+        raise NotArchived(
+            f"{task.field}: the database had {len(pieces)} shards then, and one server holds one: "
+            "name storage and path of the archive instead of the schedule"
+        )
+    [piece] = pieces
+    _LOG.info("%s is whole up to offset %s", piece.part.name, piece.offset)
+    primary = Primary(
+        piece.shelf,
+        piece.manifest,
+        piece.part,
+        login,
+        stream=piece.stream,
+        stream_size=piece.stream_size,
+    )
+    server = await primary.serve(host, task.port)
+    await stop.wait()
+    server.close()
+    return Report(size=piece.part.size, stored=piece.part.stored, rdb=piece.part.rdb)

@@ -146,7 +146,7 @@ def _promotion(topology: OneGroup) -> Plan | None:
             final=True,
             again_after=_SOON_SECONDS,
         )
-    link = head.replication
+    link, source = head.replication, topology.wanted.source
     step = Promote(
         node=at(head),
         follows=link.follows,
@@ -154,10 +154,10 @@ def _promotion(topology: OneGroup) -> Plan | None:
         replication_id=link.id,
         min_offset=link.offset,
         source=place,
+        whole=source is not None and bool(source.backup),
     )
     others = [n for n in topology.seen if n.id != head.id and not n.loading]
     after = topology.after_promotion(head, others)
-    source = topology.wanted.source
     return Plan(
         rule=_RULE,
         why=f"{head.pod.name} has all of backup {source.backup} and becomes the primary"
@@ -176,6 +176,12 @@ def _unproven(topology: OneGroup, head: Seen | None) -> str | None:
     if head is None:
         found = hindrance(topology.observed, place)
         return f"{begun} {_why(found) or 'no server is in sync with it'}"
+    wanted = topology.wanted.source
+    if wanted is not None and wanted.backup and head.refused_commands:
+        return (
+            f"{head.pod.name} refused {head.refused_commands} commands of backup {wanted.backup}, "
+            "so it does not have all of it, and no primary is named; its log names them"
+        )
     if source is None or isinstance(source, SourceSilent):
         error = source.error if source is not None else "it was not asked"
         return f"{begun} it does not report its offset: {error}"

@@ -45,6 +45,7 @@ class Promote(Struct, frozen=True):
     name: str = ""  # what they call the primary
     needed: int = 0  # of the sentinels: how many must name it, with the fence DEPOSED
     source: str = ""  # a server elsewhere, all of whose data must have arrived right before
+    whole: bool = False  # and the server must have refused nothing of them
 
 
 class Follow(Struct, frozen=True):
