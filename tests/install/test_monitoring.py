@@ -233,6 +233,26 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {_line(f"{_BACKUP}_last_failed", **_SERIES, schedule="s"): "1x180"},
         {_line(f"{_BACKUP}_last_failed", **_SERIES, schedule="s"): "0x180"},
     ),
+    "RedisArchiveBehind": (
+        {
+            _line(
+                f"{_BACKUP}_archive_late_after_timestamp_seconds", **_SERIES, schedule="s"
+            ): "60x180"
+        },
+        {
+            _line(
+                f"{_BACKUP}_archive_late_after_timestamp_seconds", **_SERIES, schedule="s"
+            ): "0+60x180"
+        },
+    ),
+    "RedisArchiveGap": (
+        {
+            _line(
+                f"{_BACKUP}_archive_last_gap_timestamp_seconds", **_SERIES, schedule="s"
+            ): "7000x180"
+        },
+        {_line(f"{_BACKUP}_archive_last_gap_timestamp_seconds", **_SERIES, schedule="s"): "60x180"},
+    ),
     "RedisServerDown": ({_server("up"): "0x180"}, {_server("up"): "1x180"}),
     "RedisPersistenceFailing": (
         {_server("append_only_file_ok"): "0x180", _server("snapshot_ok"): "1x180"},

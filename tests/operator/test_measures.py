@@ -86,6 +86,44 @@ def test_a_schedule_is_late_when_two_backups_in_a_row_are_missing() -> None:
     assert '"wrong"' not in text
 
 
+def test_an_archive_is_late_also_where_its_worker_is_silent() -> None:
+    def archive(name: str, status: str, reason: str, **window: object) -> dict[str, object]:
+        since = "2026-01-05T10:00:00Z"
+        condition = {"type": "Archiving", "status": status, "reason": reason}
+        told = {"conditions": [{**condition, "lastTransitionTime": since}]}
+        made = schedule(name, **told, **({"window": window} if window else {}))
+        made["spec"] = {**made["spec"], "continuous": True}  # type: ignore[dict-item]  # a mapping
+        return made
+
+    gap = {"shard": "server-0", "before": "2026-01-05T09:00:00Z"}
+    window = {"newest": "2026-01-05T12:00:00Z", "gaps": 1, "lastGap": gap, "spooledBytes": 7}
+    schedules = [
+        archive("well", "True", "Archiving", **window),
+        archive("silent", "Unknown", "WorkerSilent", **window),
+        archive("new", "False", "Starting"),
+        archive("asleep", "False", "NotRunning", **window),
+        schedule("other"),
+    ]
+    registry = CollectorRegistry()
+    registry.register(ScheduleCollector(lambda: schedules))
+
+    def figure(name: str, of: str) -> float | None:
+        labels = {"namespace": "n", "name": "cache", "schedule": of}
+        return registry.get_sample_value(f"redis_operator_backup_schedule_{name}", labels)
+
+    late = datetime(2026, 1, 5, 12, 5, tzinfo=UTC).timestamp()
+    assert figure("archive_late_after_timestamp_seconds", "well") == late
+    assert figure("archive_late_after_timestamp_seconds", "silent") == late
+    assert figure("archive_late_after_timestamp_seconds", "new") == late - 7200
+    assert figure("archive_late_after_timestamp_seconds", "asleep") is None
+    assert figure("archive_late_after_timestamp_seconds", "other") is None
+    assert [figure("archiving", one) for one in ("well", "silent", "new")] == [1.0, None, 0.0]
+    assert figure("archive_gaps", "well") == 1.0
+    assert figure("archive_spooled_bytes", "well") == 7.0
+    ended = datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp()
+    assert figure("archive_last_gap_timestamp_seconds", "well") == ended
+
+
 def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:
     def backup(name: str, redis: str, **status: object) -> dict[str, object]:
         meta = {"namespace": "n", "name": name}

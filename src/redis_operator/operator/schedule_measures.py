@@ -11,14 +11,18 @@ from prometheus_client.registry import Collector
 
 from kubecontroller.client.meta import Manifest
 from redis_operator.api.cron import Cron, read_cron
-from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.metadata import Condition
+from redis_operator.api.redisbackupschedule import ArchiveWindow, RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
+from redis_operator.planning.archives import ARCHIVING
 
 __all__ = ["ScheduleCollector"]
 
 _LABELS = ("namespace", "name", "schedule")
 _TIMES = 10  # whose longest distance is how far apart backups may be
 _GRACE = timedelta(hours=1)
+_ARCHIVE_GRACE = timedelta(minutes=5)
+_NOTHING_TO_ARCHIVE = ("NotRunning", "Suspended", "TurnedOff")
 
 
 class ScheduleCollector(Collector):
@@ -71,6 +75,43 @@ def _late_after(schedule: RedisBackupSchedule) -> float | None:
     return since + late.total_seconds()
 
 
+def _archiving(schedule: RedisBackupSchedule) -> float | None:
+    """Return whether the window goes on; None where that is not known, or none is wanted."""
+    state = _condition(schedule)
+    if not schedule.spec.continuous or state is None or state.status == "Unknown":
+        return None
+    return float(state.status == "True")
+
+
+def _archive_late_after(schedule: RedisBackupSchedule) -> float | None:
+    """Return by when the archive has to have come further; also of a worker that is silent."""
+    state, spec = _condition(schedule), schedule.spec
+    if not spec.continuous or spec.suspend or state is None or state.reason in _NOTHING_TO_ARCHIVE:
+        return None
+    window = schedule.status.window
+    known = _seconds(window.newest) if window is not None else None
+    since = known or _seconds(state.last_transition_time)
+    return None if since is None else since + _ARCHIVE_GRACE.total_seconds()
+
+
+def _condition(schedule: RedisBackupSchedule) -> Condition | None:
+    return next((c for c in schedule.status.conditions if c.type == ARCHIVING), None)
+
+
+def _of_window(
+    figure: Callable[[ArchiveWindow], float | None],
+) -> Callable[[RedisBackupSchedule], float | None]:
+    def read(schedule: RedisBackupSchedule) -> float | None:
+        window = schedule.status.window
+        return figure(window) if window is not None else None
+
+    return read
+
+
+def _last_gap(window: ArchiveWindow) -> float | None:
+    return _seconds(window.last_gap.before) if window.last_gap is not None else None
+
+
 def _seconds(text: str) -> float | None:
     try:
         return datetime.fromisoformat(text).timestamp()
@@ -86,5 +127,42 @@ _GAUGES: tuple[tuple[str, str, Callable[[RedisBackupSchedule], float | None]], .
         "late_after_timestamp_seconds",
         "By when another of its backups has to have completed.",
         _late_after,
+    ),
+    ("archiving", "Whether its archive goes on.", _archiving),
+    (
+        "archive_late_after_timestamp_seconds",
+        "By when its archive has to have come further.",
+        _archive_late_after,
+    ),
+    (
+        "archive_oldest_timestamp_seconds",
+        "From when on a restore can go back to any time.",
+        _of_window(lambda window: _seconds(window.oldest)),
+    ),
+    (
+        "archive_newest_timestamp_seconds",
+        "Up to when a restore can go back to any time.",
+        _of_window(lambda window: _seconds(window.newest)),
+    ),
+    (
+        "archive_gaps",
+        "Times in between that were lost.",
+        _of_window(lambda window: float(window.gaps)),
+    ),
+    ("archive_last_gap_timestamp_seconds", "When the last of them ended.", _of_window(_last_gap)),
+    (
+        "archive_last_base_timestamp_seconds",
+        "When the last base was taken.",
+        _of_window(lambda window: _seconds(window.last_base)),
+    ),
+    (
+        "archive_spooled_bytes",
+        "What waits on the worker's disk for the store.",
+        _of_window(lambda window: float(window.spooled_bytes)),
+    ),
+    (
+        "archive_stored_bytes",
+        "What the store has taken since the worker started.",
+        _of_window(lambda window: float(window.stored_bytes)),
     ),
 )

@@ -16,10 +16,11 @@ from redis_operator.backup.stream.catalogue import Catalogue, read_catalogue
 from redis_operator.backup.stream.feed import feed
 from redis_operator.backup.stream.plan import Plan
 from redis_operator.backup.task import Source, Store
+from redis_operator.manifests.users import BACKUP_RULES
 from redis_testing.servers import EngineBinary, Server, Servers
 
 LOGIN = Login("backup", "secret")
-RULES = ("on", ">secret", "-@all", "+psync", "+replconf", "+ping", "+info", "+multi", "+exec")
+RULES = ("on", ">secret", *BACKUP_RULES.split())
 QUICK = Limits(segment_seconds=0.4, segment_bytes=200_000, review_seconds=0.3, patience_seconds=3.0)
 Words = tuple[bytes | str | int, ...]
 
@@ -57,7 +58,7 @@ class Replicated:
 
 
 async def _allow(server: Server) -> None:
-    await speak(server, ("ACL", "SETUSER", "backup", *RULES, "+time", "+cluster"))
+    await speak(server, ("ACL", "SETUSER", "backup", *RULES))
 
 
 @contextlib.asynccontextmanager

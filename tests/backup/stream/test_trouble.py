@@ -28,6 +28,7 @@ from redis_operator.backup.store import Shelf
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.feed import FeedError, feed
 from redis_operator.backup.stream.find import find_plan, find_window
+from redis_operator.backup.stream.outline import read_outline
 from redis_operator.backup.stream.plan import NotArchived, Offset, Plan
 from redis_operator.backup.stream.records import segment_names
 from redis_operator.backup.stream.spool import Superseded
@@ -202,6 +203,10 @@ async def test_a_stream_that_no_server_keeps_any_more_is_a_gap_and_refused_by_na
         catalogue = await read_catalogue(shelf_in(tmp_path))
         [gap] = (await find_window(catalogue)).gaps
         assert "repl-backlog-size is too small" in gap.reason
+        outline = await read_outline(catalogue)  # the same, from fewer manifests
+        [told] = outline.gaps
+        assert (told.after, told.before, told.reason) == (gap.after, gap.before, gap.reason)
+        assert outline.oldest == (await find_window(catalogue)).oldest
         history = (await info(shard.primary))["master_replid"]
         with pytest.raises(NotArchived, match=f"offset {first} of history {history} is not"):
             await find_plan(catalogue, Offset(history, first))

@@ -139,7 +139,7 @@ async def test_a_worker_archives_until_it_is_asked_to_end_and_a_named_point_come
             with contextlib.suppress(OSError):
                 told = await told_at(host, 6380)
                 one = told["server-0"]
-                return one.attached == "pod-1" and one.oldest > 0 and one.sampled > 0
+                return one.attached == "pod-1" and one.based > 0 and one.sampled > 0
             return False
 
         await eventually(attached)

@@ -31,7 +31,7 @@ from .bases import store_base
 from .catalogue import read_catalogue
 from .follow import Choice, Continue, Head, Restart, View, Wait, choose
 from .link import Link, attach_stream
-from .outline import Outline, end_of, read_outline
+from .outline import Overview, end_of
 from .patience import Patience
 from .records import Base, Owned
 from .sampler import Asked, look, sample_for_ever
@@ -84,33 +84,30 @@ class Archiver:
         self._lost_since = 0.0
         self._base_wanted = base_wanted
         self._base_begun = 0  # when the last base was begun
-        self._outline = Outline()
+        self._base_place = (0, 0)  # its line and the number of the segment that was written then
+        self.overview = Overview(shelf)
         self._sampled_at = 0
 
     def state(self) -> State:
         """Return how it is now."""
-        growing, link = self._growing, self._attached
+        growing, link, outline = self._growing, self._attached, self.overview.outline
         return State(
             attached=link.source.pod if link else "",
             line=self._line,
             received=growing.last if growing else 0,
             spooled=self._spool.size,
             trouble=self._spool.trouble or self.trouble,
-            oldest=self._outline.oldest,
+            oldest=outline.oldest,
             newest=end_of(self._spool.newest),
             sampled=self._sampled_at,
-            based=self._outline.based,
+            based=outline.based,
             stored=self._spool.stored,
-            gaps=self._outline.gaps,
+            gaps=outline.gaps,
         )
 
     def limit_spool(self, limit: int) -> None:
         """Have another number of bytes wait for the store at most."""
         self._spool.limit = limit
-
-    async def read_outline(self) -> None:
-        """Look again what the archive spans: it was pruned, or has another base."""
-        self._outline = await read_outline(await read_catalogue(self._shelf))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Archive until `stop` is set; what has arrived by then is sealed and spooled.
@@ -168,12 +165,13 @@ class Archiver:
         last = self._spool.last or stored
         if not catalogue.lines and last is None:
             return
-        self._outline = await read_outline(catalogue)
+        await self.overview.read(catalogue)
         listed = {found.line: found for found in catalogue.lines}
         self._line = max([*listed, *([last.line] if last else [])])
         bases = await catalogue.bases(self._line) if self._line in listed else []
         if bases:
             self._base_begun = bases[-1].taken
+            self._base_place = (self._line, bases[-1].number)
             age = time.time() - bases[-1].taken / 1e6
             self._base_due = time.monotonic() + self._limits.base_seconds - age
         if last is not None and last.line == self._line:
@@ -265,7 +263,7 @@ class Archiver:
             self._number = 1
             self._lost_since = 0.0
             self._base_due = time.monotonic() + self._limits.base_seconds
-            self._base_begun = time.time_ns() // 1000
+            self._begins_base(self._number)
             self._growing = self._grow(wanted.replication_id, wanted.first, "")
             _LOG.info("%s: line %s begins: %s", shard.name, self._line, choice.reason)
             storing = asyncio.ensure_future(
@@ -419,11 +417,14 @@ class Archiver:
         """Take a base whenever one is due."""
         while True:
             await asyncio.sleep(_RETRY_SECONDS)
+            with suppress(WorkerError):
+                await self.overview.follow(self._spool.newest)
             link, growing = self._attached, self._growing
             if link is None or growing is None:
                 continue
             now = time.monotonic()
             is_due = now >= self._base_due or self._is_base_asked()
+            is_due = is_due and (self._line, self._number) != self._base_place
             if not is_due or self._spool.trouble or not self._forks.is_over(now):
                 continue
             # The segment that holds its offset is this one or a later one.
@@ -432,7 +433,7 @@ class Archiver:
                 async with attach(link.source, self._login(), self._shard.version) as snapshot:
                     if (snapshot.replication_id, line) == (growing.replication_id, self._line):
                         self._base_due = now + self._limits.base_seconds
-                        self._base_begun = time.time_ns() // 1000
+                        self._begins_base(number)
                         base = await self._store_base(link.source, snapshot, number, "")
                         kept = base is not None
             except WorkerError as error:
@@ -440,6 +441,11 @@ class Archiver:
             if not kept:
                 self._base_due = 0.0
                 self._forks.failed(time.monotonic())
+
+    def _begins_base(self, number: int) -> None:
+        """Note a base: another one has another name only when another segment is written."""
+        self._base_begun = time.time_ns() // 1000
+        self._base_place = (self._line, number)
 
     def _is_base_asked(self) -> bool:
         return self._base_begun < self._base_wanted() <= time.time_ns() // 1000
@@ -467,7 +473,7 @@ class Archiver:
             return None
         self._forks.succeeded()
         with suppress(WorkerError):  # it is stored; what the archive spans is read another time
-            await self.read_outline()
+            await self.overview.read()
         return base
 
     def _complain(self, text: str) -> None:

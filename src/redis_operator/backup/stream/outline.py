@@ -8,35 +8,77 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ..store import Shelf
 from ..task import ToldGap
-from .catalogue import Catalogue
-from .records import Segment
+from .catalogue import Catalogue, Listed, read_catalogue
+from .records import Base, Segment
 
-__all__ = ["Outline", "end_of", "read_outline"]
+__all__ = ["Outline", "Overview", "end_of", "read_outline"]
+
+_LOOKED_AT = 3  # segments from a base on, for the first answer of the primary after it
 
 
 class Outline(Struct, frozen=True):
-    """Times are microseconds since 1970; 0: there is none."""
+    """Times are microseconds since 1970; 0: there is none.
+
+    `is_open`: a line has a base by now and no time yet that it can be gone back to.
+    """
 
     oldest: int = 0
     based: int = 0
     gaps: tuple[ToldGap, ...] = ()
+    is_open: bool = False
+
+
+class Overview:
+    """The outline of an archive that grows: what it was when it was read last."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.outline = Outline()
+        self._shelf = shelf
+        self._at: Segment | None = None
+
+    async def read(self, catalogue: Catalogue | None = None) -> None:
+        """Look again what the archive spans. Raises `WorkerError`."""
+        self.outline = await read_outline(catalogue or await read_catalogue(self._shelf))
+
+    async def follow(self, newest: Segment | None) -> None:
+        """Look again where a segment was stored that an open line may have waited for."""
+        if self.outline.is_open and newest is not None and newest is not self._at:
+            self._at = newest
+            await self.read()
 
 
 async def read_outline(catalogue: Catalogue) -> Outline:
     """Return what the archive of a shard spans. Raises `WorkerError`."""
     oldest = based = ended = 0
     gaps: list[ToldGap] = []
+    is_open = False
     for listed in catalogue.lines:
         bases = await catalogue.bases(listed.line)
         if not bases:
             continue
-        oldest, based = oldest or bases[0].taken, bases[-1].taken
-        if ended and listed.line > 1:
-            gaps.append(ToldGap(ended, bases[0].taken, bases[0].reason))
-        if listed.segments:
-            ended = end_of(await catalogue.segment(listed.line, listed.segments[-1]))
-    return Outline(oldest, based, tuple(gaps))
+        based = bases[-1].taken
+        begun = await _begun(catalogue, listed, bases[0])
+        is_open = not begun
+        if not begun:
+            continue
+        oldest = oldest or begun
+        if ended:
+            gaps.append(ToldGap(ended, begun, bases[0].reason or "the stream was lost"))
+        ended = end_of(await catalogue.segment(listed.line, listed.segments[-1]))
+    return Outline(oldest, based, tuple(gaps), is_open)
+
+
+async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
+    """Return the first time that can be gone back to from a base on."""
+    numbers = [number for number in listed.segments if number >= base.number]
+    for number in numbers[:_LOOKED_AT]:
+        segment = await catalogue.segment(listed.line, number)
+        for sample in segment.samples:
+            if sample.offset >= base.part.offset:
+                return sample.server
+    return 0
 
 
 def end_of(segment: Segment | None) -> int:

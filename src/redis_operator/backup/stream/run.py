@@ -130,7 +130,7 @@ async def _prune(running: Mapping[str, _Running], keep_seconds: int) -> None:
         for found in list(running.values()):
             try:
                 if await prune(found.shelf, int((time.time() - keep_seconds) * 1e6)):
-                    await found.archiver.read_outline()
+                    await found.archiver.overview.read()
             except WorkerError as error:
                 _LOG.warning("what is no longer needed is still there: %s", error)
         await asyncio.sleep(_PRUNE_SECONDS)
@@ -143,6 +143,7 @@ class _Files:
         self._sources, self._bases = sources, bases
         self._shards = {shard.name: shard.sources for shard in task.shards}
         self._base = 0
+        self._said: dict[Path, str] = {}
 
     def shards(self) -> Mapping[str, tuple[Source, ...]]:
         """Return the servers of each shard."""
@@ -152,7 +153,7 @@ class _Files:
         except FileNotFoundError:
             pass  # the task alone names them
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("%s cannot be read, what it said before stands: %s", self._sources, error)
+            self._complain(self._sources, str(error))
         return self._shards
 
     def base(self) -> int:
@@ -163,5 +164,10 @@ class _Files:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            _LOG.warning("%s cannot be read, what it said before stands: %s", self._bases, error)
+            self._complain(self._bases, str(error))
         return self._base
+
+    def _complain(self, path: Path, error: str) -> None:
+        if self._said.get(path) != error:
+            _LOG.warning("%s cannot be read, what it said before stands: %s", path, error)
+        self._said[path] = error

@@ -124,6 +124,7 @@ _OF_DATABASES: Final = (
 )
 
 _SCHEDULE: Final = "namespace, name, schedule"
+_ARCHIVE: Final = "redis_operator_backup_schedule_archive"
 _OF_BACKUPS: Final = (
     Alert(
         "RedisBackupTooOld",
@@ -143,6 +144,24 @@ _OF_BACKUPS: Final = (
         "5m",
         "The last backup of Redis {{ $labels.namespace }}/{{ $labels.name }} by schedule "
         "{{ $labels.schedule }} failed",
+    ),
+    Alert(
+        "RedisArchiveBehind",
+        Group.DATABASES,
+        Severity.WARNING,
+        f"time() - {_most(_SCHEDULE, f'{_ARCHIVE}_late_after_timestamp_seconds')} > 0",
+        "10m",
+        "The archive of Redis {{ $labels.namespace }}/{{ $labels.name }} by schedule "
+        "{{ $labels.schedule }} has not come further for 5 minutes",
+    ),
+    Alert(
+        "RedisArchiveGap",
+        Group.DATABASES,
+        Severity.WARNING,
+        f"time() - {_most(_SCHEDULE, f'{_ARCHIVE}_last_gap_timestamp_seconds')} < 3600",
+        "1m",
+        "The archive of Redis {{ $labels.namespace }}/{{ $labels.name }} by schedule "
+        "{{ $labels.schedule }} has a new gap",
     ),
 )
 
