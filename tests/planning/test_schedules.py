@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from redis_operator.api.cron import Cron, read_cron
 from redis_operator.api.metadata import Condition, Metadata
-from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
+from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackupStatus
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.redisbackupschedule import BackupRetention, RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
@@ -217,6 +217,52 @@ def test_what_is_not_verified_any_more_is_not_kept_for_ever() -> None:
     what = schedule(retention={"keepLast": 1})
     plan = decide(what, taken("b-1", 1), verified(taken("b-2", 2), "True"))
     assert plan.delete == ("b-2",)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "backups", "verified"),
+    [
+        ({}, {}, [], True),
+        ({}, {}, [("b-7", 8, True)], True),  # of the week before: NOW is a Monday
+        ({}, {}, [("b-7", 8, False), ("b-0", 0.1, False)], True),
+        ({}, {}, [("b-0", 0.1, True)], False),
+        ({}, {"lastVerifyTime": "2026-01-05T01:00:00Z"}, [], False),  # and deleted since
+        ({}, {"lastVerifyTime": "2026-01-04T22:30:00Z"}, [], True),
+        # a week of the schedule's own time zone, where it was Monday by then
+        ({"timeZone": "Asia/Tokyo"}, {"lastVerifyTime": "2026-01-04T22:30:00Z"}, [], False),
+        ({"verify": "Never"}, {}, [], False),
+        ({"verify": "Always"}, {}, [("b-0", 0.1, True)], True),
+    ],
+)
+def test_the_first_backup_of_a_week_is_verified(
+    spec: dict[str, Any],
+    status: dict[str, Any],
+    backups: list[tuple[str, float, bool]],
+    verified: bool,
+) -> None:
+    known = [msgspec.structs.replace(taken(n, d), verify=v) for n, d, v in backups]
+    what = schedule({"since": CREATED, **status}, schedule="0 */2 * * *", **spec)
+    plan = decide(what, *known)
+    assert plan.create is not None
+    assert plan.create.verify is verified
+    made = load_redisbackup(backup_of(what, plan.create))
+    assert isinstance(made, RedisBackup)
+    assert made.spec.verify is verified
+    due = text(plan.create.time)
+    assert plan.status.last_verify_time == (due if verified else status.get("lastVerifyTime", ""))
+
+
+@pytest.mark.parametrize(("gibibytes", "verified"), [(10, True), (11, False)])
+def test_large_backups_are_verified_on_request_alone(gibibytes: int, verified: bool) -> None:
+    before = taken("b-8", 8)
+    sized = msgspec.structs.replace(before.status, size=gibibytes << 30)
+    plan = decide(schedule(), msgspec.structs.replace(before, status=sized))
+    assert plan.create is not None
+    assert plan.create.verify is verified
+    asked = schedule(template={"storage": {"claim": {"name": "b"}}, "verify": True})
+    plan = decide(asked, msgspec.structs.replace(before, status=sized))
+    assert plan.create is not None
+    assert plan.create.verify
 
 
 def test_a_clock_that_was_ahead_does_not_end_backups() -> None:

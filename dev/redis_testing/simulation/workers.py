@@ -21,6 +21,7 @@ from redis_operator.backup.task import (
     Report,
     TakeTask,
     Told,
+    VerifyTask,
     read_task,
 )
 from redis_operator.operator.world import REDISES
@@ -42,10 +43,10 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
     state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
     more = {"podIP": _ADDRESS} if isinstance(task, ArchiveTask) else {}
     await _publish(client, pod, "Running", container, state, ready=True, **more)
-    if not isinstance(task, TakeTask | DeleteTask | CarryTask):
+    if not isinstance(task, TakeTask | DeleteTask | CarryTask | VerifyTask):
         return
     await asyncio.sleep(_READ_SECONDS)
-    if isinstance(task, CarryTask):
+    if isinstance(task, CarryTask | VerifyTask):
         await _end(client, pod, container, Report(size=_SIZE, keys=1), clock)
         return
     if isinstance(task, DeleteTask):

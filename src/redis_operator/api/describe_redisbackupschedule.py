@@ -51,6 +51,11 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         minimum=1,
         maximum=30 * _DAY,
     ),
+    "RedisBackupScheduleSpec.verify": described(
+        "Which backups are verified, beside all of them with template.verify. Weekly: the first of "
+        "each week, from Monday in the schedule's time zone, unless the newest good one is larger "
+        "than 10 GiB. Always: all. Never: none."
+    ),
     "RedisBackupScheduleSpec.retention": described(
         "Which backups of the schedule stay; those that no field keeps are deleted, also in the "
         "store. Without keepLast, daily, weekly, monthly and maxAgeDays all stay. The newest good "
@@ -121,6 +126,9 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupScheduleStatus.last_backup": described("Name of that backup."),
     "RedisBackupScheduleStatus.last_success_time": described("When the newest good backup ended."),
     "RedisBackupScheduleStatus.last_success": described("Name of the newest good backup."),
+    "RedisBackupScheduleStatus.last_verify_time": described(
+        "When the backup was due that was created last to be verified."
+    ),
     "RedisBackupScheduleStatus.next_time": described("When the next backup starts."),
     "RedisBackupScheduleStatus.active": described("Names of its backups that have not ended."),
     "RedisBackupScheduleStatus.kept": described("How many good backups there are."),

@@ -22,6 +22,7 @@ __all__ = [
     "RedisBackupScheduleStatus",
     "RestorePoint",
     "RestorePointRequest",
+    "VerifyPolicy",
 ]
 
 
@@ -31,6 +32,14 @@ class ConcurrencyPolicy(Enum):
     FORBID = "Forbid"
     ALLOW = "Allow"
     REPLACE = "Replace"
+
+
+class VerifyPolicy(Enum):
+    """Which backups of a schedule are verified."""
+
+    WEEKLY = "Weekly"
+    ALWAYS = "Always"
+    NEVER = "Never"
 
 
 class BackupRetention(Part, frozen=True):
@@ -63,6 +72,7 @@ class RedisBackupScheduleSpec(Part, frozen=True, kw_only=True):
     jitter_seconds: int = 0
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.FORBID
     starting_deadline_seconds: int | None = None
+    verify: VerifyPolicy = VerifyPolicy.WEEKLY
     retention: BackupRetention = field(default_factory=BackupRetention)
     continuous: bool = False
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
@@ -133,6 +143,7 @@ class RedisBackupScheduleStatus(Part, frozen=True):
     last_backup: str = ""
     last_success_time: str = ""
     last_success: str = ""
+    last_verify_time: str = ""
     next_time: str = ""
     active: tuple[str, ...] = ()
     kept: int = 0

@@ -23,6 +23,7 @@ from redis_operator.api.redisbackupschedule import (
     ConcurrencyPolicy,
     RedisBackupSchedule,
     RedisBackupScheduleStatus,
+    VerifyPolicy,
 )
 
 from .retention import Taken, surplus
@@ -49,6 +50,7 @@ DUE_ANNOTATION: Final = "redisoperator.dev/due"
 KEEP_ANNOTATION: Final = "redisoperator.dev/keep"
 """On a backup: retention leaves it alone while this is "true"."""
 _LOOK_SECONDS: Final = 60.0
+_LARGE_BYTES: Final = 10 << 30  # such backups are verified on request alone
 _AHEAD: Final = timedelta(hours=1)  # how far clocks of operators may differ
 _ENDED: Final = (BackupPhase.COMPLETED, BackupPhase.FAILED)
 
@@ -87,6 +89,7 @@ class Due(Struct, frozen=True):
 
     name: str
     time: datetime
+    verify: bool = False
 
 
 class SchedulePlan(Struct, frozen=True):
@@ -117,7 +120,7 @@ def backup_of(schedule: RedisBackupSchedule, due: Due) -> dict[str, Any]:
             "labels": {SCHEDULE_LABEL: meta.name, OWNER_LABEL: meta.uid},
             "annotations": {DUE_ANNOTATION: _text(due.time)},
         },
-        "spec": {"redis": spec.redis, **msgspec.to_builtins(spec.template)},
+        "spec": {"redis": spec.redis, **msgspec.to_builtins(spec.template), "verify": due.verify},
     }
 
 
@@ -159,10 +162,33 @@ def plan_schedule(
     replaced: tuple[str, ...] = ()
     if policy is ConcurrencyPolicy.REPLACE:
         replaced = tuple(one.name for one in active if one.name not in in_use and not _keep(one))
-    create = Due(f"{schedule.metadata.name}-{due:%Y%m%d%H%M}", due)
+    verify = _is_verified(schedule, cron, backups, due)
+    create = Due(f"{schedule.metadata.name}-{due:%Y%m%d%H%M}", due, verify)
     status = replace(plan.status, last_backup=create.name)
+    if verify:
+        status = replace(status, last_verify_time=_text(due))
     plan = replace(plan, status=status, create=create, delete=(*plan.delete, *replaced))
     return _settled(schedule, plan, f"backup {create.name} begins", now, passed=due)
+
+
+def _is_verified(
+    schedule: RedisBackupSchedule, cron: Cron, backups: Sequence[Scheduled], due: datetime
+) -> bool:
+    """Tell whether the backup that is due is verified when it is complete.
+
+    Once a week, whatever became of those before: in between, retention may have deleted them.
+    """
+    spec = schedule.spec
+    if spec.template.verify or spec.verify is not VerifyPolicy.WEEKLY:
+        return spec.template.verify or spec.verify is VerifyPolicy.ALWAYS
+    good = [one for one in backups if is_good(one.status)]
+    newest = max(good, key=lambda one: (one.moment, one.name), default=None)
+    if newest is not None and newest.status.size > _LARGE_BYTES:
+        return False
+    known = [_moment(schedule.status.last_verify_time)]
+    known += [one.moment for one in backups if one.verify]
+    weeks = [one.astimezone(cron.zone).isocalendar()[:2] for one in known if one is not None]
+    return due.astimezone(cron.zone).isocalendar()[:2] not in weeks
 
 
 def _settled(
