@@ -14,6 +14,7 @@ import pytest
 from e2e.harness import until
 from e2e.standalone.conftest import Alone
 from e2e.writing import Peer
+from redis_operator.redis.slots import SlotSet, key_slot
 
 pytestmark = pytest.mark.e2e
 
@@ -148,15 +149,89 @@ async def test_what_was_there_at_a_time_and_at_a_restore_point_comes_back(
     assert status["restore"]["keys"] == len(kept)
     held = set()
     for pod in (await last.pods()).values():
-        held |= {int(key) for key in await on_pod(last, pod)}
+        held |= {int(key) for key in await on_pod(last, pod, "KEYS", "*")}
     assert held == kept
 
 
-async def on_pod(copy: Any, pod: Any) -> list[str]:
-    """Return the keys that one server has."""
+async def on_pod(copy: Any, pod: Any, *words: str) -> Any:
+    """Ask one server."""
     seeds = await copy.seeds()
     peer = await Peer.open((pod.status.pod_ip, 6379), seeds.username, seeds.password)
     try:
-        return list(await peer.ask("KEYS", "*"))
+        return await peer.ask(*words)
     finally:
         peer.close()
+
+
+class Rounds:
+    """An application that writes 1, 2, 3, ... to a key of each shard, one shard after another."""
+
+    def __init__(self, cache: Any) -> None:
+        self.cache = cache
+        self.asked: list[float] = []
+        self.taken: list[float] = []
+
+    async def open(self) -> None:
+        pods, shards = await self.cache.pods(), (await self.cache.status())["shards"]
+        self.keys = [_key_in(SlotSet.parse(shard["slots"])) for shard in shards]
+        seeds = await self.cache.seeds()
+        self.peers = [
+            await Peer.open(
+                (pods[shard["primary"]].status.pod_ip, 6379), seeds.username, seeds.password
+            )
+            for shard in shards
+        ]
+
+    @asynccontextmanager
+    async def going(self) -> AsyncIterator[None]:
+        stop = asyncio.Event()
+        task = asyncio.create_task(self._write(stop))
+        try:
+            yield
+        finally:
+            stop.set()
+            await task
+
+    async def _write(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            self.asked.append(time.time())
+            for peer, key in zip(self.peers, self.keys, strict=True):
+                assert await peer.ask("SET", key, str(len(self.asked))) == "OK"
+            self.taken.append(time.time())
+            await asyncio.sleep(0.002)
+
+    def close(self) -> None:
+        for peer in self.peers:
+            peer.close()
+
+
+def _key_in(slots: SlotSet) -> str:
+    return next(key for key in map(str, range(10_000)) if key_slot(key) in slots)
+
+
+async def test_all_shards_come_back_as_of_one_moment(database: Any, store: Any) -> None:
+    cache = await database(**CLUSTER | {"replicas": 1})
+    await cache.wait_ready(seconds=120)
+    nightly, rounds = Nightly(store), Rounds(cache)
+    await rounds.open()
+    async with rounds.going():
+        await nightly.archived(time.time())
+        moment = float(int(time.time()))
+        await nightly.point("release", "Completed")
+        await nightly.archived(time.time())
+        point = {"fromBackup": {"schedule": "nightly", "restorePoint": "release"}}
+        back = {"fromBackup": {"schedule": "nightly", "at": said(moment), "bound": "Include"}}
+        one = Alone(await database("one", **ALONE, bootstrap=point))
+        five = await database("five", **CLUSTER | {"shards": 5}, bootstrap=back)
+        await one.wait_ready(seconds=180)
+        await five.wait_ready(seconds=180)
+    rounds.close()
+    a, b, c = [int(await one.run("GET", key)) for key in rounds.keys]
+    assert a >= b >= c >= a - 1, (a, b, c)
+    shards = (await five.status())["shards"]
+    pods = await five.pods()
+    for key in rounds.keys:
+        [owner] = [s for s in shards if key_slot(key) in SlotSet.parse(s["slots"])]
+        found = await on_pod(five, pods[owner["primary"]], "GET", key)
+        assert rounds.taken[int(found)] > moment  # the round after it was not whole by then
+        assert rounds.asked[int(found) - 1] < moment + SLACK
