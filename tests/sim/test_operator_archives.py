@@ -54,6 +54,16 @@ def test_nothing_is_left_when_it_is_turned_off_whenever_the_operator_dies() -> N
     assert problems(found, [*blows, (gone[1], Strike.CRASH_BEFORE)]) == []
 
 
+def test_a_restore_point_is_taken_once_whenever_the_operator_dies() -> None:
+    found = known(2)
+    assert found.end["archives"][-2:] == ["release Completed", "release listed"]
+    ours = [e.number for e in found.effects if "jobs" in e.kind]
+    kinds = [e.kind for e in found.effects if e.number in ours]
+    assert kinds == ["api POST jobs", "api DELETE jobs"], kinds
+    blows = [(ours[0], strike) for strike in Strike]
+    assert problems(found, [*blows, (ours[1], Strike.CRASH_BEFORE)]) == []
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("number", range(len(ARCHIVE_SCENARIOS)))
 @pytest.mark.parametrize("strike", Strike, ids=lambda strike: strike.name)

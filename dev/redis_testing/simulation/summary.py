@@ -157,13 +157,17 @@ def _backups(simulation: Simulation) -> list[Any]:
 
 
 def _archives(simulation: Simulation) -> list[str]:
-    """Return the workers that archive, and how many pods each has."""
+    """Return the workers that archive, how many pods each has, and restore points."""
     store, found = simulation.server.core.store, []
     for kind in ("deployments.apps", "configmaps", "pods"):
         for entry in store.collection(kind).entries.values():
             if ARCHIVE_LABEL in entry.labels:
                 name = "" if kind == "pods" else entry.name
                 found.append(f"{kind} {name} of {entry.labels[ARCHIVE_LABEL]}")
+    for entry in store.collection("redisbackupschedules.redisoperator.dev").entries.values():
+        status = msgspec.json.decode(entry.body).get("status") or {}
+        points = [*status.get("restorePoints", ()), status.get("restorePoint") or {}]
+        found += [f"{one['name']} {one.get('phase', 'listed')}" for one in points if one]
     return sorted(found)
 
 

@@ -18,6 +18,7 @@ from redis_operator.backup.task import (
     ArchiveTask,
     CarryTask,
     DeleteTask,
+    PointTask,
     Report,
     TakeTask,
     Told,
@@ -32,6 +33,7 @@ _START_SECONDS = 1.0
 _READ_SECONDS = 3.0
 _SIZE = 100
 _ADDRESS = "10.255.0.1"
+_POINT = "2026-01-31T12:00:00.000Z"
 _AHEAD = 4_000_000_000_000_000  # microseconds since 1970: in 2096
 
 
@@ -43,7 +45,7 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
     state: dict[str, Any] = {"running": {"startedAt": _text(clock())}}
     more = {"podIP": _ADDRESS} if isinstance(task, ArchiveTask) else {}
     await _publish(client, pod, "Running", container, state, ready=True, **more)
-    if not isinstance(task, TakeTask | DeleteTask | CarryTask | VerifyTask):
+    if not isinstance(task, TakeTask | DeleteTask | CarryTask | VerifyTask | PointTask):
         return
     await asyncio.sleep(_READ_SECONDS)
     if isinstance(task, CarryTask | VerifyTask):
@@ -51,6 +53,9 @@ async def work(client: Client, pod: Manifest, clock: Callable[[], datetime]) -> 
         return
     if isinstance(task, DeleteTask):
         await _end(client, pod, container, Report(), clock)
+        return
+    if isinstance(task, PointTask):
+        await _end(client, pod, container, Report(time=_POINT), clock)
         return
     parts: tuple[dict[str, str | int], ...] = tuple(
         {"name": shard.name, "slots": shard.slots, "size": _SIZE, "stored": _SIZE // 2}
