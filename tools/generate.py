@@ -131,7 +131,7 @@ def generated() -> dict[Path, str]:
     examples = (
         p
         for p in (ROOT / "examples").glob("*.yaml")
-        if not p.stem.startswith(("version", "backup"))
+        if not p.stem.startswith(("version", "backup", "restore"))
     )
     for path in sorted(examples):
         found[ROOT / "tests" / "golden" / path.name] = golden(path)

@@ -19,6 +19,7 @@ from redis_operator.api import (
     redisbackupschedule,
     redisfailover,
     redisoperator,
+    redisrestore,
     status,
     version,
 )
@@ -33,6 +34,7 @@ KINDS = (
     "RedisFailover",
     "RedisBackup",
     "RedisBackupSchedule",
+    "RedisRestore",
     "RedisOperator",
 )
 MODULES = (
@@ -41,6 +43,7 @@ MODULES = (
     redisbackupschedule,
     redisfailover,
     redisoperator,
+    redisrestore,
     status,
     version,
     metadata,

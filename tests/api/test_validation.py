@@ -33,7 +33,11 @@ def paths(document: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(
     "path",
-    sorted(p for p in EXAMPLES.glob("*.yaml") if not p.stem.startswith(("version", "backup"))),
+    sorted(
+        p
+        for p in EXAMPLES.glob("*.yaml")
+        if not p.stem.startswith(("version", "backup", "restore"))
+    ),
     ids=lambda p: p.stem,
 )
 def test_every_example_is_valid(path: Path) -> None:

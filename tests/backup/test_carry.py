@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -66,20 +67,22 @@ class Stage:
         asked = replace(task(shards[0]), shards=wanted)
         return await take(asked, open_shelf(STORE, folder=str(self.folder)), lambda: LOGIN)
 
-    async def carry(self, targets: list[Server], history: str = "") -> int:
+    async def carry(self, targets: list[Server], history: str = "", **more: Any) -> int:
         """Give the backup to new primaries; return how many keys were carried."""
         found = []
         for number, server in enumerate(targets):
             rights = RIGHTS.split()
             if has_functions(server.binary):
-                rights.append("+function|restore")
+                rights += ["+function|restore", "+function|flush"]
+            if more.get("empty"):
+                rights.append("+flushall")
             await speak(server, ("ACL", "SETUSER", "replication", *rights))
             [told] = await speak(server, ("INFO", "replication"))
             assert isinstance(told, bytes)
             known = told.decode().partition("master_replid:")[2].split()[0]
             share = str(shares(len(targets))[number])
             found.append(Target(f"new-{number}", server.address.host, history or known, share))
-        asked = CarryTask(STORE, "replication", tuple(found), cluster=len(targets) > 1)
+        asked = CarryTask(STORE, "replication", tuple(found), cluster=len(targets) > 1, **more)
         shelf = open_shelf(STORE, folder=str(self.folder))
         beside = Path(tempfile.mkdtemp(dir=self.folder))
         async with container(self.servers.binary, beside):
@@ -245,3 +248,49 @@ async def test_a_target_without_room_is_named_with_what_to_do(stage: Stage) -> N
     await speak(new[0], ("CONFIG", "SET", "maxmemory", "1mb"))
     with pytest.raises(TargetError, match=r"OOM.*spec\.resources\.limits\.memory"):
         await stage.carry(new)
+
+
+async def test_primaries_in_use_have_what_the_backup_has_and_nothing_else(stage: Stage) -> None:
+    old = await stage.shards(2)
+    wanted = await fill(old)
+    await stage.backup(old)
+    functions = has_functions(old[0].binary)
+    code = "#!lua name=late\nredis.register_function('late', function() return 1 end)"
+    for server in old:
+        if functions:
+            assert await speak(server, ("FUNCTION", "LOAD", code)) == [b"late"]
+    for n in range(0, KEYS, 7):
+        await speak(owner(old, f"key:{n}"), ("SET", f"key:{n}", "changed"))
+    for n in range(KEYS, KEYS + 50):
+        await speak(owner(old, f"key:{n}"), ("SET", f"key:{n}", "late"))
+    assert await stage.carry(old, empty=True) == KEYS
+    assert await content(old) == wanted
+    assert sum([(await speak(server, ("DBSIZE",)))[0] for server in old]) == KEYS  # type: ignore[misc]
+    for server in old:
+        if functions:
+            assert await speak(server, ("FUNCTION", "LIST")) == [[]]
+
+
+@pytest.mark.parametrize("trouble", ["a part is damaged", "a primary is another one"])
+async def test_nothing_is_dropped_where_the_restore_cannot_begin(
+    stage: Stage, trouble: str
+) -> None:
+    old = await stage.shards(2)
+    wanted = await fill(old)
+    manifest = await stage.backup(old)
+    history = "0" * 40
+    if trouble == "a part is damaged":
+        history = ""
+        path = stage.folder / STORE.path / manifest.parts[1].object
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises((BaseExceptionGroup, TargetError)):
+        await stage.carry(old, history, empty=True)
+    assert await content(old) == wanted
+
+
+async def test_a_rehearsal_counts_keys_and_says_what_would_be_wrong(stage: Stage) -> None:
+    old = await stage.shards(1)
+    wanted = await fill(old)
+    await stage.backup(old)
+    assert await stage.carry([], rehearsal=True) == KEYS
+    assert await content(old) == wanted

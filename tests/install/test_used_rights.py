@@ -57,6 +57,7 @@ PLAYED = (
     "a backup is taken",
     "a backup is taken by a schedule",
     "an archive is turned off",
+    "a backup takes the place of the data",
 )
 _CHILDREN = "an object of a database that is no longer wanted, or cannot be changed, is deleted"
 _ADMISSION = "admission asks for it, no call does"
@@ -74,6 +75,7 @@ NOT_PLAYED: dict[Right, str] = {
     ("redisoperator.dev", "redisfailovers/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackupschedules/finalizers", "update"): _ADMISSION,
+    ("redisoperator.dev", "redisrestores/finalizers", "update"): _ADMISSION,
     ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
 }
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
+from redis_operator.backup.empty import empty
+from redis_operator.backup.errors import TargetError
+from redis_operator.backup.link import Link, connect
+from redis_operator.backup.loader import told_of
+from redis_operator.backup.replica import Login
+from redis_operator.backup.task import Target
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.users import (
     BACKUP,
@@ -12,12 +20,14 @@ from redis_operator.manifests.users import (
     OPERATOR,
     STANDALONE_USERS,
     USERS,
+    acl_file,
     password_hash,
     rules_of,
 )
-from redis_operator.operator.logins import changes_of
+from redis_operator.operator.logins import changes_of, cut_off
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Credentials
+from redis_operator.redis.versions import Version
 from redis_testing.servers import EngineBinary, Servers, find_engines
 
 pytestmark = pytest.mark.servers
@@ -125,3 +135,76 @@ async def test_the_user_of_backups_has_the_rights_of_this_version_and_goes_when_
             await server.ask(change)
         (found,) = await server.ask(commands.acl_list())
         assert not any(line.startswith("user backup ") for line in found)
+
+
+@pytest.mark.parametrize("engine", find_engines(), ids=lambda engine: engine.name)
+async def test_a_client_that_is_connected_is_shut_out_too_and_a_worker_may_drop_data_meanwhile(
+    engine: EngineBinary,
+) -> None:
+    """Users that are turned off keep their connections: these have to be ended."""
+    async with Servers(engine) as servers:
+        (server,) = await servers.start(1, cluster=False)
+        await server.ask(commands.acl_setuser("boss", ["on", ">boss", "~*", "&*", "+@all"]))
+        server.credentials = Credentials("boss", "boss")
+        place: dict[str, Any] = {"host": server.address.host, "port": server.address.port}
+
+        async def tell(*, filling: bool, emptying: bool = False) -> None:
+            (found,) = await server.ask(commands.acl_list())
+            assert isinstance(found, tuple | list)
+            lines = tuple(map(str, found))
+            closed = {"filling": filling, "emptying": emptying}
+            for change in changes_of(lines, engine.version, PASSWORDS, USERS, **closed):
+                await server.ask(change)
+            for change in cut_off(USERS) if filling else ():
+                await server.ask(change)
+            (found,) = await server.ask(commands.acl_list())
+            assert isinstance(found, tuple | list)
+            lines = tuple(map(str, found))
+            assert changes_of(lines, engine.version, PASSWORDS, USERS, **closed) == []
+
+        await tell(filling=False)
+        client = await connect("client", **place, login=Login("default", "a"))
+        worker = await connect("worker", **place, login=Login("replication", "c"))
+        assert await client.ask("SET", "key", "value") == b"OK"
+        with pytest.raises(TargetError, match="NOPERM"):
+            await worker.ask("FLUSHALL", "ASYNC")
+
+        await tell(filling=True)
+        with pytest.raises(TargetError, match=r"ended the connection|reset|Broken pipe"):
+            await client.ask("SET", "key", "late")
+        client.close()
+        with pytest.raises(TargetError, match="WRONGPASS"):
+            await connect("client", **place, login=Login("default", "a"))
+        with pytest.raises(TargetError, match="NOPERM"):
+            await worker.ask("FLUSHALL", "ASYNC")
+
+        await tell(filling=True, emptying=True)
+        target = Target("pod", **place, replication_id=await history(worker))
+        with pytest.raises(TargetError, match="not the primary any more"):
+            await empty([replace(target, replication_id="0" * 40)], Login("replication", "c"))
+        assert (await server.ask(commands.dbsize())) == [1]
+        await empty([target], Login("replication", "c"))
+        assert (await server.ask(commands.dbsize())) == [0]
+
+        await tell(filling=False)
+        for words in (("FLUSHALL", "ASYNC"), ("INFO", "server")):
+            with pytest.raises(TargetError, match="NOPERM"):
+                await worker.ask(*words)
+        worker.close()
+        again = await connect("client", **place, login=Login("default", "a"))
+        assert await again.ask("SET", "key", "value") == b"OK"
+        again.close()
+
+
+async def history(worker: Link) -> str:
+    return told_of(await worker.ask("INFO", "replication"))["master_replid"]
+
+
+def test_clients_are_let_in_after_a_worker_has_lost_its_rights() -> None:
+    version = Version("valkey", 8, 1, 1)
+    closed = acl_file(version, PASSWORDS, USERS, filling=True, emptying=True).splitlines()
+    changes = changes_of(closed, version, PASSWORDS, USERS)
+    assert [c.arguments[2] for c in changes] == ["replication", "default", "admin"]
+    opened = acl_file(version, PASSWORDS, USERS).splitlines()
+    changes = changes_of(opened, version, PASSWORDS, USERS, filling=True, emptying=True)
+    assert [c.arguments[2] for c in changes] == ["default", "admin", "replication"]

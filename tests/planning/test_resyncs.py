@@ -42,6 +42,13 @@ def test_full_syncs_to_replicas_that_stayed_are_counted_for_five_minutes() -> No
     assert times(looks(1, 9, 9, seconds=301.0)) == 0
 
 
+def test_a_primary_that_nobody_follows_is_copied_by_workers_of_backups() -> None:
+    alone, known = m.without(W, "0-1"), Resyncs()
+    for number, count in enumerate((1, 2, 3)):
+        known = after_look(known, m.but(alone, "0-0", full_syncs=count), m.NOW + number)
+    assert times(known) == 0
+
+
 def degraded(observed: Observed, before: RedisStatus | None = None) -> tuple[str, str, str]:
     context = Context(previous=before or RedisStatus(), generation=1, now="2026-01-01T00:00:00Z")
     found = status(m.WANTED, observed, plan(m.WANTED, observed, m.NOW), context)

@@ -105,3 +105,20 @@ def test_a_database_begins_with_a_backup_whenever_the_operator_dies() -> None:
     blows = [(n, Strike.CRASH_AFTER) for n in (*jobs, *after, *told[:4])]
     blows += [(started[0], strike) for strike in Strike if strike is not Strike.CRASH_AFTER]
     assert problems(found, blows) == []
+
+
+def test_a_backup_takes_the_place_of_the_data_whenever_the_operator_dies() -> None:
+    """What drops the data is started once, after they are in a backup that is complete."""
+    found = known(5)
+    [[_, phase, _, attempt, failures, saves, held]] = found.end["restores"]
+    assert (phase, attempt, failures, saves, held) == ("Completed", 1, 0, 1, None)
+    named = {e.number: f"{e.kind} {e.detail}" for e in found.effects}
+    jobs = [n for n, text in named.items() if "POST jobs" in text]
+    assert len(jobs) == 3, named  # it is read, the present data are saved, it is given
+    saved = next(n for n, text in named.items() if "POST redisbackups" in text)
+    assert jobs[0] < saved < jobs[1] < jobs[2]
+    ours = [n for n, text in named.items() if "redisrestores" in text]
+    ends = [n for n, text in named.items() if "DELETE jobs" in text]
+    blows = [(n, Strike.CRASH_AFTER) for n in (*ours[::2], *ends)]
+    blows += [(jobs[2], strike) for strike in Strike]
+    assert problems(found, blows) == []

@@ -257,6 +257,8 @@ def _client(world: SimulatedCluster, server: Server, words: list[str]) -> Reply:
         server.paused_until = world.now + int(words[1]) / 1000
     elif words[0].upper() == "UNPAUSE":
         server.paused_until = 0.0
+    elif words[0].upper() == "KILL":
+        return 0  # clients of simulated servers open a connection for each command
     return _OK
 
 

@@ -9,11 +9,16 @@ from typing import Any
 import msgspec
 
 from kubecontroller.client.patches import MergePatch
-from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, REDIS_BACKUPS, REDISES
+from redis_operator.operator.world import (
+    REDIS_BACKUP_SCHEDULES,
+    REDIS_BACKUPS,
+    REDIS_RESTORES,
+    REDISES,
+)
 from redis_operator.planning.schedules import DUE_ANNOTATION, OWNER_LABEL, SCHEDULE_LABEL
 
 from .scenarios import Scenario, mine
-from .summary import backups_of
+from .summary import backups_of, restores_of
 from .system import DATABASE, NAMESPACE, Simulation, database
 
 __all__ = ["BACKUP_SCENARIOS", "backup"]
@@ -108,10 +113,24 @@ async def _restore(simulation: Simulation) -> None:
     await simulation.client.create(REDISES, wanted)
 
 
+async def _replace(simulation: Simulation) -> None:
+    """Have the data of the database replaced by those of a backup of a store."""
+    place = {"storage": {"s3": {"bucket": "backups"}}, "path": "ns/gone/monday"}
+    spec = {"redis": DATABASE, "from": place, "discard": {"database": DATABASE}}
+    metadata = {"namespace": NAMESPACE, "name": "back"}
+    await simulation.client.create(REDIS_RESTORES, {"metadata": metadata, "spec": spec})
+
+
+def _is_replaced(simulation: Simulation) -> bool:
+    found = [msgspec.json.decode(raw) for raw in restores_of(simulation)]
+    return [(raw.get("status") or {}).get("phase") for raw in found] == ["Completed"]
+
+
 BACKUP_SCENARIOS = (
     Scenario("a backup is taken", _take, over=_is_completed),
     Scenario("a backup is taken by a schedule", _schedule, over=_is_taken_and_the_older_gone),
     Scenario("an upgrade after a backup", _upgrade, _is_upgraded, base=database(version="8.0")),
     Scenario("a deletion after a last backup", _delete, _is_completed, goes=True),
     Scenario("a database begins with a backup", _restore, base=None, shut_out=True),
+    Scenario("a backup takes the place of the data", _replace, _is_replaced, shut_out=True),
 )

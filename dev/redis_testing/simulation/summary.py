@@ -22,7 +22,14 @@ from redis_operator.operator.world import CHILD_KINDS
 
 from .system import DATABASE, NAMESPACE, Simulation
 
-__all__ = ["backups_of", "is_gone", "mislabelled", "redisfailover_of", "summary"]
+__all__ = [
+    "backups_of",
+    "is_gone",
+    "mislabelled",
+    "redisfailover_of",
+    "restores_of",
+    "summary",
+]
 
 _PLURALS = tuple(kind.resource for kind in CHILD_KINDS.values())
 _MORE = ("pods", "persistentvolumeclaims")
@@ -47,6 +54,7 @@ def summary(simulation: Simulation, *, exact_slots: bool = True) -> dict[str, An
         "redisfailover": _shown(simulation),
         "backups": _backups(simulation),
         "archives": _archives(simulation),
+        "restores": _restores(simulation),
     }
 
 
@@ -169,6 +177,25 @@ def _archives(simulation: Simulation) -> list[str]:
         points = [*status.get("restorePoints", ()), status.get("restorePoint") or {}]
         found += [f"{one['name']} {one.get('phase', 'listed')}" for one in points if one]
     return sorted(found)
+
+
+def restores_of(simulation: Simulation) -> list[bytes]:
+    """Return all restores as they are stored."""
+    entries = simulation.server.core.store.collection("redisrestores.redisoperator.dev").entries
+    return [bytes(entry.body) for entry in entries.values()]
+
+
+def _restores(simulation: Simulation) -> list[Any]:
+    """Return what is told of each restore, and what holds it."""
+    told = ("phase", "keys", "attempt", "failures", "saves")
+    return [
+        [
+            raw["metadata"]["name"],
+            *(raw.get("status", {}).get(name) for name in told),
+            raw["metadata"].get("finalizers"),
+        ]
+        for raw in map(msgspec.json.decode, restores_of(simulation))
+    ]
 
 
 def redisfailover_of(simulation: Simulation) -> bytes | None:

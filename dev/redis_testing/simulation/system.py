@@ -33,7 +33,12 @@ from redis_operator.install.installer import kind_of
 from redis_operator.install.inventory import item_of
 from redis_operator.install.rights import OPERATOR, account
 from redis_operator.manifests.names import MANAGER
-from redis_operator.operator.backup_wiring import add_backups, add_restores, add_schedules
+from redis_operator.operator.backup_wiring import (
+    add_backups,
+    add_redis_restores,
+    add_restores,
+    add_schedules,
+)
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World
@@ -244,6 +249,7 @@ class Simulation:
         add_failovers(manager, settings, clock=self.wall)
         add_backups(manager, settings, world, clock=self.wall)
         add_restores(manager, settings, world, clock=self.wall)
+        add_redis_restores(manager, settings, world, clock=self.wall)
         archived = partial(told_by, self.client)
         add_schedules(manager, settings, world, clock=self.wall, ask=archived)
         await manager.run()

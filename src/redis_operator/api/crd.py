@@ -14,6 +14,7 @@ from .redisbackup import RedisBackup
 from .redisbackupschedule import RedisBackupSchedule
 from .redisfailover import RedisFailover
 from .redisoperator import RedisOperator
+from .redisrestore import RedisRestore
 from .schema import Schema, schema_of
 from .version import RedisVersion
 
@@ -27,6 +28,7 @@ __all__ = [
     "redisbackupschedule_crd",
     "redisfailover_crd",
     "redisoperator_crd",
+    "redisrestore_crd",
 ]
 
 GROUP = "redisoperator.dev"
@@ -185,6 +187,27 @@ def redisbackupschedule_crd() -> Schema:
     )
 
 
+def redisrestore_crd() -> Schema:
+    """The definition of `RedisRestore`."""
+    return _crd(
+        RedisRestore,
+        plural="redisrestores",
+        namespaced=True,
+        short="rdr",
+        columns=[
+            Column("Redis", ".spec.redis"),
+            Column("Backup", ".status.backup"),
+            Column("Phase", ".status.phase"),
+            Column("Keys", ".status.keys", "integer"),
+            Column("Kept", ".status.kept"),
+            Column("Completed", ".status.completionTime", "date"),
+            _AGE,
+            Column("Location", ".status.location", wide="Where the backup is"),
+            Column("Message", ".status.message", wide="The state in one sentence"),
+        ],
+    )
+
+
 def redisoperator_crd() -> Schema:
     """The definition of `RedisOperator`, which the installer serves and not the operator."""
     return _crd(
@@ -210,4 +233,5 @@ def crds() -> dict[str, Schema]:
         "redisfailovers.yaml": redisfailover_crd(),
         "redisbackups.yaml": redisbackup_crd(),
         "redisbackupschedules.yaml": redisbackupschedule_crd(),
+        "redisrestores.yaml": redisrestore_crd(),
     }

@@ -417,6 +417,18 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "The backup that a new database is given key by key before it serves; absent where servers "
         "copy it whole."
     ),
+    "RedisStatus.restoring": _f(
+        "The RedisRestore that replaces the data; clients are shut out meanwhile."
+    ),
+    "RestoringStatus.name": _f("Name of the RedisRestore."),
+    "RestoringStatus.uid": _f("Its uid."),
+    "RestoringStatus.shut": _f("Every server has shut clients out."),
+    "RestoringStatus.closed": _f("And every replica has all that was written before that."),
+    "RestoringStatus.replacing": _f(
+        "The data may be those of the backup, those before, or a part of either."
+    ),
+    "RestoringStatus.servers": _f("A word that changes when any server begins again."),
+    "RestoringStatus.filled": _f("The Job whose worker gave the database everything."),
     "RestoreStatus.backup": _f("Name of the backup."),
     "RestoreStatus.keys": _f("How many keys the new primaries had when this was last seen."),
     "RestoreStatus.start_time": _f(

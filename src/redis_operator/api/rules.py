@@ -12,6 +12,7 @@ from typing import Any, Final
 from redis_operator.redis.directives import DANGEROUS, MANAGED
 
 from .describe import RESERVED_ENDING
+from .describe_redisrestore import CONSENT
 from .redisfailover_rules import REDISFAILOVER_RULES
 from .rule import Rule
 from .unbuilt import UNBUILT
@@ -312,6 +313,18 @@ RULES: Final[tuple[Rule, ...]] = (
     *REDISFAILOVER_RULES,
     Rule(
         "RedisBackup",
+        "metadata.name",
+        "self.metadata.name.size() <= 50",
+        "the names of its workers are made of it; use at most 50 characters",
+    ),
+    Rule(
+        "RedisRestoreSpec",
+        "discard",
+        "has(self.discard) && self.discard.database == self.redis",
+        CONSENT,
+    ),
+    Rule(
+        "RedisRestore",
         "metadata.name",
         "self.metadata.name.size() <= 50",
         "the names of its workers are made of it; use at most 50 characters",

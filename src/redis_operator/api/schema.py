@@ -16,6 +16,7 @@ from .describe_redisbackup import REDISBACKUP_FIELDS
 from .describe_redisbackupschedule import REDISBACKUPSCHEDULE_FIELDS
 from .describe_redisfailover import REDISFAILOVER_FIELDS
 from .describe_redisoperator import REDISOPERATOR_FIELDS
+from .describe_redisrestore import REDISRESTORE_FIELDS
 from .metadata import Metadata
 from .rules import rules_of
 
@@ -27,6 +28,7 @@ ALL_FIELDS: Final = (
     | REDISBACKUPSCHEDULE_FIELDS
     | REDISFAILOVER_FIELDS
     | REDISOPERATOR_FIELDS
+    | REDISRESTORE_FIELDS
 )
 """The words and limits of every kind."""
 _DATABASES: Final = frozenset({"Redis", "RedisFailover"})

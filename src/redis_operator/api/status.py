@@ -17,6 +17,7 @@ __all__ = [
     "RedisStatus",
     "ReplicaStatus",
     "RestoreStatus",
+    "RestoringStatus",
     "ShardStatus",
     "SourceStatus",
 ]
@@ -135,6 +136,24 @@ class RestoreStatus(Part, frozen=True):
     completion_time: str = ""
 
 
+class RestoringStatus(Part, frozen=True):
+    """A `RedisRestore` that replaces the data of a database in use, which is closed meanwhile.
+
+    `shut`: every server has shut clients out. `closed`: and every replica has all that was written
+    before. `replacing`: the data may be those of the backup, those before, or a part of either.
+    `filled`: the Job whose worker gave it everything. `servers`: which processes are meant, as one
+    word that changes when any of them begins again.
+    """
+
+    name: str
+    uid: str
+    shut: bool = False
+    closed: bool = False
+    replacing: bool = False
+    filled: str = ""
+    servers: str = ""
+
+
 class Progress(Part, frozen=True):
     """How far a slot move has come."""
 
@@ -176,3 +195,4 @@ class RedisStatus(Part, frozen=True):
     last_data_loss: DataLoss | None = None
     source: SourceStatus | None = None
     restore: RestoreStatus | None = None
+    restoring: RestoringStatus | None = None

@@ -1,4 +1,4 @@
-"""Gives a backup to a new database of any shape: each key to the primary that it belongs to.
+"""Gives a backup to a database of any shape: each key to the primary that it belongs to.
 
 It is a backup, or an archive up to a moment. The server beside the worker loads one part after the
 other, each with the stream after it where there is one, and sends keys to the new primaries
@@ -6,13 +6,14 @@ itself (MIGRATE with COPY): values and times to live never pass through here, an
 is known here.
 
 Guarantees:
-    - Every part is read from end to end before the first key is sent.
+    - Every part is read from end to end, and the first one loaded, before anything is dropped or
+      sent.
     - What is sent twice is the same: an attempt that ended anywhere is followed by another one.
     - Success means that every primary has the history that it had when this was asked, and no
       fewer keys without a time to live than the backup.
     - Memory is that of the server beside the worker, for the largest part.
 
-Assumptions: no client can write to the new database meanwhile.
+Assumptions: no client can write to the database meanwhile.
 Errors: `WorkerError`.
 """
 
@@ -32,10 +33,11 @@ from msgspec import Struct
 from redis_operator.redis.resp import Argument
 from redis_operator.redis.slots import SlotSet, key_slot
 
+from .empty import empty, require_primary
 from .errors import TargetError, WorkerError
 from .fitting import check_fit
 from .link import Link, connect
-from .loader import Keyspace, Loader, keyspaces, open_loader, told_of
+from .loader import Keyspace, Loader, keyspaces, open_loader
 from .piece import Piece
 from .primary import manifest_of, verify
 from .replica import Login
@@ -87,10 +89,18 @@ async def carry(
         carrier = _Carrier(task, server, login, patience)
         for piece in pieces:
             await server.load(piece)
+            databases = await server.databases()
+            carrier.check_databases(databases)
+            if task.rehearsal:
+                carrier.keys += sum(one.keys for one in databases)
+                continue
+            if task.empty and piece is pieces[0]:
+                await empty(task.targets, login())
             await carrier.part(piece)
             _LOG.info("%s was carried: %s keys so far", piece.part.object, carrier.keys)
         await _same_primaries(task, login())
-        await carrier.check()
+        if not task.rehearsal:
+            await carrier.check()
     return Report(
         size=sum(piece.part.size + piece.stream_size for piece in pieces),
         stored=sum(piece.part.stored for piece in pieces),
@@ -139,14 +149,9 @@ async def _same_primaries(task: CarryTask, login: Login) -> None:
     for target in task.targets:
         link = await connect(target.pod, host=target.host, port=target.port, login=login)
         try:
-            told = told_of(await link.ask("INFO", "replication"))
+            await require_primary(link, target)
         finally:
             link.close()
-        if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
-            raise TargetError(
-                f"{target.pod} is not the primary any more that it was when the worker started, "
-                "and may not have what it was given; the restore begins again"
-            )
 
 
 class _Batch(Struct):
@@ -166,7 +171,7 @@ class _Carrier:
         self._scratch = scratch
         self._login = login
         self._patience = patience
-        self._owners = _owners(task)
+        self._owners = [] if task.rehearsal else _owners(task)
         self._functions = b""
         self._lasting = 0  # keys without a time to live that were seen
         self.keys = 0
@@ -174,14 +179,14 @@ class _Carrier:
     async def part(self, piece: Piece) -> None:
         """Carry what the server holds now: all that it has of a part."""
         databases = await self._scratch.databases()
-        self._check_databases(databases)
         await self._carry_functions(await self._scratch.functions())
         for database in databases:
             self._lasting += database.keys - database.mortal
             await self._database(database.number, piece)
         await self._scratch.link.ask("SELECT", 0)
 
-    def _check_databases(self, databases: list[Keyspace]) -> None:
+    def check_databases(self, databases: list[Keyspace]) -> None:
+        """Raise `TargetError` where the targets cannot have the keys of some."""
         others = [one for one in databases if one.number]
         if self._task.cluster and others:
             counted = ", ".join(f"{one.keys} keys in database {one.number}" for one in others)

@@ -248,10 +248,12 @@ class Target(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="carry"):
-    """Give every part of a backup to the primaries of a new database, key by key.
+    """Give every part of a backup to the primaries of a database, key by key.
 
     With `cluster` each target takes the keys of its slots, of database 0 alone. With `until` it is
-    an archive that `store` holds, all shards of it up to that moment.
+    an archive that `store` holds, all shards of it up to that moment. With `empty` the
+    targets drop all that they have before the first key is sent. A `rehearsal` has no targets: it
+    loads every part and says what would be wrong.
     """
 
     store: Store
@@ -263,6 +265,8 @@ class CarryTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="ca
     field: str = ""  # of the spec that names the backup: what is wrong with it is told with this
     scratch_port: int = 6380
     until: Until | None = None
+    empty: bool = False
+    rehearsal: bool = False
 
 
 class DeleteTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="delete"):

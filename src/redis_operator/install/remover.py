@@ -27,7 +27,13 @@ from redis_operator.api.webhooks import ISSUED_SECRET, SECRET
 from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator.backup_ending import BACKUP_FINALIZER
 from redis_operator.operator.ending import FINALIZER, is_protected
-from redis_operator.operator.world import REDIS_BACKUPS, REDIS_FAILOVERS, REDISES
+from redis_operator.operator.redis_restores import RESTORE_FINALIZER
+from redis_operator.operator.world import (
+    REDIS_BACKUPS,
+    REDIS_FAILOVERS,
+    REDIS_RESTORES,
+    REDISES,
+)
 
 from .installer import Installer, InstallError, Tell, persistent
 from .inventory import INVENTORY, Inventory, Item, Phase, certificate_items, item_of, written
@@ -178,6 +184,8 @@ class Remover:
             await remove_finalizer(self._client, REDISES, raw, FINALIZER)
         for raw in await self._all(REDIS_BACKUPS):
             await remove_finalizer(self._client, REDIS_BACKUPS, raw, BACKUP_FINALIZER)
+        for raw in await self._all(REDIS_RESTORES):
+            await remove_finalizer(self._client, REDIS_RESTORES, raw, RESTORE_FINALIZER)
 
     async def _delete_kept(self, order: list[Item], namespace: str) -> None:
         """Delete definitions and policies too: whatever is of our kinds goes with them."""

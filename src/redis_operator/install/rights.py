@@ -75,6 +75,9 @@ DATABASE_RIGHTS: Final = (
     rule("redisoperator.dev", "redisbackupschedules", _FOLLOW),
     rule("redisoperator.dev", "redisbackupschedules/status", ["patch"]),
     rule("redisoperator.dev", "redisbackupschedules/finalizers", ["update"]),
+    rule("redisoperator.dev", "redisrestores", [*_READ, "patch"]),
+    rule("redisoperator.dev", "redisrestores/status", ["patch"]),
+    rule("redisoperator.dev", "redisrestores/finalizers", ["update"]),
     # workers of backups and restores
     rule("batch", "jobs", [*_READ, "create", "delete"]),
     rule("", "pods", [*_READ, "patch", "delete"]),
@@ -134,14 +137,14 @@ METRICS_RIGHT: Final[Rule] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 _VIEW: Final = (
     rule(
         "redisoperator.dev",
-        "redis redisfailovers redisbackups redisbackupschedules redisversions",
+        "redis redisfailovers redisbackups redisbackupschedules redisrestores redisversions",
         _READ,
     ),
 )
 _EDIT: Final = (
     rule(
         "redisoperator.dev",
-        "redis redis/scale redisfailovers redisbackups redisbackupschedules",
+        "redis redis/scale redisfailovers redisbackups redisbackupschedules redisrestores",
         _WRITE,
     ),
 )

@@ -106,15 +106,24 @@ class Restore(Struct, frozen=True):
 
 
 class Filling(Struct, frozen=True):
-    """A backup that a worker gives to the primaries of a new database, key by key.
+    """A backup that a worker gives to the primaries of a database, key by key.
 
     `carried` tells which history each primary had whom the worker gave its keys, once it is done.
+    With the name and the uid of a `RedisRestore` the database was in use before: what it had is
+    dropped first where it `empties`, by the Job named `job`. `shut`: in this pass every server that
+    answers was seen to have shut clients out.
     """
 
     backup: str
     message: str = ""  # how far it is
     problem: str = ""  # why it does not go on
     carried: Mapping[str, str] | None = None
+    restore: str = ""
+    uid: str = ""
+    job: str = ""
+    empties: bool = False
+    closing: bool = False  # its clients are being shut out
+    shut: bool = False
 
 
 class Facts(Struct, frozen=True):
@@ -159,3 +168,13 @@ class Facts(Struct, frozen=True):
     backup: str = ""  # the name of one that is being read
     filling: Filling | None = None  # it is given the content of a backup, and clients are shut out
     sidecar_broken: bool = False  # a pod is not ready though its server is
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether clients are shut out."""
+        return self.filling is not None
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether a worker may drop what the database has."""
+        return self.filling is not None and self.filling.empties

@@ -93,7 +93,11 @@ def _users(redis: Redis, facts: Facts) -> Object:
     versions = sorted({facts.version, *facts.running})
     for version in versions:
         values[acl_file_name(version)] = acl_file(
-            version, passwords, layout.users, filling=facts.filling is not None
+            version,
+            passwords,
+            layout.users,
+            filling=facts.is_closed,
+            emptying=facts.is_emptied,
         )
     if layout.sentinels is not None:
         values |= {SENTINEL: passwords.sentinel, "sentinel.conf": sentinel_file(passwords)}

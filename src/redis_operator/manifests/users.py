@@ -91,6 +91,9 @@ _EXPORTER = (
 # Beside that while a database is filled from a backup; the worker logs in as `replication`.
 _FILLING = "+info"
 _FILLING_FUNCTIONS = "+function|restore"
+# And while a worker replaces the data of one that was in use. The operator itself cannot do that.
+_EMPTYING = "+flushall"
+_EMPTYING_FUNCTIONS = "+function|flush"
 
 BACKUP_RULES = (
     "-@all +psync +replconf +ping +role +client|pause +client|unpause "
@@ -228,17 +231,20 @@ def rules_of(
     users: Mapping[str, Callable[[Version], str]] = USERS,
     *,
     filling: bool = False,
+    emptying: bool = False,
 ) -> str:
     """Everything a server has to know of a user, also both passwords while they change.
 
     While a database is filled from a backup, those who could write are shut out, and the worker may
-    give it functions and ask what it has.
+    give it functions and ask what it has; where it is `emptying`, also drop what was there.
     """
     accepted = " ".join(map(password_hash, passwords.accepted(user)))
     rules = users[user](version)
     if filling and user == REPLICATION:
-        functions = "" if _is_old(version) else f" {_FILLING_FUNCTIONS}"
-        rules = f"{rules} {_FILLING}{functions}"
+        added = [_FILLING] if _is_old(version) else [_FILLING, _FILLING_FUNCTIONS]
+        if emptying:
+            added += [_EMPTYING] if _is_old(version) else [_EMPTYING, _EMPTYING_FUNCTIONS]
+        rules = " ".join([rules, *added])
     state = "off" if filling and is_shut_out(user) else "on"
     return f"{state} sanitize-payload {accepted} {rules}"
 
@@ -249,12 +255,14 @@ def acl_file(
     users: Mapping[str, Callable[[Version], str]] = USERS,
     *,
     filling: bool = False,
+    emptying: bool = False,
 ) -> str:
     """The users of a server. Passwords are hashed, so the file alone opens nothing."""
     lines = [
-        f"user {name} {rules_of(name, version, passwords, users, filling=filling)}"
+        f"user {name} {rules}"
         for name in users
         if passwords.has(name)
+        and (rules := rules_of(name, version, passwords, users, filling=filling, emptying=emptying))
     ]
     return "\n".join(lines) + "\n"
 

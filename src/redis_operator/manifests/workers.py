@@ -14,6 +14,7 @@ from redis_operator.api.quantity import parse_quantity
 from redis_operator.api.redis import Mode, Redis, Resources
 from redis_operator.api.redisbackup import BackupEncryption, BackupStorage, RedisBackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
+from redis_operator.api.redisrestore import RedisRestore
 from redis_operator.backup.task import (
     AUTHORITY,
     ENCRYPTION,
@@ -57,6 +58,7 @@ __all__ = [
     "BACKUP_UID_LABEL",
     "TARGETS_ANNOTATION",
     "WORKER_CONTAINER",
+    "carrier_pod",
     "delete_job",
     "delete_job_name",
     "fill_job",
@@ -70,6 +72,8 @@ __all__ = [
     "take_job_name",
     "verify_job",
     "verify_job_name",
+    "with_targets",
+    "worker_job",
     "worker_pod",
 ]
 
@@ -137,7 +141,7 @@ def take_job(
         BACKUP_LABEL: backup.metadata.name,
         ATTEMPT_LABEL: str(attempt),
     }
-    return _job(
+    return worker_job(
         backup,
         name,
         labels,
@@ -172,7 +176,7 @@ def restore_job(
     # It listens once it has read the backup from end to end.
     container["ports"] = [{"name": "redis", "containerPort": CLIENT_PORT, "protocol": "TCP"}]
     container["readinessProbe"] = {"tcpSocket": {"port": "redis"}, "periodSeconds": 1}
-    return _job(redis, restore_job_name(name), labels, pod)
+    return worker_job(redis, restore_job_name(name), labels, pod)
 
 
 def verify_job(
@@ -195,7 +199,7 @@ def verify_job(
     sized = redis.spec.resources if redis is not None else Resources()
     _with_scratch(pod, engine=backup.status.engine, image=backup.status.image, sized=sized)
     _pulled(pod, redis)
-    return _job(backup, name, labels, pod)
+    return worker_job(backup, name, labels, pod)
 
 
 def fill_job(
@@ -210,12 +214,7 @@ def fill_job(
     until: Until | None = None,
     identity: Identity | None = None,
 ) -> Object:
-    """Return the Job that gives the primaries of a new database their keys, once.
-
-    The server beside its worker loads one part at a time, and may need more memory than a server of
-    the new database, which may have more shards: at most what all of them may have together, since
-    what is larger does not fit into the database either.
-    """
+    """Return the Job that gives the primaries of a new database their keys, once."""
     name, spec = redis.metadata.name, redis.spec
     task = CarryTask(
         store=store_of(storage, path, encryption, identity),
@@ -227,11 +226,30 @@ def fill_job(
         field=_FIELD,
         until=until,
     )
-    pod = worker_pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
+    pod = carrier_pod(task, redis, storage, image=image, server_image=server_image)
+    job = worker_job(redis, restore_job_name(name), filler_labels(name), pod)
+    return with_targets(job, targets)
+
+
+def carrier_pod(
+    task: CarryTask, redis: Redis, storage: BackupStorage, *, image: str, server_image: str
+) -> dict[str, Any]:
+    """Return the pod of a worker that has a server of the database's own engine beside it.
+
+    That server loads one part at a time, and may need more memory than a server of the database,
+    which may have more shards: at most what all of them may have together, since what is larger
+    does not fit into the database either.
+    """
+    login, spec = (users_secret(redis.metadata.name), REPLICATION), redis.spec
+    pod = worker_pod(task, storage, login, Resources(), image)
     sized = Resources(requests=spec.resources.requests, limits=_limits_together(redis))
     _with_scratch(pod, engine=spec.engine.value, image=server_image, sized=sized)
     _pulled(pod, redis)
-    job = _job(redis, restore_job_name(name), filler_labels(name), pod)
+    return pod
+
+
+def with_targets(job: Object, targets: tuple[Target, ...]) -> Object:
+    """Return a Job with the histories of the primaries that its worker gives keys."""
     histories = {target.pod: target.replication_id for target in targets}
     job["metadata"]["annotations"] = {TARGETS_ANNOTATION: msgspec.json.encode(histories).decode()}
     return job
@@ -296,7 +314,7 @@ def point_job(
     )
     login = (users_secret(spec.redis), BACKUP)
     pod = worker_pod(task, spec.template.storage, login, spec.archive.resources, image)
-    job = _job(schedule, point_job_name(name), point_labels(spec.redis, name), pod)
+    job = worker_job(schedule, point_job_name(name), point_labels(spec.redis, name), pod)
     job["spec"]["activeDeadlineSeconds"] = _POINT_SECONDS
     return job
 
@@ -319,14 +337,20 @@ def delete_job(backup: RedisBackup, *, path: str, image: str) -> Object:
         BACKUP_UID_LABEL: backup.metadata.uid,
     }
     task = DeleteTask(store=store_of(spec.storage, path, None))  # no key is needed to delete
-    made = _job(backup, name, labels, worker_pod(task, spec.storage, None, spec.resources, image))
+    made = worker_job(
+        backup, name, labels, worker_pod(task, spec.storage, None, spec.resources, image)
+    )
     del made["metadata"]["ownerReferences"]
     return made
 
 
-def _job(
-    owner: RedisBackup | RedisBackupSchedule | Redis, name: str, labels: dict[str, str], pod: Object
+def worker_job(
+    owner: RedisBackup | RedisBackupSchedule | RedisRestore | Redis,
+    name: str,
+    labels: dict[str, str],
+    pod: Object,
 ) -> Object:
+    """Return the Job of one worker, which is one attempt."""
     labels = labels | {"app.kubernetes.io/managed-by": MANAGER}
     reference = {
         "apiVersion": owner.api_version,

@@ -19,20 +19,22 @@ from redis_operator.manifests.names import (
     POINT_LABEL,
     RESTORED_LABEL,
 )
+from redis_operator.manifests.replacing_workers import RESTORE_LABEL
 from redis_operator.manifests.workers import BACKUP_LABEL
 from redis_operator.operator.archives import Archives
 from redis_operator.operator.backup_ending import BackupEndings
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.points import Points
+from redis_operator.operator.redis_restores import RedisRestores
 from redis_operator.operator.restores import Restores
 from redis_operator.operator.schedule_measures import ScheduleCollector
 from redis_operator.operator.schedules import Schedules
 from redis_operator.operator.settings import Settings
-from redis_operator.operator.world import World, origin_of
+from redis_operator.operator.world import World, backed_up_by, origin_of
 from redis_operator.planning.schedules import SCHEDULE_LABEL
 
-__all__ = ["add_backups", "add_restores", "add_schedules"]
+__all__ = ["add_backups", "add_redis_restores", "add_restores", "add_schedules"]
 
 
 def add_backups(
@@ -123,6 +125,41 @@ def add_restores(
     reconciler = Restores(
         client=manager.client,
         world=world,
+        recorder=manager.recorder,
+        image=settings.worker_image,
+        clock=clock,
+    )
+    return builder.add(reconciler.reconcile, workers=2, deadline=60.0)
+
+
+def add_redis_restores(
+    manager: Manager,
+    settings: Settings,
+    world: World,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Controller:
+    """Add the controller of `RedisRestore`s: its database, backups and workers wake it."""
+
+    def unfinished(database: Key) -> Iterable[Key]:
+        return [
+            meta_of(raw).key
+            for raw in world.restores.find("database", database)
+            if (raw.get("status") or {}).get("phase") not in ("Completed", "Failed")
+        ]
+
+    builder = ControllerBuilder(manager, "redisrestore", world.restores)
+    builder.watches(world.redises, mapped(lambda raw: unfinished(meta_of(raw).key)))
+    builder.watches(
+        world.backups,
+        mapped(lambda raw: [key for place in backed_up_by(raw) for key in unfinished(place)]),
+    )
+    builder.watches(world.workers.jobs, by_label(RESTORE_LABEL))
+    builder.watches(world.workers.pods, by_label(RESTORE_LABEL))
+    reconciler = RedisRestores(
+        client=manager.client,
+        world=world,
+        applier=builder.applier(annotation=INTENT_ANNOTATION),
         recorder=manager.recorder,
         image=settings.worker_image,
         clock=clock,

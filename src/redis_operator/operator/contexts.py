@@ -57,6 +57,7 @@ class Contexts(Struct, frozen=True):
             protected=meta.is_being_deleted,
             deletion_waits=self.precautions.waits(one.raw) if meta.is_being_deleted else "",
             backed_up=self.precautions.condition(one.key),
+            shut=one.facts.filling is not None and one.facts.filling.shut,
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )

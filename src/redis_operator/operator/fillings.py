@@ -18,7 +18,14 @@ from redis_operator.manifests.workers import TARGETS_ANNOTATION, WORKER_CONTAINE
 from redis_operator.operator.workers import Workers, last_words, waiting
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
 
-__all__ = ["filling_of", "histories", "is_outdated", "targets_of", "worker_ended"]
+__all__ = [
+    "filling_of",
+    "histories",
+    "is_outdated",
+    "primaries_of",
+    "targets_of",
+    "worker_ended",
+]
 
 _FORMED = "Restoring"  # the reason of Available once there are primaries to be given keys
 
@@ -74,6 +81,15 @@ def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
         return "the database is not formed yet"
     if status.restore is None or not status.restore.start_time:
         return "the database was not seen empty yet"
+    return primaries_of(redis, pods)
+
+
+def primaries_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
+    """Return the primaries of a database, or why not all of them are known.
+
+    `pods` has the addresses of the pods that run.
+    """
+    status = redis.status
     found = [_target(shard, pods) for shard in status.shards if shard.primary]
     targets = tuple(target for target in found if target is not None)
     if len(targets) != redis.spec.shards:

@@ -41,7 +41,7 @@ from redis_operator.redis.errors import RedisError
 from redis_operator.redis.replies import ReplicaRole
 from redis_operator.redis.versions import Version, parse_version
 
-__all__ = ["SERVER_PASSWORD", "Logins", "changes_of"]
+__all__ = ["SERVER_PASSWORD", "Logins", "changes_of", "cut_off"]
 
 SERVER_PASSWORD = "password for servers"  # noqa: S105 - the name of a note
 """Noted of a connection to a sentinel: the hash of what it was told when it began to monitor."""
@@ -63,6 +63,7 @@ class _Who(Struct, frozen=True):
     users: Users
     login: Callable[[Connection, Passwords], Awaitable[list[Command[None]]]]
     filling: bool = False  # it is given the content of a backup, and clients are shut out
+    emptying: bool = False  # and what it had is dropped before
 
 
 class Logins:
@@ -80,7 +81,7 @@ class Logins:
         Sentinels too, where there are any.
         """
         layout, meta, passwords = layout_of(redis), redis.metadata, facts.passwords
-        digest, filling = _digest(passwords, layout.users), facts.filling is not None
+        digest, closed = _digest(passwords, layout.users), (facts.is_closed, facts.is_emptied)
         elsewhere = _elsewhere(redis, facts, observed)
         name = primary_name(meta.namespace, meta.name)
         work = [
@@ -91,11 +92,11 @@ class Logins:
                     node.version,
                     layout.users,
                     partial(_server_login, elsewhere),
-                    filling,
+                    *closed,
                 ),
                 targets[node.pod.name],
                 passwords,
-                f"{digest} {filling} {_mark(elsewhere, node.replication.follows)}",
+                f"{digest} {closed} {_mark(elsewhere, node.replication.follows)}",
             )
             for node in observed.seen
             if node.pod.name in targets
@@ -127,7 +128,16 @@ class Logins:
             if connection.notes.get(_TOLD) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
-            changes = changes_of(found, version, passwords, who.users, filling=who.filling)
+            changes = changes_of(
+                found,
+                version,
+                passwords,
+                who.users,
+                filling=who.filling,
+                emptying=who.emptying,
+            )
+            if who.filling:
+                changes += cut_off(who.users)
             changes += await who.login(connection, passwords)
             for change in changes:
                 if not self._may_act():
@@ -210,16 +220,22 @@ def changes_of(
     users: Users,
     *,
     filling: bool = False,
+    emptying: bool = False,
 ) -> list[Command[Any]]:
-    """Return what has to be told of users, given those that are there."""
+    """Return what has to be told of users, given those that are there.
+
+    Clients are shut out before a worker may do more, and let in after it may do less.
+    """
     known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
     others = [
         user for user in known if user in _OURS and (user not in users or not passwords.has(user))
     ]
     changes: list[Command[Any]] = [commands.acl_deluser(user) for user in others]
-    for user in filter(passwords.has, users):
+    for user in sorted(filter(passwords.has, users), key=lambda u: is_shut_out(u) != filling):
         wanted = [password_hash(word) for word in passwords.accepted(user)]
-        rules = rules_of(user, version, passwords, users, filling=filling).split()
+        rules = rules_of(
+            user, version, passwords, users, filling=filling, emptying=emptying
+        ).split()
         if user not in known:
             changes.append(commands.acl_setuser(user, rules))
             continue
@@ -228,6 +244,11 @@ def changes_of(
         if {word for word in known[user] if word.startswith("#")} != set(wanted):
             changes.append(commands.acl_setuser(user, ["resetpass", *wanted]))
     return changes
+
+
+def cut_off(users: Users) -> list[Command[int]]:
+    """Return what ends the connections of clients: users that are off keep those that they have."""
+    return [commands.client_kill_user(user) for user in users if is_shut_out(user)]
 
 
 def _is_other(user: str, known: list[str], rules: list[str]) -> bool:
@@ -239,7 +260,8 @@ def _is_other(user: str, known: list[str], rules: list[str]) -> bool:
         return ("off" in known) != ("off" in rules)
     if user == BACKUP:
         return _rights(known) != _rights(rules)
-    return user == REPLICATION and ("+info" in known) != ("+info" in rules)
+    marks = ("+info", "+flushall")
+    return user == REPLICATION and any((mark in known) != (mark in rules) for mark in marks)
 
 
 def _rights(words: list[str]) -> set[str]:

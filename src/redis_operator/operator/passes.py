@@ -33,6 +33,7 @@ from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import PasswordError
 from redis_operator.operator.precautions import Precautions
+from redis_operator.operator.replacements import replacement_facts
 from redis_operator.operator.restores import restore_facts
 from redis_operator.operator.sources import Sources
 from redis_operator.operator.wanted import directives, wanted_of
@@ -202,6 +203,7 @@ class PassReader(Struct, frozen=True):
         facts = self.children.facts(run, entry, passwords, becomes=becomes)
         facts = await self.sources.facts(run, facts)
         facts = restore_facts(run, facts, self.world)
+        facts = replacement_facts(run, facts, self.world)
         facts = replace(facts, backup=self.world.backup_that_holds(key))
         one = _pass(key, raw, run, facts)
         refusal = await self._refusal(one)

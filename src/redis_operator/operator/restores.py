@@ -64,7 +64,7 @@ from redis_operator.planning.restores import (
 from redis_operator.planning.schedules import SCHEDULE_LABEL
 from redis_operator.redis.versions import Version, parse_version
 
-__all__ = ["Restores", "restore_facts"]
+__all__ = ["Restores", "newest_of", "restore_facts"]
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 30.0
@@ -352,17 +352,22 @@ def resolved(redis: Redis, world: World) -> Redis:
     asked, told = redis.spec.bootstrap.from_backup, redis.status.restore
     if asked is None or not asked.schedule or asked.of_archive:
         return redis
-    namespace = redis.metadata.namespace
+    begun = told.backup if told is not None else ""
+    name = newest_of(world, redis.metadata.namespace, asked.schedule, begun=begun)
+    begins = replace(redis.spec.bootstrap, from_backup=replace(asked, name=name))
+    return replace(redis, spec=replace(redis.spec, bootstrap=begins))
+
+
+def newest_of(world: World, namespace: str, schedule: str, *, begun: str) -> str:
+    """Return the name of the backup that a schedule stands for; empty: there is none."""
     found = [
         backup
         for raw in world.backups
         if meta_of(raw).namespace == namespace
-        and meta_of(raw).label(SCHEDULE_LABEL) == asked.schedule
+        and meta_of(raw).label(SCHEDULE_LABEL) == schedule
         and (backup := _backup(world, meta_of(raw).key)) is not None
     ]
-    name = newest_good(found, told.backup if told is not None else "")
-    begins = replace(redis.spec.bootstrap, from_backup=replace(asked, name=name))
-    return replace(redis, spec=replace(redis.spec, bootstrap=begins))
+    return newest_good(found, begun)
 
 
 class _Place(Struct, frozen=True):

@@ -71,6 +71,8 @@ class Rotations(Jobs[_Stage, None]):
             problems = await self._logins.apply(redis, observed, targets, facts)
             reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         self._note(redis, facts.passwords, [*problems, *reasons])
+        if facts.filling is not None and not problems:
+            facts = replace(facts, filling=replace(facts.filling, shut=True))
         return facts
 
     def problem(self, redis: Redis) -> Degradation | None:

@@ -104,7 +104,17 @@ def _filling(facts: Facts) -> Filling | None:
     if found is None or facts.restore is not None:
         return None
     carried = tuple(sorted(found.carried.items())) if found.carried is not None else None
-    return Filling(found.backup, found.message, found.problem, carried)
+    return Filling(
+        found.backup,
+        found.message,
+        found.problem,
+        carried,
+        restore=found.restore,
+        uid=found.uid,
+        job=found.job,
+        empties=found.empties,
+        closing=found.closing,
+    )
 
 
 def _sentinels(redis: Redis) -> dict[str, Any]:

@@ -31,7 +31,12 @@ from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MA
 from redis_operator.operator.absent import Absences
 from redis_operator.operator.act import Actor
 from redis_operator.operator.background import Background
-from redis_operator.operator.backup_wiring import add_backups, add_restores, add_schedules
+from redis_operator.operator.backup_wiring import (
+    add_backups,
+    add_redis_restores,
+    add_restores,
+    add_schedules,
+)
 from redis_operator.operator.children import Children
 from redis_operator.operator.contexts import Contexts
 from redis_operator.operator.ending import Ending
@@ -96,6 +101,7 @@ def make_manager(settings: Settings) -> Manager:
     add_failovers(manager, settings)
     add_backups(manager, settings, world, ask=ask_progress)
     add_restores(manager, settings, world)
+    add_redis_restores(manager, settings, world)
     add_schedules(manager, settings, world, ask=ask_archiver)
     if settings.webhook_port:
         add_admission(manager, settings, world)
@@ -128,6 +134,8 @@ def add_databases(
     noticed = any_of(spec_or_metadata_changed, hold_changed)
     builder.watches(world.backups, mapped(backed_up_by), when=noticed)
     builder.watches(world.schedules, mapped(backed_up_by), when=spec_or_metadata_changed)
+    # and one whose data are to be replaced lets no client in
+    builder.watches(world.restores, mapped(backed_up_by))
     wakes = _Wakes(world)
     looks = LastLooks()
     reconciler = _reconciler(manager, settings, builder, world, wakes, looks=looks, clock=clock)

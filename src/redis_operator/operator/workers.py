@@ -32,6 +32,7 @@ from redis_operator.backup.task import (
     read_report,
 )
 from redis_operator.manifests.names import ARCHIVE_LABEL, WORKER_LABEL
+from redis_operator.manifests.replacing_workers import RESTORE_LABEL
 from redis_operator.manifests.workers import (
     ATTEMPT_LABEL,
     BACKUP_LABEL,
@@ -42,7 +43,15 @@ from redis_operator.manifests.workers import (
 )
 from redis_operator.planning.attempts import State, Worker
 
-__all__ = ["Workers", "ask_archiver", "ask_progress", "host_of", "last_words", "waiting"]
+__all__ = [
+    "Workers",
+    "ask_archiver",
+    "ask_progress",
+    "host_of",
+    "is_controlled_by",
+    "last_words",
+    "waiting",
+]
 
 _ASK_SECONDS = 1.0
 _LONGEST = 1000
@@ -130,6 +139,48 @@ class Workers(Struct, frozen=True):
             and pod.status.phase not in ("Succeeded", "Failed")
             for pod in self.pods
         )
+
+    def of_restore(self, job: Job, uid: str) -> Worker | None:
+        """Return the worker of a Job of a restore; None: the Job is somebody else's."""
+        return _worker(job, self.pods_of(job)) if is_controlled_by(job, uid) else None
+
+    def others_of_restore(self, key: Key, kept: str) -> tuple[str, ...]:
+        """Return the names of the Jobs of a restore, but for the one of a uid."""
+        return tuple(
+            sorted(
+                job.metadata.name
+                for job in self.jobs
+                if _is_of(job, key) and job.metadata.uid != kept
+            )
+        )
+
+    def lives(self, key: Key, kept: str) -> bool:
+        """Tell whether a worker of a restore may still run, or be started, of another Job."""
+        if self.others_of_restore(key, kept):
+            return True
+        for pod in self.pods:
+            owner = controller_of(pod.metadata)
+            if not _is_of(pod, key) or (owner is not None and owner.uid == kept):
+                continue
+            states = [
+                status.state.terminated
+                for status in pod.status.container_statuses or ()
+                if status.name == WORKER_CONTAINER
+            ]
+            if pod.status.phase not in ("Succeeded", "Failed") and not any(states):
+                return True
+        return False
+
+
+def _is_of(found: Job | Pod, key: Key) -> bool:
+    meta = found.metadata
+    return meta.namespace == key[0] and meta.label(RESTORE_LABEL) == key[1]
+
+
+def is_controlled_by(job: Job, uid: str) -> bool:
+    """Tell whether a Job belongs to the object of a uid."""
+    owner = controller_of(job.metadata)
+    return owner is not None and owner.uid == uid
 
 
 def _worker(job: Job, pods: list[Pod]) -> Worker:

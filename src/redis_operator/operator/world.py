@@ -49,6 +49,7 @@ __all__ = [
     "REDIS_BACKUPS",
     "REDIS_BACKUP_SCHEDULES",
     "REDIS_FAILOVERS",
+    "REDIS_RESTORES",
     "REDIS_VERSIONS",
     "World",
     "backed_up_by",
@@ -67,6 +68,9 @@ REDIS_BACKUPS: Final[Kind[Manifest]] = Kind(
 )
 REDIS_BACKUP_SCHEDULES: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisBackupSchedule", "redisbackupschedules", True, dict
+)
+REDIS_RESTORES: Final[Kind[Manifest]] = Kind(
+    "redisoperator.dev", "v1", "RedisRestore", "redisrestores", True, dict
 )
 REDIS_VERSIONS: Final[Kind[Manifest]] = Kind(
     "redisoperator.dev", "v1", "RedisVersion", "redisversions", False, dict
@@ -114,6 +118,9 @@ class World:
             namespaces=chosen,
             optional=True,
             indexes={"database": backed_up_by},
+        )
+        self.restores = manager.caches(
+            REDIS_RESTORES, namespaces=chosen, optional=True, indexes={"database": backed_up_by}
         )
         self.versions = manager.informer(REDIS_VERSIONS, optional=bool(chosen))
         self.pods = _labelled(manager, PODS, chosen)
@@ -180,6 +187,10 @@ class World:
         if places:
             backups = (raw for raw in self.backups if meta_of(raw).namespace == namespace)
             named |= {meta_of(raw).name for raw in backups if _is_in(raw, places)}
+        restores = (raw for raw in self.restores if meta_of(raw).namespace == namespace)
+        for status in (raw.get("status") or {} for raw in restores):
+            if status.get("phase") not in ("Completed", "Failed"):
+                named |= {status.get("backup", ""), status.get("kept", "")} - {""}
         return frozenset(named)
 
     def pods_of(self, key: Key) -> list[Pod]:
@@ -265,7 +276,7 @@ def _holds(raw: Manifest) -> bool:
 
 
 def backed_up_by(raw: Manifest) -> tuple[Key, ...]:
-    """Return the database that a backup or a schedule is of."""
+    """Return the database that a backup, a schedule or a restore is of."""
     spec, meta = raw.get("spec") or {}, raw.get("metadata") or {}
     return ((meta.get("namespace", ""), str(spec.get("redis", ""))),)
 

@@ -27,6 +27,7 @@ from redis_operator.api.redisbackup import (
     RedisBackupSpec,
     RedisBackupStatus,
 )
+from redis_operator.api.redisrestore import KEPT_LABEL
 from redis_operator.api.status import Phase, ShardStatus
 from redis_operator.backup.task import Report, ShardTask, Source
 from redis_operator.redis.versions import Ability, can, parse_version
@@ -212,6 +213,9 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
         return "NotFormed", f"Redis {name} was not in use yet: it is {_phase(redis)}"
     if status.phase in _REST or redis.spec.hibernate:
         return "NotRunning", f"Redis {name} is {_phase(redis)}"
+    told = status.restoring
+    if told is not None and backup.metadata.labels.get(KEPT_LABEL) != told.uid:
+        return "Restoring", f"RedisRestore {told.name} replaces the data of Redis {name}"
     if status.phase is Phase.SCALING and redis.spec.mode is Mode.CLUSTER:
         return "SlotsMove", f"slots of Redis {name} are moving: shards would not fit together"
     if not status.version or not status.shards:

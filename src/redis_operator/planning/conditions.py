@@ -71,7 +71,8 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
     formed, unserved = situation.observed.formed, situation.unserved
     if not unserved and situation.wanted.filling is not None:
         text = unfilled(situation, situation.wanted.filling) or "the last key has arrived"
-        text = f"no client is let in yet: {text}"
+        was = "clients are shut out" if situation.observed.formed else "no client is let in yet"
+        text = f"{was}: {text}"
         return Condition(type="Available", status="False", reason="Restoring", message=text)
     if not unserved:
         reason, text = served

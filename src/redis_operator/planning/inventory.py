@@ -7,12 +7,20 @@ that a database at rest is written to never.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 
 from msgspec.structs import replace
 
 from ..api.quantity import format_bytes, parse_quantity
-from ..api.status import PodStatus, ReplicaStatus, RestoreStatus, ShardStatus, SourceStatus
-from .common.fill import unfilled
+from ..api.status import (
+    PodStatus,
+    ReplicaStatus,
+    RestoreStatus,
+    RestoringStatus,
+    ShardStatus,
+    SourceStatus,
+)
+from .common.fill import unfilled, unsaved, unwatched
 from .context import Context
 from .observed import Node, Pod, Seen, Unreachable
 from .topology import Topology
@@ -81,7 +89,7 @@ def source(situation: Topology) -> SourceStatus | None:
 def restore(situation: Topology, context: Context) -> RestoreStatus | None:
     """Return the backup that the database is given, and when it had all of it."""
     filling, known = situation.wanted.filling, context.previous.restore
-    if filling is None:
+    if filling is None or filling.restore:
         return known
     backup, begun, whole = filling.backup, "", not situation.unserved
     keys = sum(node.keys for node in situation.serving)
@@ -96,6 +104,37 @@ def restore(situation: Topology, context: Context) -> RestoreStatus | None:
     return RestoreStatus(
         backup, keys=keys, start_time=begun, completion_time=context.now if done else ""
     )
+
+
+def restoring(situation: Topology, context: Context) -> RestoringStatus | None:
+    """Return how far the database is with a `RedisRestore` that replaces its data.
+
+    Replicas are asked for all that was written only in a look that begins after clients were shut
+    out: what a server was asked before says nothing.
+    """
+    filling, known = situation.wanted.filling, context.previous.restoring
+    if filling is None or not filling.restore:
+        return None
+    halfway = known is not None and known.replacing  # whichever restore left it so
+    if known is None or known.uid != filling.uid:
+        known = RestoringStatus(filling.restore, filling.uid)
+    shut = context.shut and not unwatched(situation)
+    filled = filling.carried is not None and unfilled(situation, filling) is None
+    return RestoringStatus(
+        name=filling.restore,
+        uid=filling.uid,
+        shut=shut,
+        closed=shut and known.shut and unsaved(situation) is None,
+        replacing=halfway or filling.empties,
+        filled=filling.job if filled and shut else "",
+        servers=_processes(situation),
+    )
+
+
+def _processes(situation: Topology) -> str:
+    """Return a word that is another one as soon as any server began again."""
+    found = sorted((n.pod.uid, n.pod.restarts, n.id) for n in situation.seen)
+    return sha256(repr(found).encode()).hexdigest()[:16]
 
 
 def _led_last(old: ShardStatus | None) -> str:

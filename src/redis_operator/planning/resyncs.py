@@ -38,7 +38,8 @@ def after_look(before: Resyncs, observed: Observed, now: float) -> Resyncs:
     """Return what is known after one more look.
 
     A new replica, one that restarted and one that follows another than before copy everything once:
-    what counts is a full sync while all who follow were in sync with this primary before.
+    what counts is a full sync while all who follow were in sync with this primary before. One that
+    nobody follows is copied by workers of backups.
     """
     replicas: dict[ServerId, set[tuple[ServerId, str, int]]] = {}
     linked = set()
@@ -53,7 +54,8 @@ def after_look(before: Resyncs, observed: Observed, now: float) -> Resyncs:
     primaries = [node for node in observed.seen if node.is_primary]
     for node in primaries:
         more = node.full_syncs - was.get(node.id, node.full_syncs)
-        if more > 0 and replicas.get(node.id, set()) <= before.synced:
+        followers = replicas.get(node.id)
+        if more > 0 and followers and followers <= before.synced:
             given += [(node.id, now)] * min(_MOST, more)
     present = set().union(*replicas.values())
     synced = frozenset((before.synced & present) | linked)

@@ -29,16 +29,23 @@ class Source(Struct, frozen=True):
 
 
 class Filling(Struct, frozen=True):
-    """A backup that a worker gives to the primaries of a new database, key by key.
+    """A backup that a worker gives to the primaries of a database, key by key.
 
     `carried` has the histories of the primaries that were given their keys, by pod, once the worker
-    is done: with another history a primary may have lost some.
+    is done: with another history a primary may have lost some. With the name and the uid of a
+    `RedisRestore` the database was in use before; `empties`: what it had is being replaced, by the
+    worker of the Job `job`.
     """
 
     backup: str
     message: str = ""  # how far it is
     problem: str = ""  # why it does not go on
     carried: tuple[tuple[str, str], ...] | None = None
+    restore: str = ""
+    uid: str = ""
+    job: str = ""
+    empties: bool = False
+    closing: bool = False  # its clients are being shut out
 
 
 class SourceSeen(Struct, frozen=True):

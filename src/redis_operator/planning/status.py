@@ -85,6 +85,7 @@ def status(wanted: Wanted, observed: Observed, plan: Plan, context: Context) -> 
         last_data_loss=recorded(wanted, plan, previous, context.now),
         source=inventory.source(situation),
         restore=inventory.restore(situation, context),
+        restoring=inventory.restoring(situation, context),
     )
 
 

@@ -239,6 +239,11 @@ def client_setname(name: str) -> Command[None]:
     return Command(("CLIENT", "SETNAME", name), as_ok)
 
 
+def client_kill_user(name: str) -> Command[int]:
+    """CLIENT KILL USER: end every connection of a user; return how many there were."""
+    return Command(("CLIENT", "KILL", "USER", name), as_integer)
+
+
 def acl_whoami() -> Command[str]:
     """ACL WHOAMI."""
     return Command(("ACL", "WHOAMI"), as_text)

@@ -1,4 +1,8 @@
-"""A new database is given the content of a backup key by key, and serves nothing before that."""
+"""A database is given the content of a backup key by key, and serves nothing before that.
+
+A new one is empty. One that was in use has its data replaced for a `RedisRestore`, which says when
+its clients are shut out, when its data are safe elsewhere, and when a worker may replace them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from ..advice import Phase, Plan
 from ..sources import Filling
 from ..topology import Topology
 
-__all__ = ["fill", "unfilled"]
+__all__ = ["fill", "unfilled", "unsaved", "unwatched"]
 
 _LOOK_SECONDS = 2.0
 _RECORD_SECONDS = 0.1  # the pass ends: the status is written before the next one begins
@@ -23,12 +27,13 @@ def fill(situation: Topology) -> Plan | None:
         return None
     reason = unfilled(situation, filling)
     told = reason or f"it is written down that the database has all of backup {filling.backup}"
+    waits = reason is not None and not filling.closing
     return Plan(
         rule="fill",
         blocked=(told,),
-        phase=Phase.CREATING,
+        phase=Phase.UPDATING if filling.restore else Phase.CREATING,
         final=True,
-        again_after=_LOOK_SECONDS if reason else _RECORD_SECONDS,
+        again_after=_LOOK_SECONDS if waits else _RECORD_SECONDS,
     )
 
 
@@ -38,6 +43,8 @@ def unfilled(situation: Topology, filling: Filling) -> str | None:
         return f"backup {filling.backup} waits: {situation.unserved}"
     if filling.carried is None:
         text = filling.problem or filling.message
+        if filling.restore:
+            return f"RedisRestore {filling.restore} of backup {filling.backup}: {text}"
         return f"backup {filling.backup} is being restored: {text}"
     carried = dict(filling.carried)
     for leader in situation.serving:
@@ -53,4 +60,30 @@ def unfilled(situation: Topology, filling: Filling) -> str | None:
     if carried:
         gone = ", ".join(carried)
         return f"{gone} had keys of backup {filling.backup} and leads no more: they are given again"
+    return None
+
+
+def unwatched(situation: Topology) -> str | None:
+    """Say which server may let clients in though all that respond do not, or None."""
+    if situation.observed.unlabelled:
+        return "there is a pod without labels, which is not asked"
+    for node in situation.unreachable:
+        return f"{node.pod.name} does not respond, and may let clients in"
+    return None
+
+
+def unsaved(situation: Topology) -> str | None:
+    """Say why a backup may lack a write that a client was told of before it was shut out, or None.
+
+    Backups are read from replicas: each must be exactly where its primary is.
+    """
+    if situation.unserved:
+        return situation.unserved
+    for leader in situation.serving:
+        for replica in situation.followers(leader):
+            late = situation.unsynced(replica, leader)
+            if late is not None:
+                return late
+            if replica.replication.offset < leader.replication.offset:
+                return f"{replica.pod.name} is not where {leader.pod.name} is"
     return None

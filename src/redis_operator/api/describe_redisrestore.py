@@ -1,0 +1,82 @@
+"""The words and limits of the fields of `RedisRestore`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .describe_redisbackup import ONE_STORE
+from .limits import described, named
+
+__all__ = ["CONSENT", "REDISRESTORE_FIELDS"]
+
+CONSENT: Final = (
+    "all data that the database has now are replaced; to agree, write discard.database with the "
+    "name that spec.redis has"
+)
+_ONCE: Final = "a restore is done once; create another one"
+
+REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
+    "RedisRestore.spec": described(
+        "Which database is given the content of which backup. It cannot be changed: a restore is "
+        "done once.",
+        rules=[("self == oldSelf", _ONCE)],
+    ),
+    "RedisRestore.status": described("What became of it. Written by the operator alone."),
+    "RedisRestoreSpec.redis": named("Name of a Redis in the same namespace that is in use."),
+    "RedisRestoreSpec.source": described(
+        "The backup: by the name of a RedisBackup, the newest of a RedisBackupSchedule, or by the "
+        "store and the folder that it is in. The same as spec.bootstrap.fromBackup of a Redis."
+    ),
+    "RedisRestoreSpec.discard": described(
+        "What is given up. Without it nothing is done: it is how a person agrees that the present "
+        "data are replaced."
+    ),
+    "RestoreDiscard.database": named("Name of the database, the same as spec.redis."),
+    "RestoreDiscard.uid": described(
+        "Its metadata.uid: refused where the database was deleted and created again since. "
+        "Absent: whichever has that name.",
+        maxLength=64,
+    ),
+    "RedisRestoreSpec.keep": described(
+        "Where the data that are replaced are kept: a RedisBackup is taken of them first, which "
+        "stays until somebody deletes it."
+    ),
+    "RestoreKeep.storage": described(
+        "The store for that backup. Absent: the store that the restore reads from, in a folder of "
+        "its own.",
+        rules=[("has(self.claim) != has(self.s3)", ONE_STORE)],
+    ),
+    "RestoreKeep.encryption": described(
+        "The keys for that backup. Absent: where storage is absent too, those of the backup that "
+        "is restored."
+    ),
+    "RestoreKeep.verify": described(
+        "Whether that backup is loaded into a scratch server before anything is replaced. Clients "
+        "wait so much longer."
+    ),
+    "RedisRestoreStatus.observed_generation": described("The generation that was looked at."),
+    "RedisRestoreStatus.phase": described("How far it is. Completed and Failed are for good."),
+    "RedisRestoreStatus.message": described("The state in one sentence."),
+    "RedisRestoreStatus.conditions": described("The state for machines.", listKey="type"),
+    "RedisRestoreStatus.start_time": described("When the backup began to be checked."),
+    "RedisRestoreStatus.closed_time": described("When clients began to be shut out."),
+    "RedisRestoreStatus.completion_time": described("When it ended."),
+    "RedisRestoreStatus.database": described("The uid of the database."),
+    "RedisRestoreStatus.backup": described("The backup that is restored; a schedule's newest one."),
+    "RedisRestoreStatus.location": described("Where that is, for people."),
+    "RedisRestoreStatus.kept": described(
+        "Name of the RedisBackup that has the data that were replaced."
+    ),
+    "RedisRestoreStatus.kept_uid": described("Its uid, once it is complete."),
+    "RedisRestoreStatus.kept_location": described("Where that is, for people."),
+    "RedisRestoreStatus.saves": described("How often it was taken: a primary may have changed."),
+    "RedisRestoreStatus.attempt": described("Number of the worker that runs or ran last."),
+    "RedisRestoreStatus.failures": described("How many workers failed in this phase."),
+    "RedisRestoreStatus.job": described("Name of that worker's Job."),
+    "RedisRestoreStatus.keys": described("Keys that the backup has, counted when it was checked."),
+    "RedisRestoreStatus.servers": described(
+        "The servers that had shut clients out when the backup of the present data began."
+    ),
+    "RedisRestoreStatus.failure": described("Why the database is given back what it had."),
+    "RedisRestoreStatus.failure_reason": described("The same in one word."),
+}

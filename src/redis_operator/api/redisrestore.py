@@ -1,0 +1,99 @@
+"""`RedisRestore`: the data of a database in use are replaced by those of a backup, once."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from msgspec import field
+
+from .backup_storage import BackupEncryption, BackupStorage
+from .metadata import Condition, Metadata, Part
+from .redis import BootstrapFromBackup
+
+__all__ = [
+    "KEPT_LABEL",
+    "RedisRestore",
+    "RedisRestoreSpec",
+    "RedisRestoreStatus",
+    "RestoreDiscard",
+    "RestoreKeep",
+    "RestorePhase",
+]
+
+
+KEPT_LABEL: Final = "redisoperator.dev/kept-for"
+"""On the backup of the data that a restore replaces: the uid of the `RedisRestore`."""
+
+
+class RestorePhase(Enum):
+    """How far a restore is. The last two are for good."""
+
+    PENDING = "Pending"
+    CHECKING = "Checking"
+    CLOSING = "Closing"
+    SAVING = "Saving"
+    RESTORING = "Restoring"
+    ROLLING_BACK = "RollingBack"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+class RestoreDiscard(Part, frozen=True):
+    """What is given up: all data that the database has when the restore begins."""
+
+    database: str
+    uid: str = ""
+
+
+class RestoreKeep(Part, frozen=True):
+    """Where the data that are replaced are kept."""
+
+    storage: BackupStorage | None = None
+    encryption: BackupEncryption | None = None
+    verify: bool = False
+
+
+class RedisRestoreSpec(Part, frozen=True, kw_only=True):
+    """Which database is given the content of which backup."""
+
+    redis: str
+    source: BootstrapFromBackup = field(name="from")
+    discard: RestoreDiscard | None = None
+    keep: RestoreKeep = field(default_factory=RestoreKeep)
+
+
+class RedisRestoreStatus(Part, frozen=True):
+    """What became of it."""
+
+    observed_generation: int = 0
+    phase: RestorePhase | None = None
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    start_time: str = ""
+    closed_time: str = ""
+    completion_time: str = ""
+    database: str = ""
+    backup: str = ""
+    location: str = ""
+    kept: str = ""
+    kept_uid: str = ""
+    kept_location: str = ""
+    saves: int = 0
+    attempt: int = 0
+    failures: int = 0
+    job: str = ""
+    keys: int | None = None
+    servers: str = ""
+    failure: str = ""
+    failure_reason: str = ""
+
+
+class RedisRestore(Part, frozen=True, omit_defaults=False):
+    """The data of a database in use are replaced by those of a backup."""
+
+    spec: RedisRestoreSpec
+    metadata: Metadata = field(default_factory=Metadata)
+    status: RedisRestoreStatus = field(default_factory=RedisRestoreStatus)
+    api_version: str = "redisoperator.dev/v1"
+    kind: str = "RedisRestore"

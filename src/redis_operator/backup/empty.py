@@ -1,0 +1,57 @@
+"""Drops all that the primaries of a database have, so that they can be given a backup.
+
+Guarantees: nothing is dropped before every target said that it is the primary that was named, with
+the history that it had when this was asked.
+Assumptions: clients are shut out, what is dropped is in a backup, and no other worker of the same
+database runs. The right to drop anything is given to the worker's user for as long as that is so,
+and servers refuse otherwise.
+Errors: `TargetError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from .errors import TargetError
+from .link import Link, connect
+from .loader import told_of
+from .replica import Login
+from .task import Target
+
+__all__ = ["empty", "require_primary"]
+
+_SECONDS = 60.0
+
+
+async def empty(targets: Sequence[Target], login: Login) -> None:
+    """Have primaries drop all keys and functions. Raises `TargetError`."""
+    async with AsyncExitStack() as stack:
+        links = []
+        for target in targets:
+            link = await connect(target.pod, host=target.host, port=target.port, login=login)
+            stack.callback(link.close)
+            await require_primary(link, target)
+            links.append(link)
+        for link in links:
+            # Freed in the background: a server that is busy for seconds would be failed over.
+            await link.ask("FLUSHALL", "ASYNC", timeout=_SECONDS)
+            await _drop_functions(link)
+
+
+async def require_primary(link: Link, target: Target) -> None:
+    """Raise `TargetError` where a target is not the primary that it was, or began again."""
+    told = told_of(await link.ask("INFO", "replication"))
+    if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
+        raise TargetError(
+            f"{target.pod} is not the primary any more that it was when the worker started, "
+            "and may not have what it was given; the restore begins again"
+        )
+
+
+async def _drop_functions(link: Link) -> None:
+    try:
+        await link.ask("FUNCTION", "FLUSH", timeout=_SECONDS)
+    except TargetError as error:
+        if "unknown command" not in error.answer.lower():  # Redis 6 has no functions
+            raise

@@ -1,0 +1,43 @@
+"""A `RedisRestore` says what is given up, or is refused with what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from redis_operator.api.redisrestore import RedisRestore
+from redis_operator.api.redisrestore_validation import load_redisrestore
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "restore.yaml"
+
+
+def document(**spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    found["spec"] |= spec
+    return found
+
+
+def test_the_example_can_be_followed() -> None:
+    assert isinstance(load_redisrestore(document()), RedisRestore)
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "text"),
+    [
+        ({"discard": None}, "spec.discard", "write discard.database"),
+        ({"discard": {"database": "other"}}, "spec.discard", "write discard.database"),
+        ({"discard": {}}, "spec.discard.database", "is required"),
+        ({"from": None}, "spec.from", "is required"),
+        ({"from": {}}, "spec.from", "use one of"),
+        ({"from": {"name": "a", "schedule": "b"}}, "spec.from", "use one of"),
+        ({"keep": {"storage": {}}}, "spec.keep.storage", "use one of claim and s3"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_path(spec: dict[str, Any], path: str, text: str) -> None:
+    found = load_redisrestore(document(**spec))
+    assert isinstance(found, tuple)
+    assert [problem.path for problem in found] == [path]
+    assert text in found[0].message
