@@ -6,9 +6,10 @@ from functools import cache
 
 import pytest
 
-from redis_testing.simulation.backups import BACKUP_SCENARIOS
+from redis_testing.simulation.backups import BACKUP_SCENARIOS, UPGRADE_OF_ONE
 from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
 from redis_testing.simulation.process import Strike
+from redis_testing.simulation.scenarios import Scenario
 
 pytestmark = pytest.mark.xdist_group("backups")
 
@@ -65,20 +66,35 @@ def test_a_schedule_takes_one_backup_for_one_time_whenever_the_operator_dies() -
     assert problems(found, [*blows, *((n, Strike.CRASH_AFTER) for n in rest)]) == []
 
 
-@pytest.mark.parametrize("number", [2, 3])
-def test_what_waits_for_a_backup_comes_to_the_same_end_whenever_the_operator_dies(
-    number: int,
-) -> None:
-    found = known(number)
+def waiting(found: Reference, first: str) -> tuple[int, int]:
+    """Return when the backup is created, and when what waited for it begins."""
     [[_, phase, *_]] = found.end["backups"]
     assert phase == "Completed"
     named = {e.number: f"{e.kind} {e.detail}" for e in found.effects}
     created = next(n for n, text in named.items() if "POST redisbackups" in text)
     works = next(n for n, text in named.items() if "POST jobs" in text)
-    first = "PATCH statefulsets" if number == 2 else "DELETE persistentvolumeclaims"
     begins = next(n for n, text in named.items() if n > created and first in text)
     assert works < begins  # nothing is replaced or deleted before
-    blows = [(n, strike) for n in (created, begins) for strike in Strike]
+    return created, begins
+
+
+def test_an_upgrade_of_a_cluster_waits_for_its_backup() -> None:
+    waiting(known(2), "PATCH statefulsets")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "first"),
+    [
+        (UPGRADE_OF_ONE, "PATCH statefulsets"),
+        (BACKUP_SCENARIOS[3], "DELETE persistentvolumeclaims"),
+    ],
+    ids=["upgrade", "deletion"],
+)
+def test_what_waits_for_a_backup_comes_to_the_same_end_whenever_the_operator_dies(
+    scenario: Scenario, first: str
+) -> None:
+    found = reference(scenario, seed=1)
+    blows = [(n, strike) for n in waiting(found, first) for strike in Strike]
     assert problems(found, blows) == []
 
 

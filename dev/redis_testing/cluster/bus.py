@@ -108,12 +108,12 @@ def deliver_late(world: SimulatedCluster) -> None:
 
 def ping_all(world: SimulatedCluster, server: Server) -> None:
     """One round of pings to everybody in the table, or to those whose turn it is."""
-    others = server.others()
+    others, table, rare = server.others(), server.table, world.weather.rare
     chance = _PINGS_A_TICK / max(1, len(others))
     for record in others:
-        if record.id not in server.table:
+        if record.id not in table:
             continue
-        if world.weather.rare:
+        if rare:
             due = world.now - record.pinged_at > server.node_timeout / 2
             if not due and record.ping_since is None and world.random.random() >= chance:
                 continue
@@ -142,7 +142,8 @@ def _ping(world: SimulatedCluster, server: Server, record: Record) -> None:
     record.connected = True
     record.ping_since = None
     record.pfail = False
-    _clear_failure(world, server, record)
+    if record.fail:
+        _clear_failure(world, server, record)
     _send(world, other, server)
     _meet_again(world, server, record, other)
 
@@ -161,8 +162,6 @@ def _meet_again(world: SimulatedCluster, server: Server, record: Record, other: 
 
 
 def _clear_failure(world: SimulatedCluster, server: Server, record: Record) -> None:
-    if not record.fail:
-        return
     grace = server.node_timeout * _BIT_OF_A_TIMEOUT
     if not record.votes or world.now - record.failed_at > grace:
         record.fail = False
@@ -174,29 +173,36 @@ def _hear(world: SimulatedCluster, server: Server, sender: Server) -> None:
     Most pings tell nothing new: those are through after a few comparisons, and everything else is
     a message like all others.
     """
-    record = server.table.get(sender.id)
+    table = server.table
+    record = table.get(sender.id)
     if record is None or record.id == server.id:
         return
-    me, table = sender.me, server.table
+    me = sender.table[sender.id]
     if (
-        record.ip == sender.ip
+        server.calm
+        and sender.calm
+        and record.ip == sender.ip
         and not record.noaddr
         and record.replica_of == me.replica_of
         and sender.current_epoch <= server.current_epoch
-        and server.calm
-        and sender.calm
         and sender.table.keys() <= table.keys()
-    ):
-        epoch = me.epoch
-        if me.replica_of is not None or (
-            (record.slots is me.slots or record.slots == me.slots)
-            and record.epoch == epoch
-            and epoch != server.me.epoch
-            and not any(r.epoch > epoch and r.slots & me.slots for r in table.values())
-        ):
-            record.heard_at = world.now
-            return
+    ) and (me.replica_of is not None or _is_known_claim(server, record, me)):
+        record.heard_at = world.now
+        return
     _receive(world, server, _message(world, sender))
+
+
+def _is_known_claim(server: Server, record: Record, me: Record) -> bool:
+    """Whether a primary's claim is what its line here says, and no other has a higher right."""
+    epoch, slots = me.epoch, me.slots
+    if record.epoch != epoch or (record.slots is not slots and record.slots != slots):
+        return False
+    if epoch == server.table[server.id].epoch:
+        return False
+    for other in server.table.values():  # noqa: SIM110 - no line of a simulation runs as often
+        if other.epoch > epoch and other.slots & slots:
+            return False
+    return True
 
 
 def _receive(world: SimulatedCluster, server: Server, message: Message) -> None:
@@ -434,19 +440,23 @@ def _introduce(world: SimulatedCluster, server: Server, sender: Server) -> None:
 def suspect(world: SimulatedCluster, server: Server) -> None:
     """Turn long silence into suspicion, and a majority's suspicion into failure."""
     now, patience = world.now, server.node_timeout
-    voters = [record.id for record in server.table.values() if record.votes]
-    needed = len(voters) // 2 + 1
     for record in server.others():
         asked = record.ping_since is not None and now - record.ping_since > patience
         if asked and now - record.heard_at > patience:
             record.pfail = True
-        if not record.pfail or record.fail:
-            continue
-        fresh = [w for w, at in record.reports.items() if now - at <= 2 * patience and w in voters]
-        count = len(fresh) + (1 if server.me.votes else 0)
-        if count >= needed:
-            record.fail, record.failed_at = True, now
-            _tell_failure(world, server, record.id)
+        if record.pfail and not record.fail:
+            _judge(world, server, record, patience)
+
+
+def _judge(world: SimulatedCluster, server: Server, record: Record, patience: float) -> None:
+    """Let a node have failed when a majority suspects it."""
+    now = world.now
+    voters = [line.id for line in server.table.values() if line.votes]
+    fresh = [w for w, at in record.reports.items() if now - at <= 2 * patience and w in voters]
+    count = len(fresh) + (1 if server.me.votes else 0)
+    if count >= len(voters) // 2 + 1:
+        record.fail, record.failed_at = True, now
+        _tell_failure(world, server, record.id)
 
 
 def _tell_failure(world: SimulatedCluster, server: Server, failed: str) -> None:

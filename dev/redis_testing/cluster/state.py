@@ -145,7 +145,7 @@ class Server:
     @property
     def is_primary(self) -> bool:
         """Whether it takes writes."""
-        return self.follows is None and self.me.replica_of is None
+        return self.follows is None and self.table[self.id].replica_of is None
 
     def can(self, ability: Ability) -> bool:
         """Whether its engine and version have the ability."""
@@ -192,11 +192,15 @@ class Server:
     @property
     def sees_all_well(self) -> bool:
         """Whether it doubts nobody in its book, and has heard of no doubts."""
-        return not any(r.pfail or r.fail or r.noaddr or r.reports for r in self.table.values())
+        for r in self.table.values():  # noqa: SIM110 - it is asked all the time
+            if r.pfail or r.fail or r.noaddr or r.reports:
+                return False
+        return True
 
     def others(self) -> list[Record]:
         """Everybody else in its book."""
-        return [record for record in self.table.values() if record.id != self.id]
+        mine = self.id
+        return [record for record in self.table.values() if record.id != mine]
 
     def primary_record(self) -> Record | None:
         """The line of the primary it follows."""

@@ -192,7 +192,8 @@ class SimulatedCluster:
 
     def at(self, ip: str) -> Server | None:
         """The process that has an address, or to which a name resolves."""
-        ip = self.dns.get(ip, ip)
+        if self.dns:
+            ip = self.dns.get(ip, ip)
         known = self._at.get(ip)
         if known is not None and known.ip == ip and known.alive:
             return known
@@ -207,6 +208,8 @@ class SimulatedCluster:
         other = self.at(ip)
         if other is None or other is sender or not other.answers(self.now):
             return None
+        if not self.cut and not self.blocked:
+            return other
         return None if self.is_cut(sender, other) else other
 
     def is_silent(self, sender: Server, ip: str) -> bool:
@@ -309,21 +312,29 @@ class SimulatedCluster:
             bus.suspect(self, server)
             self._note_minority(server)
         for server in order:
-            if not server.is_primary:
-                replication.pull(self, server)
-                replication.proceed_failover(self, server)
-                replication.consider_election(self, server)
-            else:
-                replication.hand_over(self, server)
-            migrations.proceed(self, server)
-            disk.keep(self, server)
+            self._replicate(server)
         for server in sentinels:
             watching.turn(self, server)
 
+    def _replicate(self, server: Server) -> None:
+        if not server.is_primary:
+            replication.pull(self, server)
+            if server.failover_until is not None:
+                replication.proceed_failover(self, server)
+            replication.consider_election(self, server)
+        elif server.handing_to:
+            replication.hand_over(self, server)
+        if server.jobs:
+            migrations.proceed(self, server)
+        disk.keep(self, server)
+
     def _note_minority(self, server: Server) -> None:
-        voters = [r for r in server.table.values() if r.votes]
-        well = sum(1 for r in voters if not (r.pfail or r.fail))
-        if not voters or well < len(voters) // 2 + 1:
+        voters = well = 0
+        for record in server.table.values():
+            if record.replica_of is None and record.slots:
+                voters += 1
+                well += not (record.pfail or record.fail)
+        if not voters or well < voters // 2 + 1:
             server.fail_since, server.serves = self.now, False
         elif self._has_waited(server):
             server.serves = True

@@ -21,7 +21,7 @@ from .scenarios import Scenario, mine
 from .summary import backups_of, restores_of
 from .system import DATABASE, NAMESPACE, Simulation, database
 
-__all__ = ["BACKUP_SCENARIOS", "backup"]
+__all__ = ["BACKUP_SCENARIOS", "UPGRADE_OF_ONE", "backup"]
 
 
 def backup(name: str = "monday") -> dict[str, Any]:
@@ -126,11 +126,25 @@ def _is_replaced(simulation: Simulation) -> bool:
     return [(raw.get("status") or {}).get("phase") for raw in found] == ["Completed"]
 
 
+def _one(**spec: Any) -> dict[str, Any]:
+    """Return a database of one server: what waits for a backup does so in every mode alike."""
+    made = database(**spec)
+    made["spec"] |= {"mode": "Standalone", "shards": 1, "replicas": 0}
+    return made
+
+
 BACKUP_SCENARIOS = (
     Scenario("a backup is taken", _take, over=_is_completed),
-    Scenario("a backup is taken by a schedule", _schedule, over=_is_taken_and_the_older_gone),
+    Scenario(
+        "a backup is taken by a schedule", _schedule, _is_taken_and_the_older_gone, base=_one()
+    ),
     Scenario("an upgrade after a backup", _upgrade, _is_upgraded, base=database(version="8.0")),
     Scenario("a deletion after a last backup", _delete, _is_completed, goes=True),
     Scenario("a database begins with a backup", _restore, base=None, shut_out=True),
     Scenario("a backup takes the place of the data", _replace, _is_replaced, shut_out=True),
 )
+
+UPGRADE_OF_ONE = Scenario(
+    "an upgrade of one server after a backup", _upgrade, _is_upgraded, base=_one(version="8.0")
+)
+"""The same as with a cluster, which takes eight times as long: for strikes in every run."""
