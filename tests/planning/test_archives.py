@@ -257,6 +257,10 @@ def test_the_window_is_of_all_shards_together() -> None:
     assert window.lag_seconds == 9
     assert window.location == f"persistentvolumeclaim/backups:/{window.path}"
     assert state(found) == ("True", "Archiving")
+    late = answered(shard_0=told(oldest=100), shard_1=told(oldest=50, began_empty=True))
+    scaled = plan(two, late).status.window
+    assert scaled is not None
+    assert scaled.oldest == "2026-01-05T11:58:50Z"  # the other was archived before there was this
     half = plan(two, answered(shard_0=told()))  # the other has nothing
     assert half.status.window is not None
     assert (half.status.window.oldest, half.status.window.newest) == ("", "")
@@ -285,6 +289,10 @@ def test_a_silent_worker_leaves_the_window_as_it_was_said_last() -> None:
     assert state(found) == ("Unknown", "WorkerSilent")
     assert found.status.window == known.status.window
     assert not found.remove
+    starts = plan(database(), replace(RUNNING, asked=True, ready=False))
+    assert state(starts) == ("False", "Starting")  # its port is not open yet
+    hangs = plan(database(), replace(RUNNING, asked=True, ready=False), wanted=known)
+    assert state(hangs) == ("Unknown", "WorkerSilent")
     gone = plan(database(), ArchiverSeen(exists=True, trouble="no node"), wanted=known)
     assert state(gone) == ("False", "WorkerWaits")
     assert gone.status.window == known.status.window

@@ -64,6 +64,12 @@ def told(wanted: Wanted, observed: Observed, previous: RedisStatus | None = None
     return status(wanted, observed, plan(wanted, observed, NOW), context)
 
 
+def test_workers_that_copy_a_lone_primary_are_not_replicas_that_fall_behind() -> None:
+    copied = replace(FORMED, resyncs=((SERVER.id, 9),))
+    [degraded] = [c for c in told(WANTED, copied).conditions if c.type == "Degraded"]
+    assert (degraded.status, degraded.reason) == ("False", "Healthy")
+
+
 def condition(found: RedisStatus, kind: str) -> tuple[str, str]:
     return next((c.status, c.reason) for c in found.conditions if c.type == kind)
 

@@ -316,6 +316,7 @@ class Told(Struct, frozen=True, rename="camel"):
     trouble: str = ""
     based: int = 0  # when the last base was taken
     stored: int = 0  # bytes that the store has taken since the worker started
+    began_empty: bool = False  # without a slot: there was nothing of it to archive before
     gaps: tuple[ToldGap, ...] = ()
 
 

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from kubecontroller.client.meta import Key, Manifest, ObjectMeta, controller_of, meta_of
-from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS
+from kubecontroller.client.objects import CONFIG_MAPS, DEPLOYMENTS, PODS, Pod
+from kubecontroller.client.patches import MergePatch
 from kubecontroller.client.verbs import Propagation
 from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.owners import NotOwned
@@ -27,6 +28,7 @@ from redis_operator.api.validation import load
 from redis_operator.backup.task import Told
 from redis_operator.manifests.archivers import archiver, sources
 from redis_operator.manifests.names import archiver_name, users_secret
+from redis_operator.manifests.objects import digest
 from redis_operator.manifests.users import BACKUP
 from redis_operator.operator.workers import host_of, last_words, waiting
 from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, World
@@ -42,6 +44,7 @@ from redis_operator.planning.conditions import bounded
 
 __all__ = ["Archives"]
 
+_SOURCES_ANNOTATION = "redisoperator.dev/sources"
 _REFUSED_SECONDS = 30.0  # rights and quotas come back without a sign
 
 
@@ -100,9 +103,10 @@ class Archives(Struct, frozen=True):
         report, words = last_words(pods)
         ended = report.error if report is not None else words
         trouble = "; ".join(text for text in (waiting(pods), ended) if text)
+        seen = ArchiverSeen(exists, host, trouble, ready=any(map(_is_ready, pods)))
         if not host or self.ask is None or not is_ask_due(schedule, now):
-            return ArchiverSeen(exists, host, trouble)
-        return ArchiverSeen(exists, host, trouble, await self.ask(host), asked=True)
+            return seen
+        return replace(seen, told=await self.ask(host), asked=True)
 
     async def _apply(
         self, raw: Manifest, schedule: RedisBackupSchedule, redis: Redis, archive: Archive
@@ -122,9 +126,22 @@ class Archives(Struct, frozen=True):
         try:
             await apply(CONFIG_MAPS, files, observed=workers.sources.get(key))
             await apply(DEPLOYMENTS, worker, observed=workers.archivers.get(key))
+            await self._wake(schedule, digest(files["data"]))
         except (Forbidden, Invalid, BadRequest, NotOwned) as error:
             return f"the worker {key[1]} may not be created or changed: {error}"
         return ""
+
+    async def _wake(self, schedule: RedisBackupSchedule, seen: str) -> None:
+        """Have nodes look at the sources at once: they do when a pod changes, or else in a minute.
+
+        So long the worker would not know where a pod is that has another address now.
+        """
+        meta = schedule.metadata
+        change = MergePatch({"metadata": {"annotations": {_SOURCES_ANNOTATION: seen}}})
+        for pod in self.world.workers.archiver_pods((meta.namespace, meta.name)):
+            if (pod.metadata.annotations or {}).get(_SOURCES_ANNOTATION) != seen:
+                with suppress(NotFound, Conflict):
+                    await self.client.patch(PODS, pod.metadata.key, change)
 
     async def _remove(self, schedule: RedisBackupSchedule) -> None:
         """Remove the worker, then what it is given."""
@@ -145,6 +162,10 @@ class Archives(Struct, frozen=True):
     def _has_login(self, key: Key) -> bool:
         secret = self.world.secret((key[0], users_secret(key[1])))
         return secret is not None and bool((secret.data or {}).get(BACKUP))
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(status.ready for status in pod.status.container_statuses or ())
 
 
 def _is_owned(meta: ObjectMeta, uid: str) -> bool:

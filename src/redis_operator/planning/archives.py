@@ -51,6 +51,7 @@ ASK_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 5.0
 _LATE: Final = timedelta(seconds=60)
 _BASE_LATE: Final = timedelta(days=2)
+_BEGUN: Final = (ARCHIVING, "Behind", "WorkerSilent")
 _ENDED: Final = (Phase.HIBERNATED, Phase.DELETING)
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -68,12 +69,13 @@ class ArchiverSeen(Struct, frozen=True):
     """The worker as it was seen.
 
     `host`: where it can be asked; empty: it does not run. `told`: what it answered; None: nothing.
-    `trouble`: why it does not run.
+    `ready`: whether it can be asked, by its probe. `trouble`: why it does not run.
     """
 
     exists: bool = False
     host: str = ""
     trouble: str = ""
+    ready: bool = True
     told: Mapping[str, Told] | None = None
     asked: bool = False
 
@@ -164,6 +166,9 @@ def _told(
         return replace(plan, status=_said(schedule, status, now, "False", reason, text))
     if not seen.asked:
         return plan
+    if seen.told is None and not seen.ready and _reason(status) not in _BEGUN:
+        text = "the worker starts"
+        return replace(plan, status=_said(schedule, status, now, "False", "Starting", text))
     if seen.told is None:
         text = f"the worker at {seen.host} does not respond: the window is what it said last"
         return replace(plan, status=_said(schedule, status, now, "Unknown", "WorkerSilent", text))
@@ -215,7 +220,9 @@ def _window(
     names = [shard.name for shard in archive.shards]
     answers = {name: told.get(name, Told()) for name in names}
     whole = bool(answers) and all(one.oldest and one.newest for one in answers.values())
-    oldest = max((one.oldest for one in answers.values()), default=0) if whole else 0
+    # Who had nothing when its archive begins does not limit how far back the others can go.
+    began = [one.oldest for one in answers.values() if not one.began_empty]
+    oldest = max(began or [one.oldest for one in answers.values()], default=0) if whole else 0
     newest = min((one.newest for one in answers.values()), default=0) if whole else 0
     based = min((one.based for one in answers.values()), default=0)
     gaps = [(gap, name) for name, one in answers.items() for gap in one.gaps]
@@ -329,6 +336,10 @@ def _said(
     )
     conditions = with_condition(status.conditions, condition, now.strftime(_TIME))
     return replace(status, conditions=tuple(conditions))
+
+
+def _reason(status: RedisBackupScheduleStatus) -> str:
+    return next((c.reason for c in status.conditions if c.type == ARCHIVING), "")
 
 
 def _state(status: RedisBackupScheduleStatus) -> str:

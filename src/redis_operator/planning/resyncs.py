@@ -65,8 +65,11 @@ def after_look(before: Resyncs, observed: Observed, now: float) -> Resyncs:
 def resyncing(situation: Topology, *, told: bool = False) -> tuple[tuple[Seen, int], ...]:
     """Primaries that gave too many full syncs in five minutes, with how many would be too many.
 
-    What was told once is told until it has not happened for five minutes.
+    What was told once is told until it has not happened for five minutes. Whoever is to have no
+    replicas is copied by workers of backups and archives alone.
     """
+    if not situation.wanted.replicas:
+        return ()
     most = 2 * situation.wanted.replicas + 1
     found = []
     for node, times in situation.observed.resyncs:

@@ -43,6 +43,15 @@ def worker(store: Any) -> str:
     return name
 
 
+def events(store: Any) -> list[str]:
+    text = store.cluster.kubectl("get", "events", "-o", "json", "-n", store.namespace)
+    return [
+        f"{one['reason']}: {one['message']}"
+        for one in json.loads(text)["items"]
+        if one["involvedObject"]["kind"] == "RedisBackupSchedule"
+    ]
+
+
 async def later(store: Any, than: str, *, seconds: float = 90.0) -> dict[str, Any]:
     """Wait until the window reaches beyond a time, and the condition says that it goes on."""
 
@@ -57,7 +66,8 @@ async def later(store: Any, than: str, *, seconds: float = 90.0) -> dict[str, An
             advanced, seconds=seconds, what=f"a window beyond {than or 'nothing'}", every=0.5
         )
     except (AssertionError, ValueError) as error:
-        raise AssertionError(f"{error}; {status(store)}; {objects(store)}") from error
+        told = f"{status(store)}; {objects(store)}; {events(store)}"
+        raise AssertionError(f"{error}; {told}") from error
     return found
 
 
@@ -93,3 +103,52 @@ async def test_the_window_goes_on_whoever_is_killed_and_ends_when_it_is_turned_o
     assert told["window"]["newest"] >= window["newest"]  # what was archived is still there
     [archiving] = [c for c in told["conditions"] if c["type"] == "Archiving"]
     assert (archiving["status"], archiving["reason"]) == ("False", "TurnedOff")
+
+
+async def test_every_shard_of_a_cluster_is_archived_also_one_that_comes_later(
+    database: Any, store: Any
+) -> None:
+    cache = await database(mode="Cluster", shards=3, replicas=1)
+    await cache.wait_ready(seconds=120)
+    store.apply(schedule(continuous=True))
+    async with cache.under_load(writes_per_second=50.0):
+        window = await later(store, "", seconds=120)
+        assert [shard["name"] for shard in window["shards"]] == ["shard-0", "shard-1", "shard-2"]
+        running = worker(store)
+        await cache.patch(shards=4)
+        await cache.wait_ready(seconds=120, shards=4)
+
+        async def four() -> bool:
+            return len(status(store)["window"]["shards"]) == 4
+
+        await until(four, seconds=60, what="the new shard to be archived", every=0.5)
+        window = await later(store, window["newest"], seconds=120)
+    assert window["gaps"] == 0
+    assert all(shard["pod"].endswith("-1") for shard in window["shards"]), window  # replicas
+    assert worker(store) == running  # it was not restarted
+
+
+async def test_a_lone_primary_is_archived_and_a_base_is_taken_on_request(
+    database: Any, store: Any
+) -> None:
+    cache = Alone(await database(mode="Standalone", shards=1, replicas=0))
+    await cache.wait_ready(seconds=90)
+    store.apply(schedule(continuous=True))
+    async with cache.under_load():
+        window = await later(store, "", seconds=120)
+        base = window["lastBase"]
+        wanted = f"redisoperator.dev/base={window['time']}"
+        store.cluster.kubectl("annotate", "rdbs", "hourly", wanted, "-n", store.namespace)
+
+        async def based() -> bool:
+            return bool(status(store)["window"]["lastBase"] > base)
+
+        await until(based, seconds=90, what="another base", every=0.5)
+        ready = (await cache.status())["phase"]
+    assert ready == "Ready"  # the worker is not taken for a replica
+    store.cluster.kubectl("delete", "rdbs", "hourly", "-n", store.namespace)
+
+    async def gone() -> bool:
+        return not objects(store)
+
+    await until(gone, seconds=90, what="the worker to go with its schedule", every=0.5)

@@ -102,6 +102,7 @@ class Archiver:
             sampled=self._sampled_at,
             based=outline.based,
             stored=self._spool.stored,
+            began_empty=outline.began_empty,
             gaps=outline.gaps,
         )
 

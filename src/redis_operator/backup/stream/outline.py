@@ -21,13 +21,15 @@ _LOOKED_AT = 3  # segments from a base on, for the first answer of the primary a
 class Outline(Struct, frozen=True):
     """Times are microseconds since 1970; 0: there is none.
 
-    `is_open`: a line has a base by now and no time yet that it can be gone back to.
+    `is_open`: a line has a base by now and no time yet that it can be gone back to. `began_empty`:
+    the shard of a cluster had no slot when its archive begins.
     """
 
     oldest: int = 0
     based: int = 0
     gaps: tuple[ToldGap, ...] = ()
     is_open: bool = False
+    began_empty: bool = False
 
 
 class Overview:
@@ -53,7 +55,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
     """Return what the archive of a shard spans. Raises `WorkerError`."""
     oldest = based = ended = 0
     gaps: list[ToldGap] = []
-    is_open = False
+    is_open = began_empty = False
     for listed in catalogue.lines:
         bases = await catalogue.bases(listed.line)
         if not bases:
@@ -63,22 +65,28 @@ async def read_outline(catalogue: Catalogue) -> Outline:
         is_open = not begun
         if not begun:
             continue
-        oldest = oldest or begun
+        if not oldest:
+            oldest = begun
+            first = await catalogue.segment(listed.line, _from(listed, bases[0])[0])
+            began_empty = bool(first.owned) and not first.owned[0].slots
         if ended:
             gaps.append(ToldGap(ended, begun, bases[0].reason or "the stream was lost"))
         ended = end_of(await catalogue.segment(listed.line, listed.segments[-1]))
-    return Outline(oldest, based, tuple(gaps), is_open)
+    return Outline(oldest, based, tuple(gaps), is_open, began_empty)
 
 
 async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
     """Return the first time that can be gone back to from a base on."""
-    numbers = [number for number in listed.segments if number >= base.number]
-    for number in numbers[:_LOOKED_AT]:
+    for number in _from(listed, base)[:_LOOKED_AT]:
         segment = await catalogue.segment(listed.line, number)
         for sample in segment.samples:
             if sample.offset >= base.part.offset:
                 return sample.server
     return 0
+
+
+def _from(listed: Listed, base: Base) -> list[int]:
+    return [number for number in listed.segments if number >= base.number]
 
 
 def end_of(segment: Segment | None) -> int:

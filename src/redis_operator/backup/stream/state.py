@@ -45,4 +45,5 @@ class State(Struct, frozen=True):
     sampled: int = 0  # the primary's clock when it was last asked
     based: int = 0  # when the last base was taken
     stored: int = 0  # bytes that the store has taken
+    began_empty: bool = False
     gaps: tuple[ToldGap, ...] = ()

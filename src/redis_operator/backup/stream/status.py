@@ -30,6 +30,7 @@ def told_of(archiver: Archiver) -> Told:
         trouble=state.trouble,
         based=state.based,
         stored=state.stored,
+        began_empty=state.began_empty,
         gaps=state.gaps,
     )
 
