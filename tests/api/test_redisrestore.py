@@ -33,7 +33,7 @@ def test_the_example_can_be_followed() -> None:
         ({"from": None}, "spec.from", "is required"),
         ({"from": {}}, "spec.from", "use one of"),
         ({"from": {"name": "a", "schedule": "b"}}, "spec.from", "use one of"),
-        ({"keep": {"storage": {}}}, "spec.keep.storage", "use one of claim and s3"),
+        ({"keep": {"storage": {}}}, "spec.keep.storage", "use one of claim, s3, gcs and azure"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(spec: dict[str, Any], path: str, text: str) -> None:

@@ -12,13 +12,28 @@ from manifests.test_build import FACTS, by_kind, database
 from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackup import RedisBackup
-from redis_operator.backup.task import ShardTask, Source, TakeTask, Target, read_task
+from redis_operator.backup.task import (
+    TASK,
+    AzurePlace,
+    GcsPlace,
+    S3Place,
+    ShardTask,
+    Source,
+    Store,
+    TakeTask,
+    Target,
+    read_task,
+)
 from redis_operator.manifests.names import archiver_labels, reader_labels, worker_labels
 from redis_operator.manifests.objects import Object
 from redis_operator.manifests.workers import fill_job, restore_job, take_job, verify_job
 
 CLAIM: dict[str, Any] = {"claim": {"name": "backups"}}
 BUCKET: dict[str, Any] = {"s3": {"bucket": "b-1", "secretName": "store-keys"}}
+GOOGLE: dict[str, Any] = {"gcs": {"bucket": "b_1", "secretName": "store-keys"}}
+AZURE: dict[str, Any] = {
+    "azure": {"account": "ours", "container": "b-1", "secretName": "store-keys"}
+}
 
 
 def job(storage: dict[str, Any]) -> Object:
@@ -33,7 +48,9 @@ def job(storage: dict[str, Any]) -> Object:
     return take_job(backup, database(), attempt=2, shards=shards, path="p", image="ours:1")
 
 
-@pytest.mark.parametrize("storage", [CLAIM, BUCKET], ids=["claim", "s3"])
+@pytest.mark.parametrize(
+    "storage", [CLAIM, BUCKET, GOOGLE, AZURE], ids=["claim", "s3", "gcs", "azure"]
+)
 def test_a_worker_has_no_rights_and_its_secrets_are_files(storage: dict[str, Any]) -> None:
     made = job(storage)
     pod = made["spec"]["template"]["spec"]
@@ -47,6 +64,36 @@ def test_a_worker_has_no_rights_and_its_secrets_are_files(storage: dict[str, Any
     assert secrets[0]["items"] == [{"key": "backup", "path": "password"}]  # and no other user's
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+@pytest.mark.parametrize(
+    ("storage", "keys", "place"),
+    [
+        (
+            BUCKET,
+            ["accessKeyId", "secretAccessKey"],
+            Store("p", s3=S3Place("b-1", keys=True)),
+        ),
+        (GOOGLE, ["credentials.json"], Store("p", gcs=GcsPlace("b_1", keys=True))),
+        (AZURE, ["accountKey"], Store("p", azure=AzurePlace("ours", "b-1", keys=True))),
+    ],
+    ids=["s3", "gcs", "azure"],
+)
+def test_a_worker_is_told_of_its_bucket_and_given_its_keys(
+    storage: dict[str, Any], keys: list[str], place: Store
+) -> None:
+    made = job({name: {**one, "caSecretName": "ours"} for name, one in storage.items()})
+    pod = made["spec"]["template"]["spec"]
+    given = {v["name"]: v["secret"] for v in pod["volumes"] if "secret" in v}
+    assert [item["key"] for item in given["keys"]["items"]] == keys
+    assert given["authority"]["secretName"] == "ours"
+    [container] = pod["containers"]
+    told = read_task(next(e["value"] for e in container["env"] if e["name"] == TASK)).store
+    wanted = [replace(b, ca=True) for b in (place.s3, place.gcs, place.azure) if b is not None]
+    assert [b for b in (told.s3, told.gcs, told.azure) if b is not None] == wanted
+    bare = job({name: {**one, "secretName": ""} for name, one in storage.items()})
+    volumes = bare["spec"]["template"]["spec"]["volumes"]
+    assert "keys" not in {volume["name"] for volume in volumes}  # the pod's own identity
 
 
 def test_keys_of_encryption_are_files_and_a_secret_that_is_missing_is_told_by_the_worker() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
@@ -19,10 +20,16 @@ from redis_operator.planning.backups import (
     PROGRESS_SECONDS,
     BackupPlan,
     is_due,
+    location_of,
     path_of,
     plan_backup,
 )
-from redis_operator.planning.restores import mixed_limitation, newest_good, restore_limitation
+from redis_operator.planning.restores import (
+    is_same_store,
+    mixed_limitation,
+    newest_good,
+    restore_limitation,
+)
 from redis_operator.redis.versions import Version
 
 NOW = datetime(2026, 1, 5, 3, 0, tzinfo=UTC)
@@ -403,3 +410,45 @@ def test_the_newest_backup_of_a_schedule_is_one_that_can_be_restored() -> None:
     assert newest_good(backups, "a") == "a"  # a restore that began with it goes on with it
     assert newest_good(backups, "of schedule nightly") == "b"
     assert newest_good([], "") == ""
+
+
+GOOGLE = {"gcs": {"bucket": "b_1", "prefix": "all"}}
+AZURE = {"azure": {"account": "ours", "container": "b-1", "prefix": "all"}}
+
+
+@pytest.mark.parametrize(
+    ("storage", "location"),
+    [
+        ({"s3": {"bucket": "b-1", "prefix": "all"}}, "s3://b-1/"),
+        (GOOGLE, "gs://b_1/"),
+        (AZURE, "az://ours/b-1/"),
+        ({"claim": {"name": "b", "path": "all"}}, "persistentvolumeclaim/b:/"),
+    ],
+    ids=["s3", "gcs", "azure", "claim"],
+)
+def test_people_are_told_where_a_backup_is(storage: dict[str, Any], location: str) -> None:
+    found = backup(storage=storage)
+    assert path_of(found) == "all/ns/cache/monday-01234567"
+    assert location_of(found) == f"{location}all/ns/cache/monday-01234567"
+
+
+@pytest.mark.parametrize(
+    "storage", [{}, GOOGLE | AZURE, {"claim": {"name": "b"}} | GOOGLE], ids=["none", "two", "both"]
+)
+def test_a_backup_has_one_store(storage: dict[str, Any]) -> None:
+    raw = {"metadata": {"name": "b"}, "spec": {"redis": "cache", "storage": storage}}
+    found = load_redisbackup(raw)
+    assert isinstance(found, tuple)
+    assert "spec.storage: use one of claim, s3, gcs and azure" in map(str, found)
+
+
+def test_a_store_is_known_whatever_keys_and_folders_are_named() -> None:
+    def stored(raw: dict[str, Any]) -> BackupStorage:
+        return msgspec.convert(raw, BackupStorage)
+
+    for one in (GOOGLE, AZURE):
+        [(kind, place)] = one.items()
+        same = {kind: {**place, "prefix": "", "secretName": "other"}}
+        other = {kind: {**place, "endpoint": "https://elsewhere"}}
+        assert is_same_store(stored(one), stored(same))
+        assert not is_same_store(stored(one), stored(other))

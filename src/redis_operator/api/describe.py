@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .describe_redisbackup import FOLDER, ONE_STORE
+from .describe_redisbackup import FOLDER, ONE_STORE, ONE_STORE_RULE
 from .limits import (
     DATABASE_NAME,
     LOCAL_NAME,
@@ -297,7 +297,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BootstrapFromBackup.storage": _f(
         "The store that has the backup, where there is no RedisBackup of it here: one of another "
         "namespace, of another cluster, or whose object is gone.",
-        rules=[("has(self.claim) != has(self.s3)", ONE_STORE)],
+        rules=[(ONE_STORE_RULE, ONE_STORE)],
     ),
     "BootstrapFromBackup.path": _f(
         "The folder of its manifest.json, from the root of the volume or the bucket: what "

@@ -10,10 +10,13 @@ from .limits import described, named
 from .quantity import QUANTITY_PATTERN
 from .redisbackup import RedisBackupSpec
 
-__all__ = ["FOLDER", "ONE_STORE", "REDISBACKUP_FIELDS"]
+__all__ = ["FOLDER", "ONE_STORE", "ONE_STORE_RULE", "REDISBACKUP_FIELDS"]
 
 FOLDER: Final = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
-ONE_STORE: Final = "use one of claim and s3"
+ONE_STORE: Final = "use one of claim, s3, gcs and azure"
+ONE_STORE_RULE: Final = (
+    "[has(self.claim), has(self.s3), has(self.gcs), has(self.azure)].filter(one, one).size() == 1"
+)
 _BUCKET: Final = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 _ENDPOINT: Final = r"^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._/-]*)?$"
 _KEY: Final = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
@@ -26,6 +29,11 @@ _SAME: Final = " && ".join(
     if (name := field.encode_name) != "deletionPolicy"
 )
 
+_CA: Final = (
+    "Name of a Secret in the same namespace whose key ca.crt has certificates, in PEM, that the "
+    "store's own is trusted by, beside those of the image."
+)
+
 REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackup.spec": described(
         "What is backed up, and where to. Only deletionPolicy can be changed: a backup is taken "
@@ -36,7 +44,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupSpec.redis": named("Name of a Redis in the same namespace."),
     "BackupTemplate.storage": described(
         "Where the backup is kept.",
-        rules=[("has(self.claim) != has(self.s3)", ONE_STORE)],
+        rules=[(ONE_STORE_RULE, ONE_STORE)],
     ),
     "BackupTemplate.allow_primary": described(
         "Whether a primary may be read from, where a shard has no replica at all. It counts the "
@@ -88,6 +96,8 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "BackupStorage.claim": described("A folder on the volume of a PersistentVolumeClaim."),
     "BackupStorage.s3": described("A bucket of an S3-compatible store."),
+    "BackupStorage.gcs": described("A bucket of Google Cloud Storage."),
+    "BackupStorage.azure": described("A container of Azure Blob Storage."),
     "ClaimStorage.name": named("Name of a PersistentVolumeClaim in the same namespace."),
     "ClaimStorage.path": described(
         "Folder on the volume; absent: the volume itself.", pattern=FOLDER, maxLength=512
@@ -104,10 +114,38 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Name of a Secret in the same namespace with the keys accessKeyId and secretAccessKey. "
         "Absent: the identity of the worker's pod."
     ),
-    "S3Storage.ca_secret_name": named(
-        "Name of a Secret in the same namespace whose key ca.crt has certificates, in PEM, that "
-        "the store's own is trusted by, beside those of the image."
+    "S3Storage.ca_secret_name": named(_CA),
+    "GcsStorage.bucket": described(
+        "Name of the bucket.", pattern="^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$", maxLength=222
     ),
+    "GcsStorage.prefix": described("Begin of every object's name.", pattern=FOLDER, maxLength=512),
+    "GcsStorage.endpoint": described(
+        "Address of the store, where it is not Google's own.", pattern=_ENDPOINT, maxLength=512
+    ),
+    "GcsStorage.secret_name": named(
+        "Name of a Secret in the same namespace whose key credentials.json has the key of a "
+        "service account. Absent: the identity of the worker's pod."
+    ),
+    "GcsStorage.ca_secret_name": named(_CA),
+    "AzureStorage.account": described(
+        "Name of the storage account.", pattern="^[a-z0-9]{3,24}$", maxLength=24
+    ),
+    "AzureStorage.container": described(
+        "Name of the container.", pattern="^[a-z0-9](-?[a-z0-9])+$", maxLength=63
+    ),
+    "AzureStorage.prefix": described(
+        "Begin of every object's name.", pattern=FOLDER, maxLength=512
+    ),
+    "AzureStorage.endpoint": described(
+        "Address of the account, where it is not https://ACCOUNT.blob.core.windows.net.",
+        pattern=_ENDPOINT,
+        maxLength=512,
+    ),
+    "AzureStorage.secret_name": named(
+        "Name of a Secret in the same namespace whose key accountKey has a key of the account. "
+        "Absent: the identity of the worker's pod."
+    ),
+    "AzureStorage.ca_secret_name": named(_CA),
     "BackupPart.name": described("Name of the shard."),
     "BackupPart.slots": described("Its slots, in mode Cluster."),
     "BackupPart.pod": described("Pod that it was read from."),

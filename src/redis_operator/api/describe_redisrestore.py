@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .describe_redisbackup import ONE_STORE
+from .describe_redisbackup import ONE_STORE, ONE_STORE_RULE
 from .limits import described, named
 
 __all__ = ["CONSENT", "REDISRESTORE_FIELDS"]
@@ -44,7 +44,7 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RestoreKeep.storage": described(
         "The store for that backup. Absent: the store that the restore reads from, in a folder of "
         "its own.",
-        rules=[("has(self.claim) != has(self.s3)", ONE_STORE)],
+        rules=[(ONE_STORE_RULE, ONE_STORE)],
     ),
     "RestoreKeep.encryption": described(
         "The keys for that backup. Absent: where storage is absent too, those of the backup that "

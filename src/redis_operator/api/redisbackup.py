@@ -6,11 +6,19 @@ from enum import Enum
 
 from msgspec import field
 
-from .backup_storage import BackupEncryption, BackupStorage, ClaimStorage, S3Storage
+from .backup_storage import (
+    AzureStorage,
+    BackupEncryption,
+    BackupStorage,
+    ClaimStorage,
+    GcsStorage,
+    S3Storage,
+)
 from .metadata import Condition, Metadata, Part
 from .redis import Resources
 
 __all__ = [
+    "AzureStorage",
     "BackupDeletion",
     "BackupEncryption",
     "BackupPart",
@@ -20,6 +28,7 @@ __all__ = [
     "BackupTemplate",
     "ClaimStorage",
     "Consistency",
+    "GcsStorage",
     "RedisBackup",
     "RedisBackupSpec",
     "RedisBackupStatus",

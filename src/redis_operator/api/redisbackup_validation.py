@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from .backup_storage import is_one_store
+from .describe_redisbackup import ONE_STORE
 from .quantity import parse_quantity
 from .redisbackup import RedisBackup, RedisBackupStatus
 from .schema import Schema, schema_of
@@ -34,8 +36,8 @@ def load_redisbackup(raw: dict[str, Any]) -> RedisBackup | tuple[Problem, ...]:
     except msgspec.ValidationError as error:
         return (Problem("spec", f"cannot be read: {error}"),)
     storage = loaded.spec.storage
-    if (storage.claim is None) == (storage.s3 is None):
-        return (Problem("spec.storage", "use one of claim and s3"),)
+    if not is_one_store(storage):
+        return (Problem("spec.storage", ONE_STORE),)
     bandwidth = loaded.spec.bandwidth
     if bandwidth and (parse_quantity(bandwidth) or 0) < _SLOWEST:
         text = f"must be at least 64Ki bytes a second, and is {bandwidth}"

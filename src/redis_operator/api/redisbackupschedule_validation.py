@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from .backup_storage import is_one_store
 from .cron import Cron, read_cron
+from .describe_redisbackup import ONE_STORE
 from .quantity import parse_quantity
 from .redisbackupschedule import RedisBackupSchedule, RedisBackupScheduleStatus
 from .schema import Schema, schema_of
@@ -47,8 +49,8 @@ def _problems(schedule: RedisBackupSchedule) -> list[Problem]:
         text = f"the names of its backups are made of it; use at most {_LONGEST_NAME} characters"
         found.append(Problem("metadata.name", text))
     storage = spec.template.storage
-    if (storage.claim is None) == (storage.s3 is None):
-        found.append(Problem("spec.template.storage", "use one of claim and s3"))
+    if not is_one_store(storage):
+        found.append(Problem("spec.template.storage", ONE_STORE))
     spool = spec.archive.spool_size
     if (parse_quantity(spool) or 0) < _SMALLEST_SPOOL:
         found.append(Problem("spec.archive.spoolSize", f"must be at least 64Mi, and is {spool}"))

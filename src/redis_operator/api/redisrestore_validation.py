@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from .backup_storage import is_one_store
+from .describe_redisbackup import ONE_STORE
 from .describe_redisrestore import CONSENT
 from .redisrestore import RedisRestore, RedisRestoreSpec, RedisRestoreStatus
 from .schema import Schema, schema_of
@@ -40,8 +42,8 @@ def load_redisrestore(raw: dict[str, Any]) -> RedisRestore | tuple[Problem, ...]
 def _problems(spec: RedisRestoreSpec) -> list[Problem]:
     found = list(origin_problems(spec.source, "spec.from"))
     storage = spec.keep.storage
-    if storage is not None and (storage.claim is None) == (storage.s3 is None):
-        found.append(Problem("spec.keep.storage", "use one of claim and s3"))
+    if storage is not None and not is_one_store(storage):
+        found.append(Problem("spec.keep.storage", ONE_STORE))
     if spec.discard is None or spec.discard.database != spec.redis:
         found.append(Problem("spec.discard", CONSENT))
     return found

@@ -19,6 +19,7 @@ from redis_operator.redis.config import is_known, is_measured, limitation
 from redis_operator.redis.values import ALIASES, value_problem
 from redis_operator.redis.versions import Version, parse_version, support_limitation
 
+from .backup_storage import is_one_store
 from .describe import RESERVED_ENDING
 from .describe_redisbackup import ONE_STORE
 from .exporter_rules import exporter_field_problems
@@ -194,7 +195,7 @@ def origin_problems(asked: BootstrapFromBackup, path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.path", PATH_OF_STORAGE)
     if asked.encryption is not None and storage is None:
         yield Problem(f"{path}.encryption", KEYS_OF_STORAGE)
-    if storage is not None and (storage.claim is None) == (storage.s3 is None):
+    if storage is not None and not is_one_store(storage):
         yield Problem(f"{path}.storage", ONE_STORE)
     for field, value in (("at", asked.at), ("restorePoint", asked.restore_point)):
         if value and asked.name:

@@ -21,11 +21,21 @@ from typing import TYPE_CHECKING, Any
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import LocalStore, S3Store
+from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from .errors import KeyMissing, StoreError
 from .seal import Keyring, Seal, key_id_of
-from .task import AUTHORITY, ENCRYPTION, FOLDER, KEYS, Identity, Store
+from .task import (
+    AUTHORITY,
+    ENCRYPTION,
+    FOLDER,
+    KEYS,
+    AzurePlace,
+    GcsPlace,
+    Identity,
+    S3Place,
+    Store,
+)
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
@@ -205,7 +215,8 @@ def open_shelf(
     if store.encryption is not None:
         asked = store.encryption
         seal = Seal(Keyring(asked.secret, Path(encryption)), asked.key_id)
-    if store.s3 is None:
+    bucket = store.s3 or store.gcs or store.azure
+    if bucket is None:
         place = Path(folder) / store.path
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -213,7 +224,68 @@ def open_shelf(
         except (OSError, BaseError) as error:
             raise StoreError(f"volume:/{store.path}: {error}") from error
         return Shelf(made, f"volume:/{store.path}", place, seal, identity=store.identity)
-    bucket = store.s3
+    client: ClientConfig = {"allow_http": bucket.endpoint.startswith("http://"), "timeout": "120s"}
+    if bucket.ca:
+        client["root_certificate"] = _authority(authority, _field(bucket))
+    common: dict[str, Any] = {
+        "prefix": store.path,
+        "client_options": client,
+        "retry_config": {"retry_timeout": timedelta(seconds=retry_seconds)},
+    }
+    where = f"{_address(bucket)}/{store.path}"
+    try:
+        opened = _opened(bucket, Path(keys), common)
+    except (BaseError, ValueError) as error:
+        told = _short(error)
+        if "No CA certificates" in told:
+            told = f"{_NO_AUTHORITIES} ({told})"
+        raise StoreError(f"{where}: {told}") from error
+    return Shelf(opened, where, seal=seal, identity=store.identity)
+
+
+def _field(bucket: S3Place | GcsPlace | AzurePlace) -> str:
+    """Return the field of a spec that names a bucket."""
+    match bucket:
+        case S3Place():
+            return "storage.s3"
+        case GcsPlace():
+            return "storage.gcs"
+        case AzurePlace():
+            return "storage.azure"
+
+
+def _address(bucket: S3Place | GcsPlace | AzurePlace) -> str:
+    """Return a bucket as people write it."""
+    match bucket:
+        case S3Place():
+            return f"s3://{bucket.bucket}"
+        case GcsPlace():
+            return f"gs://{bucket.bucket}"
+        case AzurePlace():
+            return f"az://{bucket.account}/{bucket.container}"
+
+
+def _opened(
+    bucket: S3Place | GcsPlace | AzurePlace, keys: Path, common: dict[str, Any]
+) -> S3Store | GCSStore | AzureStore:
+    match bucket:
+        case S3Place():
+            return S3Store(bucket.bucket, **_s3_options(bucket, keys), **common)
+        case GcsPlace():
+            google: dict[str, Any] = {"base_url": bucket.endpoint} if bucket.endpoint else {}
+            if bucket.keys:
+                google["service_account_key"] = _key(keys, "credentials.json")
+            return GCSStore(bucket.bucket, **google, **common)
+        case AzurePlace():
+            azure: dict[str, Any] = {"account_name": bucket.account}
+            if bucket.endpoint:
+                azure["endpoint"] = bucket.endpoint
+            if bucket.keys:
+                azure["account_key"] = _key(keys, "accountKey")
+            return AzureStore(bucket.container, **azure, **common)
+
+
+def _s3_options(bucket: S3Place, keys: Path) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if bucket.endpoint:
         options |= {"endpoint": bucket.endpoint, "virtual_hosted_style_request": False}
@@ -224,42 +296,25 @@ def open_shelf(
             "access_key_id": _key(keys, "accessKeyId"),
             "secret_access_key": _key(keys, "secretAccessKey"),
         }
-    client: ClientConfig = {"allow_http": bucket.endpoint.startswith("http://"), "timeout": "120s"}
-    if bucket.ca:
-        client["root_certificate"] = _authority(authority)
-    try:
-        opened = S3Store(
-            bucket.bucket,
-            prefix=store.path,
-            client_options=client,
-            retry_config={"retry_timeout": timedelta(seconds=retry_seconds)},
-            **options,
-        )
-    except (BaseError, ValueError) as error:
-        told = _short(error)
-        if "No CA certificates" in told:
-            told = f"{_NO_AUTHORITIES} ({told})"
-        raise StoreError(f"s3://{bucket.bucket}/{store.path}: {told}") from error
-    place_name = f"s3://{bucket.bucket}/{store.path}"
-    return Shelf(opened, place_name, seal=seal, identity=store.identity)
+    return options
 
 
 def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:600]
 
 
-def _authority(path: str) -> bytes:
+def _authority(path: str, field: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
         raise StoreError(
-            f"the Secret of storage.s3.caSecretName does not exist or has no ca.crt: {error}"
+            f"the Secret of {field}.caSecretName does not exist or has no ca.crt: {error}"
         ) from error
 
 
-def _key(folder: str, name: str) -> str:
+def _key(folder: Path, name: str) -> str:
     try:
-        return (Path(folder) / name).read_text().strip()
+        return (folder / name).read_text().strip()
     except OSError as error:
         raise StoreError(
             f"the Secret with the keys of the store has no key {name}: {error}"

@@ -25,9 +25,11 @@ __all__ = [
     "SPOOL",
     "TASK",
     "ArchiveTask",
+    "AzurePlace",
     "CarryTask",
     "DeleteTask",
     "Encryption",
+    "GcsPlace",
     "Identity",
     "PointTask",
     "Progress",
@@ -56,7 +58,8 @@ FOLDER = "/store"
 LOGIN = "/login/password"
 """The file with the password of the user that a worker is, or that it asks for."""
 KEYS = "/keys"
-"""The folder with the credentials of an object store: `accessKeyId` and `secretAccessKey`."""
+"""The folder with the credentials of an object store: of S3 `accessKeyId` and `secretAccessKey`, of
+Google `credentials.json`, of Azure `accountKey`."""
 AUTHORITY = "/authority/ca.crt"
 """The file with certificates that the store's own is trusted by."""
 ENCRYPTION = "/encryption"
@@ -88,6 +91,25 @@ class S3Place(Struct, frozen=True, rename="camel", omit_defaults=True):
     ca: bool = False  # the file `AUTHORITY` has certificates to trust
 
 
+class GcsPlace(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A bucket of Google Cloud Storage; without keys the pod's own identity is used."""
+
+    bucket: str
+    endpoint: str = ""
+    keys: bool = False
+    ca: bool = False
+
+
+class AzurePlace(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A container of Azure Blob Storage; without keys the pod's own identity is used."""
+
+    account: str
+    container: str
+    endpoint: str = ""
+    keys: bool = False
+    ca: bool = False
+
+
 class Encryption(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The Secret with the keys, and the id of the one for new backups; empty: the current one."""
 
@@ -113,6 +135,8 @@ class Store(Struct, frozen=True, rename="camel", omit_defaults=True):
     s3: S3Place | None = None
     encryption: Encryption | None = None
     identity: Identity | None = None
+    gcs: GcsPlace | None = None
+    azure: AzurePlace | None = None
 
 
 class Source(Struct, frozen=True, rename="camel"):

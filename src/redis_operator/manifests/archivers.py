@@ -30,8 +30,9 @@ from .names import (
     users_secret,
 )
 from .objects import Object
+from .stores import store_of
 from .users import BACKUP
-from .workers import store_of, worker_pod
+from .workers import worker_pod
 
 __all__ = ["archiver", "sources"]
 

@@ -13,8 +13,9 @@ from redis_operator.backup.task import CarryTask, Identity, Target, Until
 
 from .names import WORKER_LABEL, filler_labels
 from .objects import Object
+from .stores import store_of
 from .users import REPLICATION
-from .workers import carrier_pod, store_of, with_targets, worker_job
+from .workers import carrier_pod, with_targets, worker_job
 
 __all__ = [
     "RESTORE_LABEL",

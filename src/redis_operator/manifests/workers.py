@@ -25,13 +25,10 @@ from redis_operator.backup.task import (
     TASK,
     CarryTask,
     DeleteTask,
-    Encryption,
     Identity,
     PointTask,
-    S3Place,
     ServeTask,
     ShardTask,
-    Store,
     TakeTask,
     Target,
     Task,
@@ -50,6 +47,7 @@ from .names import (
 )
 from .objects import Object
 from .pod import from_pod, locked_down, resources
+from .stores import keys_of, store_of
 from .users import BACKUP, REPLICATION
 
 __all__ = [
@@ -67,7 +65,6 @@ __all__ = [
     "point_job_name",
     "restore_job",
     "restore_job_name",
-    "store_of",
     "take_job",
     "take_job_name",
     "verify_job",
@@ -383,27 +380,6 @@ def identity_of(backup: RedisBackup, path: str) -> Identity:
     return Identity(backup.metadata.namespace, backup.spec.redis, name)
 
 
-def store_of(
-    storage: BackupStorage,
-    path: str,
-    asked: BackupEncryption | None,
-    identity: Identity | None = None,
-) -> Store:
-    """Return a folder of a store as a worker is told of it."""
-    encryption = Encryption(asked.secret_name, asked.key_id) if asked is not None else None
-    if storage.s3 is None:
-        return Store(path, encryption=encryption, identity=identity)
-    s3 = storage.s3
-    place = S3Place(
-        s3.bucket,
-        endpoint=s3.endpoint,
-        region=s3.region,
-        keys=bool(s3.secret_name),
-        ca=bool(s3.ca_secret_name),
-    )
-    return Store(path, place, encryption, identity)
-
-
 def worker_pod(
     task: Task, storage: BackupStorage, login: tuple[str, str] | None, wanted: Resources, image: str
 ) -> dict[str, Any]:
@@ -419,13 +395,14 @@ def worker_pod(
         claim = {"claimName": storage.claim.name}
         volumes.append({"name": "store", "persistentVolumeClaim": claim})
         mounts.append({"name": "store", "mountPath": FOLDER})
-    if storage.s3 is not None and storage.s3.secret_name:
-        keys = {name: name for name in ("accessKeyId", "secretAccessKey")}
-        volumes.append(_secret("keys", storage.s3.secret_name, keys))
+    bucket = storage.bucket
+    if bucket is not None and bucket.secret_name:
+        keys = {name: name for name in keys_of(bucket)}
+        volumes.append(_secret("keys", bucket.secret_name, keys))
         mounts.append({"name": "keys", "mountPath": KEYS, "readOnly": True})
-    if storage.s3 is not None and storage.s3.ca_secret_name:
+    if bucket is not None and bucket.ca_secret_name:
         folder, _, name = AUTHORITY.rpartition("/")
-        held = _secret("authority", storage.s3.ca_secret_name, {name: name})
+        held = _secret("authority", bucket.ca_secret_name, {name: name})
         held["secret"]["optional"] = True  # what is missing is told by the worker
         volumes.append(held)
         mounts.append({"name": "authority", "mountPath": folder, "readOnly": True})

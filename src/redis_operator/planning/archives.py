@@ -97,9 +97,7 @@ def archive_path(schedule: RedisBackupSchedule) -> str:
     whatever clusters share a bucket.
     """
     meta, storage = schedule.metadata, schedule.spec.template.storage
-    above = storage.claim.path if storage.claim is not None else ""
-    if storage.s3 is not None:
-        above = storage.s3.prefix
+    above = storage.folder
     own = f"{meta.namespace}/{schedule.spec.redis}/{meta.name}-{meta.uid[:8]}/archive"
     return f"{above}/{own}" if above else own
 

@@ -74,9 +74,7 @@ class BackupPlan(Struct, frozen=True):
 def path_of(backup: RedisBackup) -> str:
     """Return the folder of a backup in its store: no two backups of a cluster share one."""
     meta, storage = backup.metadata, backup.spec.storage
-    above = storage.claim.path if storage.claim is not None else ""
-    if storage.s3 is not None:
-        above = storage.s3.prefix
+    above = storage.folder
     own = f"{meta.namespace}/{backup.spec.redis}/{meta.name}-{meta.uid[:8]}"
     return f"{above}/{own}" if above else own
 
@@ -90,6 +88,10 @@ def place_of(storage: BackupStorage, path: str) -> str:
     """Return where a folder of a store is, for people."""
     if storage.s3 is not None:
         return f"s3://{storage.s3.bucket}/{path}"
+    if storage.gcs is not None:
+        return f"gs://{storage.gcs.bucket}/{path}"
+    if storage.azure is not None:
+        return f"az://{storage.azure.account}/{storage.azure.container}/{path}"
     assert storage.claim is not None
     return f"persistentvolumeclaim/{storage.claim.name}:/{path}"
 

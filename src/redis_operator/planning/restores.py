@@ -50,6 +50,11 @@ def is_same_store(one: BackupStorage, other: BackupStorage) -> bool:
 def _store(storage: BackupStorage) -> tuple[str, ...]:
     if storage.s3 is not None:
         return ("s3", storage.s3.endpoint.rstrip("/"), storage.s3.bucket)
+    if storage.gcs is not None:
+        return ("gcs", storage.gcs.endpoint.rstrip("/"), storage.gcs.bucket)
+    if storage.azure is not None:
+        found = storage.azure
+        return ("azure", found.endpoint.rstrip("/"), found.account, found.container)
     return ("claim", storage.claim.name) if storage.claim is not None else ()
 
 

@@ -94,4 +94,4 @@ async def test_what_cannot_work_is_said_and_waited_for(database: Any, store: Any
         check=False,
     )
     assert "spec.storage" in told
-    assert "use one of claim and s3" in told
+    assert "use one of claim, s3, gcs and azure" in told

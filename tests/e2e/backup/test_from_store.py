@@ -52,7 +52,7 @@ async def test_what_is_not_there_is_said_and_nothing_is_served(database: Any, st
             ONE,
         ),
         ({"name": "monday", "encryption": {"secretName": "keys"}}, "goes with storage"),
-        ({"storage": {}, "path": "a"}, "use one of claim and s3"),
+        ({"storage": {}, "path": "a"}, "use one of claim, s3, gcs and azure"),
         ({}, ONE),
     ):
         with pytest.raises(Invalid, match=words):
