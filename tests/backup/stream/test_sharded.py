@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from redis_operator.backup.stream.plan import Bound, NotArchived, Span
+from redis_operator.backup.stream.plan import At, Bound, NotArchived, Span, cut_at
 from redis_operator.backup.stream.records import Owned, PointMark, Sample, Segment
 from redis_operator.backup.stream.sharded import Share, plan_point, plan_shards
 from redis_operator.redis.slots import SlotSet
@@ -149,3 +149,19 @@ def test_at_a_restore_point_every_shard_is_cut_where_it_was() -> None:
     a, b = plan_point(marks, shards)
     assert (a.cut.offset, b.cut.offset) == (20_013, 50_021)
     assert (7 in a.slots, str(b.open)) == (True, "7")
+
+
+def test_a_lean_manifest_is_cut_in_the_same_place_by_a_later_time() -> None:
+    [before] = shard(said(-9, "na", A), said(-3, "na", "0-16383"), base=20_000)
+    lean = before.segment.lean()
+    later = Sample(40_000, NOON + 30 * SECOND, 0, 0)
+    follows = replace(
+        before.segment, number=2, first=before.until + 1, last=50_000, samples=(later,), owned=()
+    )
+    whole, short = (
+        [Span(one, one.last) for one in (first, follows)] for first in (before.segment, lean)
+    )
+    time = NOON + 20 * SECOND
+    assert cut_at(At(time), short) == cut_at(At(time), whole)
+    assert plan_shards(time, {"a": short}) == plan_shards(time, {"a": whole})
+    assert (len(lean.samples), len(lean.owned), lean.index) == (1, 1, ())

@@ -23,7 +23,7 @@ from .records import (
     segment_names,
 )
 
-__all__ = ["Catalogue", "Listed", "read_catalogue"]
+__all__ = ["Catalogue", "Listed", "read_catalogue", "read_segment"]
 
 _AT_ONCE = 16
 
@@ -43,26 +43,29 @@ class Catalogue:
         self.shelf = shelf
         self.lines = lines
         self.points = points
-        self._segments: dict[tuple[int, int], Segment] = {}
+        self._lean: dict[tuple[int, int], Segment] = {}
 
     async def segment(self, line: int, number: int) -> Segment:
         """Return a segment's manifest. Raises `Damaged`."""
-        known = self._segments.get((line, number))
-        if known is None:
-            name = segment_names(line, number).manifest
-            known = decode(await self._get(name), Segment, name)
-            if (known.line, known.number) != (line, number):
-                raise Damaged(f"{name} is the manifest of another segment")
-            self._segments[line, number] = known
-        return known
+        return await read_segment(self.shelf, line, number)
 
-    async def segments(self, line: int, numbers: Iterable[int]) -> list[Segment]:
-        """Return the manifests of several segments, in the order that was asked for."""
+    async def segments(self, line: int, numbers: Iterable[int], since: int = 0) -> list[Segment]:
+        """Return the manifests of several segments, in the order that was asked for.
+
+        Those that ended before `since` are lean: a day of an archive would not fit into memory.
+        """
         turns = asyncio.Semaphore(_AT_ONCE)
 
         async def one(number: int) -> Segment:
+            known = self._lean.get((line, number))
+            if known is not None:
+                return known
             async with turns:
-                return await self.segment(line, number)
+                found = await self.segment(line, number)
+            if found.ended >= since:
+                return found
+            lean = self._lean[line, number] = found.lean()
+            return lean
 
         return list(await asyncio.gather(*(one(number) for number in numbers)))
 
@@ -95,6 +98,18 @@ class Catalogue:
         if raw is None:
             raise Damaged(f"{name} is missing")
         return raw
+
+
+async def read_segment(shelf: Shelf, line: int, number: int) -> Segment:
+    """Return a segment's manifest. Raises `Damaged`."""
+    name = segment_names(line, number).manifest
+    raw = await shelf.get(name)
+    if raw is None:
+        raise Damaged(f"{name} is missing")
+    found = decode(raw, Segment, name)
+    if (found.line, found.number) != (line, number):
+        raise Damaged(f"{name} is the manifest of another segment")
+    return found
 
 
 async def read_catalogue(shelf: Shelf) -> Catalogue:

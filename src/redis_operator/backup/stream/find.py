@@ -13,6 +13,7 @@ from .plan import (
     At,
     Bound,
     NotArchived,
+    Offset,
     Plan,
     Span,
     Wanted,
@@ -26,6 +27,7 @@ from .records import Base, PointMark, Segment
 
 __all__ = ["Around", "find_around", "find_plan", "find_window"]
 
+_NEVER = 1 << 62
 _SLACK = 60_000_000  # microseconds: clocks differ, and a segment is written for ten seconds
 
 
@@ -50,12 +52,11 @@ async def find_around(catalogue: Catalogue, wanted: At | PointMark) -> Around:
     early = replace(wanted, bound=Bound.NOT_AFTER) if isinstance(wanted, At) else wanted
     found = await find_plan(catalogue, early)
     [listed] = [one for one in catalogue.lines if one.line == found.base.line]
-    time = wanted.time if isinstance(wanted, At) else wanted.server
-    upto = await _upto(catalogue, listed, time + _SLACK)
+    upto = await _upto(catalogue, listed, _time(wanted) + _SLACK)
     first = found.spans[0].segment.number
     last = max(upto, found.spans[-1].segment.number)
     numbers = [number for number in _whole(listed, first) if number <= last]
-    segments = await catalogue.segments(listed.line, numbers)
+    segments = await catalogue.segments(listed.line, numbers, _time(wanted) - _SLACK)
     return Around(found.base, tuple(await catalogue.bases(listed.line)), _unbroken(segments))
 
 
@@ -79,17 +80,20 @@ async def find_plan(catalogue: Catalogue, wanted: Wanted | str, *, shard: str = 
     usable = [listed for listed in catalogue.lines if listed.bases and listed.segments]
     if not usable:
         raise NotArchived("the archive has no base with a stream yet")
-    if isinstance(wanted, At):
+    if not isinstance(wanted, Offset):
         return await _plan_time(catalogue, usable, wanted)
     failed: NotArchived | None = None
     for listed in reversed(usable):
         try:
-            segments = await catalogue.segments(listed.line, _whole(listed, listed.bases[0]))
-            return plan(wanted, await catalogue.bases(listed.line), segments)
+            return await _within(catalogue, listed, await catalogue.bases(listed.line), wanted)
         except NotArchived as error:
             failed = failed or error
     assert failed is not None
     raise failed
+
+
+def _time(wanted: At | PointMark) -> int:
+    return wanted.time if isinstance(wanted, At) else wanted.server
 
 
 async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
@@ -101,42 +105,50 @@ async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
         raise Damaged(f"restore point {name} has no shard {shard}; it has: {known}") from None
 
 
-async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At) -> Plan:
+async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | PointMark) -> Plan:
     failed: NotArchived | None = None
+    time = _time(wanted)
     for place in range(len(usable) - 1, -1, -1):
         listed = usable[place]
         bases = await catalogue.bases(listed.line)
-        fit = [base for base in bases if base.taken <= wanted.time + _SLACK]
+        fit = [base for base in bases if base.taken <= time + _SLACK]
         if not fit:
             continue
         try:
             return await _within(catalogue, listed, fit, wanted)
         except NotArchived as error:
-            failed = failed or await _in_gap(catalogue, usable[place:], wanted, error)
+            failed = failed or await _in_gap(catalogue, usable[place:], time, error)
     if failed is not None:
         raise failed
     first = (await catalogue.bases(usable[0].line))[0]
     raise NotArchived(
-        f"{text_of(wanted.time)} is before what the archive has: its first base is of "
+        f"{text_of(time)} is before what the archive has: its first base is of "
         f"{text_of(first.taken)}"
     )
 
 
-async def _within(catalogue: Catalogue, listed: Listed, fit: list[Base], wanted: At) -> Plan:
-    """Plan within one line: from the last bases before the time, to the segments around it."""
-    upto = await _upto(catalogue, listed, wanted.time + _SLACK)
-    failed: NotArchived | None = None
-    # The last base may be later than the cut, or among orphaned bytes.
-    for first in dict.fromkeys((fit[max(len(fit) - 3, 0)].number, fit[0].number)):
-        numbers = [number for number in _whole(listed, first) if number <= upto]
+async def _within(catalogue: Catalogue, listed: Listed, fit: list[Base], wanted: Wanted) -> Plan:
+    """Plan within one line: from the last base that serves, to the segments around the moment.
+
+    The last one may be later than the cut, or among orphaned bytes.
+    """
+    upto, since = listed.segments[-1], _NEVER
+    if not isinstance(wanted, Offset):
+        upto = await _upto(catalogue, listed, _time(wanted) + _SLACK)
+        since = _time(wanted) - _SLACK
+    failed = NotArchived(f"line {listed.line} has no segment after its base")
+    for base in reversed(fit):
+        numbers = [number for number in _whole(listed, base.number) if number <= upto]
         if not numbers:
             continue
         try:
-            segments = await catalogue.segments(listed.line, numbers)
+            segments = await catalogue.segments(listed.line, numbers, since)
             return plan(wanted, fit, segments)
         except NotArchived as error:
             failed = error
-    raise failed or NotArchived(f"line {listed.line} has no segment after its base")
+            if not error.earlier:
+                break
+    raise failed
 
 
 def _whole(listed: Listed, first: int) -> list[int]:
@@ -157,17 +169,17 @@ async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
 
 
 async def _in_gap(
-    catalogue: Catalogue, lines: list[Listed], wanted: At, error: NotArchived
+    catalogue: Catalogue, lines: list[Listed], time: int, error: NotArchived
 ) -> NotArchived:
     """Return the error as one that names the gap, where another line follows."""
     if len(lines) < 2:
         return error
     following = await catalogue.bases(lines[1].line)
     last = await catalogue.segment(lines[0].line, lines[0].segments[-1])
-    if wanted.time < last.begun:
+    if time < last.begun:
         return error
     return NotArchived(
-        f"{text_of(wanted.time)} lies in a gap of the archive, from {text_of(_end(last))} to "
+        f"{text_of(time)} lies in a gap of the archive, from {text_of(_end(last))} to "
         f"{text_of(following[0].taken)}: {following[0].reason}. Choose a time outside of it"
     )
 

@@ -37,9 +37,13 @@ __all__ = [
 
 
 class NotArchived(WorkerError):  # noqa: N818 - what it is
-    """What was asked for is not in the archive."""
+    """What was asked for is not in the archive. `earlier`: it may be from an earlier base on."""
 
     reason = "NotArchived"
+
+    def __init__(self, message: str, *, earlier: bool = False) -> None:
+        super().__init__(message)
+        self.earlier = earlier
 
 
 class Bound(Enum):
@@ -149,7 +153,8 @@ def cut_at(wanted: At, spans: Sequence[Span]) -> Cut:
     after = [pair for pair in found if pair[1].server > wanted.time]
     if not before:
         first = f"; its first sample is of {text_of(found[0][1].server)}" if found else ""
-        raise NotArchived(f"{text_of(wanted.time)} is before what the archive has{first}")
+        text = f"{text_of(wanted.time)} is before what the archive has{first}"
+        raise NotArchived(text, earlier=True)
     if not after:
         raise NotArchived(
             f"{text_of(wanted.time)} is later than what the archive has: its last sample is of "
@@ -180,11 +185,13 @@ def plan(wanted: Wanted, bases: Sequence[Base], segments: Sequence[Segment]) -> 
     if end is None:
         raise NotArchived(
             f"offset {cut.offset} of history {cut.replication_id} is not in the archive, or it "
-            "belongs to writes that were lost in a failover"
+            "belongs to writes that were lost in a failover",
+            earlier=True,
         )
     fit = [pair for pair in fit if pair[1].part.offset <= cut.offset]
     if not fit:
-        raise NotArchived(f"no base at or before {_said(wanted)} is in the archive")
+        text = f"no base at or before {_said(wanted)} is in the archive"
+        raise NotArchived(text, earlier=True)
     start, base = max(fit, key=lambda pair: (pair[0], pair[1].part.offset))
     return Plan(base, tuple(spans[start : end + 1]), cut)
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import Damaged
 from ..manifest import StoredPart
@@ -99,6 +100,10 @@ class Segment(Struct, frozen=True, rename="camel", omit_defaults=True):
     samples: tuple[Sample, ...] = ()
     owned: tuple[Owned, ...] = ()
     format: int = FORMAT
+
+    def lean(self) -> Segment:
+        """Return it without what is long: the last sample is kept, and who owned slots last."""
+        return replace(self, index=(), samples=self.samples[-1:], owned=self.owned[-1:])
 
 
 class Base(Struct, frozen=True, rename="camel", omit_defaults=True):

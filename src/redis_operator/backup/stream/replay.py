@@ -16,6 +16,7 @@ from statistics import median
 from ..errors import Damaged, StoreError
 from ..squeeze import Decompressor
 from ..store import Shelf
+from .catalogue import read_segment
 from .plan import Plan, Span
 from .records import Segment
 from .rewrite import Rewriter, says_relative
@@ -76,14 +77,23 @@ async def replay(shelf: Shelf, plan: Plan) -> AsyncIterator[bytes]:
             if not following:
                 piece = await asyncio.to_thread(_clean, piece)
             if rewriter is not None:
+                timed = await _timed(shelf, span) if relative else span
                 piece = await asyncio.to_thread(
-                    _rewritten, rewriter, span, span.segment.first + start, piece
+                    _rewritten, rewriter, timed, span.segment.first + start, piece
                 )
             for at in range(0, len(piece), _PIECE):
                 yield piece[at : at + _PIECE]
     finally:
         if ahead is not None:
             ahead.cancel()
+
+
+async def _timed(shelf: Shelf, span: Span) -> Span:
+    """Return a span with the times at which its bytes arrived, which a lean one has not."""
+    known = span.segment
+    if known.index:
+        return span
+    return Span(await read_segment(shelf, known.line, known.number), span.until)
 
 
 def _clean(piece: bytes) -> bytes:
