@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from kubelocal.apiserver.custom.cel.rules import evaluate
+from redis_operator.api.crd import redisrestore_crd
 from redis_operator.api.redisrestore import RedisRestore
 from redis_operator.api.redisrestore_validation import load_redisrestore
 
@@ -41,3 +43,24 @@ def test_what_is_wrong_is_named_by_its_path(spec: dict[str, Any], path: str, tex
     assert isinstance(found, tuple)
     assert [problem.path for problem in found] == [path]
     assert text in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (None, document(), ""),
+        (None, document(discard={"database": "other"}), "write discard.database"),
+        (None, {"spec": {"redis": "scratch", "from": {"name": "m"}}}, "write discard.database"),
+        (document(), document(), ""),
+        (document(), document(**{"from": {"name": "other"}}), "create another one"),
+    ],
+)
+def test_the_api_server_refuses_the_same(
+    before: dict[str, Any] | None, after: dict[str, Any], text: str
+) -> None:
+    [version] = redisrestore_crd()["spec"]["versions"]
+    after = {"metadata": {"name": "back"}, **after}
+    causes = evaluate(version["schema"]["openAPIV3Schema"], after, before)
+    told = "; ".join(cause.message for cause in causes)
+    assert text in told
+    assert bool(text) == bool(told)

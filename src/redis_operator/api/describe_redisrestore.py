@@ -7,19 +7,18 @@ from typing import Any, Final
 from .describe_redisbackup import ONE_STORE, ONE_STORE_RULE
 from .limits import described, named
 
-__all__ = ["CONSENT", "REDISRESTORE_FIELDS"]
+__all__ = ["CONSENT", "ONCE", "REDISRESTORE_FIELDS"]
 
 CONSENT: Final = (
     "all data that the database has now are replaced; to agree, write discard.database with the "
     "name that spec.redis has"
 )
-_ONCE: Final = "a restore is done once; create another one"
+ONCE: Final = "a restore is done once; create another one"
 
 REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisRestore.spec": described(
         "Which database is given the content of which backup. It cannot be changed: a restore is "
         "done once.",
-        rules=[("self == oldSelf", _ONCE)],
     ),
     "RedisRestore.status": described("What became of it. Written by the operator alone."),
     "RedisRestoreSpec.redis": named("Name of a Redis in the same namespace that is in use."),

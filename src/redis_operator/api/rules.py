@@ -12,7 +12,7 @@ from typing import Any, Final
 from redis_operator.redis.directives import DANGEROUS, MANAGED
 
 from .describe import RESERVED_ENDING
-from .describe_redisrestore import CONSENT
+from .describe_redisrestore import CONSENT, ONCE
 from .redisfailover_rules import REDISFAILOVER_RULES
 from .rule import Rule
 from .unbuilt import UNBUILT
@@ -317,6 +317,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "self.metadata.name.size() <= 50",
         "the names of its workers are made of it; use at most 50 characters",
     ),
+    Rule("RedisRestoreSpec", "", "self == oldSelf", ONCE),
     Rule(
         "RedisRestoreSpec",
         "discard",

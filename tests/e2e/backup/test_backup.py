@@ -52,6 +52,15 @@ async def test_the_example_is_a_backup_and_a_database_that_begins_with_it(
     copy.acknowledged = dict(scratch.acknowledged)
     assert await copy.lost() == []
 
+    assert await scratch.run("FLUSHALL") == "OK"
+    store.apply(yaml.safe_load((EXAMPLES / "restore.yaml").read_text()))
+    done = "--for=jsonpath={.status.phase}=Completed"
+    store.cluster.kubectl(
+        "wait", done, "redisrestore/scratch-back", "--timeout=90s", "-n", store.namespace
+    )
+    await scratch.wait_ready()
+    assert await scratch.lost() == []
+
 
 async def test_every_shard_of_a_cluster_is_read_from_a_replica(database: Any, store: Any) -> None:
     cache = await database(shards=3, replicas=1)
