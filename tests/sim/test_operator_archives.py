@@ -6,9 +6,12 @@ from functools import cache
 
 import pytest
 
-from redis_testing.simulation.archives import ARCHIVE_SCENARIOS
+from kubecontroller.client.objects import CONFIG_MAPS
+from redis_testing.simulation.archives import ARCHIVE_SCENARIOS, archive_objects, archiving
 from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
 from redis_testing.simulation.process import Strike
+from redis_testing.simulation.scenarios import formed
+from redis_testing.simulation.system import NAMESPACE, Simulation, simulate
 
 pytestmark = pytest.mark.xdist_group("archives")
 
@@ -62,6 +65,32 @@ def test_a_restore_point_is_taken_once_whenever_the_operator_dies() -> None:
     assert kinds == ["api POST jobs", "api DELETE jobs"], kinds
     blows = [(ours[0], strike) for strike in Strike]
     assert problems(found, [*blows, (ours[1], Strike.CRASH_BEFORE)]) == []
+
+
+def test_what_is_somebody_elses_is_left_alone_and_named() -> None:
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": NAMESPACE, "name": "hourly-archive"},
+        "data": {"shards.json": "theirs"},
+    }
+
+    async def run(simulation: Simulation) -> None:
+        await simulation.client.create(CONFIG_MAPS, theirs)
+        simulation.start_operator()
+        await ARCHIVE_SCENARIOS[0].act(simulation)
+
+        async def refused() -> bool:
+            return archiving(simulation) == ("False", "ChildRefused")
+
+        await simulation.until_all(refused, within=60.0, what="refused")
+        found = await simulation.client.get(CONFIG_MAPS, (NAMESPACE, "hourly-archive"))
+        assert found.data == {"shards.json": "theirs"}
+        assert archive_objects(simulation) == []
+
+    base = ARCHIVE_SCENARIOS[0].base
+    assert base is not None
+    simulate(run, snapshot=formed(base))
 
 
 @pytest.mark.campaign

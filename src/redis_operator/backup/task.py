@@ -213,7 +213,7 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
     `shards`: those to begin with; which there are, and where, is in the file `SOURCES` where there
     is one. `spool_bytes`: of all shards together. `allow_primary`: for shards without any replica.
     `keep_seconds`: what is older than this, and not needed to go back so far, is deleted; 0:
-    nothing is. `status_port`: how it is, as JSON, over HTTP.
+    nothing is, and every `prune_seconds`. `status_port`: how it is, as JSON, over HTTP.
     """
 
     store: Store
@@ -225,6 +225,7 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
     allow_primary: bool = False
     base_seconds: int = 3600
     keep_seconds: int = 0
+    prune_seconds: int = 3600
     spool_bytes: int = 1 << 30
     status_port: int = 0
 

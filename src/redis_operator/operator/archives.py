@@ -30,7 +30,7 @@ from redis_operator.manifests.archivers import archiver, sources
 from redis_operator.manifests.names import archiver_name, users_secret
 from redis_operator.manifests.objects import digest
 from redis_operator.manifests.users import BACKUP
-from redis_operator.operator.workers import host_of, last_words, waiting
+from redis_operator.operator.workers import ended_before, host_of, waiting
 from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES, World
 from redis_operator.planning.archives import (
     Archive,
@@ -100,9 +100,7 @@ class Archives(Struct, frozen=True):
         )
         pods = workers.archiver_pods((meta.namespace, meta.name))
         host = host_of(pods)
-        report, words = last_words(pods)
-        ended = report.error if report is not None else words
-        trouble = "; ".join(text for text in (waiting(pods), ended) if text)
+        trouble = "; ".join(text for text in (ended_before(pods), waiting(pods)) if text)
         seen = ArchiverSeen(exists, host, trouble, ready=any(map(_is_ready, pods)))
         if not host or self.ask is None or not is_ask_due(schedule, now):
             return seen

@@ -47,6 +47,7 @@ __all__ = [
     "Workers",
     "ask_archiver",
     "ask_progress",
+    "ended_before",
     "host_of",
     "is_controlled_by",
     "last_words",
@@ -288,6 +289,20 @@ def last_words(pods: Iterable[Pod]) -> tuple[Report | None, str]:
                 return report, ""
             words = ended.message[-300:] or f"{ended.reason} (exit code {ended.exit_code})"
     return None, words
+
+
+def ended_before(pods: Iterable[Pod]) -> str:
+    """Return why a worker ended that is started again; empty: it runs, or it has not ended."""
+    for pod in pods:
+        for status in pod.status.container_statuses or ():
+            ended = status.state.terminated or status.last_state.terminated
+            if status.name != WORKER_CONTAINER or status.state.running or ended is None:
+                continue
+            report = read_report(ended.message)
+            if report is not None and report.error:
+                return report.error
+            return ended.message[-300:] or f"{ended.reason} (exit code {ended.exit_code})"
+    return ""
 
 
 def waiting(pods: Iterable[Pod]) -> str:

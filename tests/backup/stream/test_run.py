@@ -16,7 +16,8 @@ from backup.stream.conftest import LOGIN, Replicated, archiver_of, replicated, r
 from kubelocal.loopback import free_host
 from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import StoreError
-from redis_operator.backup.store import Shelf
+from redis_operator.backup.store import Shelf, open_shelf
+from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.plan import text_of
 from redis_operator.backup.stream.run import archive
 from redis_operator.backup.task import ArchiveTask, Store, Told
@@ -72,6 +73,8 @@ async def working(folder: Path) -> AsyncIterator[Work]:
         NEWEST.version.engine,
         version,
         allow_primary=True,
+        keep_seconds=1,
+        prune_seconds=1,
         status_port=9181,
     )
     task = asyncio.create_task(
@@ -93,7 +96,9 @@ async def working(folder: Path) -> AsyncIterator[Work]:
         await task
 
 
-async def test_shards_come_and_go_and_a_base_is_taken_on_request(tmp_path: Path) -> None:
+async def test_shards_come_and_go_bases_are_taken_on_request_and_old_ones_deleted(
+    tmp_path: Path,
+) -> None:
     async with (
         replicated(NEWEST, 0) as one,
         replicated(NEWEST, 0) as other,
@@ -113,6 +118,16 @@ async def test_shards_come_and_go_and_a_base_is_taken_on_request(tmp_path: Path)
 
         both = ("first", "second")
         await eventually(based)
+
+        async def pruned() -> bool:
+            catalogue = await read_catalogue(
+                open_shelf(Store("archive/first"), folder=str(tmp_path))
+            )
+            [line] = catalogue.lines
+            found = (await work.told())["first"]
+            return len(line.bases) == 1 and found.oldest > began and found.gaps == ()
+
+        await eventually(pruned)
         work.name(second=other)
         [last] = (await work.until("second")).values()
         assert last.trouble == ""

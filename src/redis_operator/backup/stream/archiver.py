@@ -28,7 +28,6 @@ from ..replica import Login, Snapshot, attach
 from ..store import Shelf
 from ..task import Source
 from .bases import store_base
-from .catalogue import read_catalogue
 from .follow import Choice, Continue, Head, Restart, View, Wait, choose
 from .link import Link, attach_stream
 from .outline import Overview, end_of
@@ -159,17 +158,12 @@ class Archiver:
 
     async def _resume(self) -> None:
         """Find where an earlier archiver ended."""
-        catalogue = await read_catalogue(self._shelf)
-        stored = await catalogue.newest()
-        self._spool.newest = stored
-        self._spool.recover(stored)
-        last = self._spool.last or stored
-        if not catalogue.lines and last is None:
-            return
-        await self.overview.read(catalogue)
-        listed = {found.line: found for found in catalogue.lines}
-        self._line = max([*listed, *([last.line] if last else [])])
-        bases = await catalogue.bases(self._line) if self._line in listed else []
+        end = await self.overview.read_end()  # all that may fail comes first: it is tried again
+        self._spool.newest = end.stored
+        self._spool.recover(end.stored)
+        last = self._spool.last or end.stored
+        self._line = max(end.line, last.line if last else 0)
+        bases = end.bases if self._line == end.line else ()
         if bases:
             self._base_begun = bases[-1].taken
             self._base_place = (self._line, bases[-1].number)

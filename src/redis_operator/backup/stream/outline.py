@@ -6,15 +6,19 @@ what is missing or damaged within a line is not found here.
 
 from __future__ import annotations
 
+import logging
+
 from msgspec import Struct
 
+from ..errors import Damaged
 from ..store import Shelf
 from ..task import ToldGap
 from .catalogue import Catalogue, Listed, read_catalogue
 from .records import Base, Segment
 
-__all__ = ["Outline", "Overview", "end_of", "read_outline"]
+__all__ = ["End", "Outline", "Overview", "end_of", "read_outline"]
 
+_LOG = logging.getLogger(__name__)
 _LOOKED_AT = 3  # segments from a base on, for the first answer of the primary after it
 
 
@@ -32,6 +36,14 @@ class Outline(Struct, frozen=True):
     began_empty: bool = False
 
 
+class End(Struct, frozen=True):
+    """Where an archive ends: its last segment, its last line and the bases of that."""
+
+    stored: Segment | None
+    line: int
+    bases: tuple[Base, ...]
+
+
 class Overview:
     """The outline of an archive that grows: what it was when it was read last."""
 
@@ -43,6 +55,21 @@ class Overview:
     async def read(self, catalogue: Catalogue | None = None) -> None:
         """Look again what the archive spans. Raises `WorkerError`."""
         self.outline = await read_outline(catalogue or await read_catalogue(self._shelf))
+
+    async def read_end(self) -> End:
+        """Return where the archive ends. Raises `WorkerError`, which names what is damaged.
+
+        What is damaged elsewhere is no reason not to go on.
+        """
+        catalogue = await read_catalogue(self._shelf)
+        stored = await catalogue.newest()
+        line = max((listed.line for listed in catalogue.lines), default=0)
+        bases = tuple(await catalogue.bases(line)) if line else ()
+        try:
+            await self.read(catalogue)
+        except Damaged as error:
+            _LOG.warning("what the archive spans cannot be read: %s", error)
+        return End(stored, line, bases)
 
     async def follow(self, newest: Segment | None) -> None:
         """Look again where a segment was stored that an open line may have waited for."""

@@ -33,7 +33,7 @@ __all__ = ["archive"]
 
 _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
-_PRUNE_SECONDS = 3600.0
+_FIRST_PRUNE_SECONDS = 60.0  # when archivers have read where they go on
 
 
 class _Running(Struct, frozen=True):
@@ -86,7 +86,7 @@ async def archive(
         if task.status_port:
             await stack.enter_async_context(serve_status(told, host, task.status_port))
         async with asyncio.TaskGroup() as group:
-            pruning = group.create_task(_prune(running, task.keep_seconds))
+            pruning = group.create_task(_prune(running, task))
             while not stop.is_set():
                 wanted = files.shards()
                 for name in wanted.keys() - running.keys():
@@ -123,17 +123,18 @@ def _line(found: Told) -> dict[str, str | int]:
     return {"newest": text_of(found.newest) if found.newest else "", "line": found.line}
 
 
-async def _prune(running: Mapping[str, _Running], keep_seconds: int) -> None:
-    if not keep_seconds:
+async def _prune(running: Mapping[str, _Running], task: ArchiveTask) -> None:
+    if not task.keep_seconds:
         return
+    await asyncio.sleep(min(_FIRST_PRUNE_SECONDS, task.prune_seconds))
     while True:
         for found in list(running.values()):
             try:
-                if await prune(found.shelf, int((time.time() - keep_seconds) * 1e6)):
+                if await prune(found.shelf, int((time.time() - task.keep_seconds) * 1e6)):
                     await found.archiver.overview.read()
             except WorkerError as error:
                 _LOG.warning("what is no longer needed is still there: %s", error)
-        await asyncio.sleep(_PRUNE_SECONDS)
+        await asyncio.sleep(task.prune_seconds)
 
 
 class _Files:
