@@ -141,6 +141,9 @@ async def test_what_was_there_at_a_time_and_at_a_restore_point_comes_back(
     refused = await nightly.point("Release!", "Failed")
     assert "cannot be the name of a restore point" in refused["message"]
 
+    await back_in_place(store, {"schedule": "nightly", "at": said(moment)})
+    assert await keys_of(cache) == found
+
     for kind, name in (("redisbackupschedule", "nightly"), ("redis", "cache"), ("redis", "none")):
         store.cluster.kubectl("delete", kind, name, "-n", store.namespace)
     there = {"storage": CLAIM, "path": window["path"], "restorePoint": "release"}
@@ -151,6 +154,22 @@ async def test_what_was_there_at_a_time_and_at_a_restore_point_comes_back(
     for pod in (await last.pods()).values():
         held |= {int(key) for key in await on_pod(last, pod, "KEYS", "*")}
     assert held == kept
+
+
+async def back_in_place(store: Any, origin: dict[str, Any]) -> None:
+    """Have a moment take the place of what the database has."""
+    kind = {"apiVersion": "redisoperator.dev/v1", "kind": "RedisRestore"}
+    spec = {"redis": "cache", "from": origin, "discard": {"database": "cache"}}
+    store.apply({**kind, "metadata": {"name": "undo"}, "spec": spec})
+
+    async def done() -> bool:
+        phase = (store.get("redisrestore", "undo").get("status") or {}).get("phase")
+        return bool(phase == "Completed")
+
+    try:
+        await until(done, seconds=120, what="the restore", every=0.5)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {store.get('redisrestore', 'undo')['status']}") from error
 
 
 async def on_pod(copy: Any, pod: Any, *words: str) -> Any:
