@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ from kubecontroller.runtime.events import Recorder, Regarding
 from kubecontroller.runtime.logs import fields
 from kubecontroller.runtime.outcomes import Again, Done, Outcome, Retry
 from redis_operator.api.backup_storage import BackupEncryption, BackupStorage
-from redis_operator.api.redis import BootstrapFromBackup, Mode, Redis
+from redis_operator.api.redis import BootstrapFromBackup, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
@@ -55,11 +54,13 @@ from redis_operator.operator.world import REDISES, World
 from redis_operator.planning.archives import archive_path
 from redis_operator.planning.backups import place_of
 from redis_operator.planning.restores import (
+    Way,
     archive_limitation,
     mixed_limitation,
     newest_good,
     restore_limitation,
     until_of,
+    way_of,
 )
 from redis_operator.planning.schedules import SCHEDULE_LABEL
 from redis_operator.redis.versions import Version, parse_version
@@ -91,8 +92,8 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     job = world.workers.job((meta.namespace, restore_job_name(meta.name)))
     if job is not None and not _is_ours(job, meta.uid):
         problem = f"Job {job.metadata.name} already exists and is not this database's; delete it"
-    way = _way(redis, backup, _known_schedule(world, redis))
-    if way is _Way.CARRY:
+    way = way_of(redis, backup, _known_schedule(world, redis))
+    if way is Way.CARRY:
         filling = filling_of(asked.label, job, world.workers)
         if problem is not None:
             filling = Filling(asked.label, problem=problem)
@@ -128,46 +129,6 @@ def _no_archive(redis: Redis, world: World) -> str | None:
         return None
     schedule = _schedule(world, (redis.metadata.namespace, asked.schedule))
     return schedule if isinstance(schedule, str) else archive_limitation(schedule)
-
-
-class _Way(Enum):
-    """How a new database gets the content of a backup."""
-
-    COPY = "copy"  # its servers replicate from the worker
-    CARRY = "carry"  # the worker gives keys to its primaries
-
-
-def _way(
-    redis: Redis, backup: RedisBackup | None, schedule: RedisBackupSchedule | None
-) -> _Way | None:
-    """Return the way; None: the backup is yet to be made, or the archive has not begun.
-
-    What a store has is known to workers alone, so the way is one that does for any backup. A
-    schedule has another newest one at any time: the way is the one that records which it is.
-    """
-    asked = redis.spec.bootstrap.from_backup
-    if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
-        return _Way.CARRY
-    if asked is not None and asked.of_archive and asked.schedule:
-        return _way_of_archive(redis, schedule)
-    if asked is not None and (asked.storage is not None or asked.schedule):
-        return _Way.CARRY
-    if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
-        return None
-    return _Way.COPY if backup.status.shards == 1 else _Way.CARRY
-
-
-def _way_of_archive(redis: Redis, schedule: RedisBackupSchedule | None) -> _Way | None:
-    """Return the way for the archive of a schedule, whose status says how many shards it has.
-
-    Servers that have begun to copy it go on with that, whatever becomes of the schedule.
-    """
-    if redis.status.source is not None:
-        return _Way.COPY
-    window = schedule.status.window if schedule is not None else None
-    if window is None or not window.shards:
-        return None
-    return _Way.COPY if len(window.shards) == 1 else _Way.CARRY
 
 
 def _restore(backup: str, job: Job | None, workers: Workers) -> Restore:
@@ -230,12 +191,12 @@ class Restores(Struct, frozen=True):
         place = _place(self.world, key[0], asked)
         if place is None:
             return Done()  # the backup wakes us
-        way = _way(redis, place.backup, _known_schedule(self.world, redis))
+        way = way_of(redis, place.backup, _known_schedule(self.world, redis))
         if way is None:
             return Done()  # the schedule wakes us
-        if way is _Way.COPY and place.until is not None and not redis.status.version:
+        if way is Way.COPY and place.until is not None and not redis.status.version:
             return Done()  # the worker compares it with the archive's; the status wakes us
-        if way is _Way.COPY:
+        if way is Way.COPY:
             made = restore_job(
                 redis,
                 place.storage,

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Final
 
 from redis_operator.api.backup_storage import BackupStorage
-from redis_operator.api.redis import BootstrapFromBackup, Redis, RestoreBound
+from redis_operator.api.redis import BootstrapFromBackup, Mode, Redis, RestoreBound
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.backup.task import Until
 from redis_operator.redis.versions import Version, load_limitation
 
 __all__ = [
+    "Way",
     "archive_limitation",
     "is_same_store",
     "mixed_limitation",
     "newest_good",
     "restore_limitation",
     "until_of",
+    "way_of",
 ]
 
 _OWN_DATA: Final = (
@@ -115,3 +118,43 @@ def newest_good(backups: Iterable[RedisBackup], begun: str) -> str:
         if backup.status.phase is BackupPhase.COMPLETED and backup.status.verified != "False"
     }
     return begun if begun in good else max(good, key=lambda name: (good[name], name), default="")
+
+
+class Way(Enum):
+    """How a new database gets the content of a backup."""
+
+    COPY = "copy"  # its servers replicate from the worker
+    CARRY = "carry"  # the worker gives keys to its primaries
+
+
+def way_of(
+    redis: Redis, backup: RedisBackup | None, schedule: RedisBackupSchedule | None
+) -> Way | None:
+    """Return the way; None: the backup is yet to be made, or the archive has not begun.
+
+    What a store has is known to workers alone, so the way is one that does for any backup. A
+    schedule has another newest one at any time: the way is the one that records which it is.
+    """
+    asked = redis.spec.bootstrap.from_backup
+    if redis.spec.mode is Mode.CLUSTER or redis.status.restore is not None:
+        return Way.CARRY
+    if asked is not None and asked.of_archive and asked.schedule:
+        return _way_of_archive(redis, schedule)
+    if asked is not None and (asked.storage is not None or asked.schedule):
+        return Way.CARRY
+    if backup is None or backup.status.phase is not BackupPhase.COMPLETED:
+        return None
+    return Way.COPY if backup.status.shards == 1 else Way.CARRY
+
+
+def _way_of_archive(redis: Redis, schedule: RedisBackupSchedule | None) -> Way | None:
+    """Return the way for the archive of a schedule, whose status says how many shards it has.
+
+    Servers that have begun to copy it go on with that, whatever becomes of the schedule.
+    """
+    if redis.status.source is not None and redis.status.source.pod:
+        return Way.COPY
+    window = schedule.status.window if schedule is not None else None
+    if window is None or not window.shards:
+        return None
+    return Way.COPY if len(window.shards) == 1 else Way.CARRY
