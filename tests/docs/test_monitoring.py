@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
+from redis_operator.operator.restore_measures import RestoreCollector
 from redis_operator.operator.schedule_measures import ScheduleCollector
 from redis_operator.operator.server_measures import LastLooks, ServerCollector
 
@@ -22,6 +23,7 @@ def test_the_page_names_every_series_and_no_other() -> None:
     registry.register(DatabaseCollector(list))
     registry.register(ServerCollector(LastLooks()))
     registry.register(BackupCollector(list))
+    registry.register(RestoreCollector(list))
     registry.register(ScheduleCollector(list))
     served = {
         f"{family.name}_total" if family.type == "counter" else family.name

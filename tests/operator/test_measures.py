@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.measures import DatabaseCollector, actions_counter
+from redis_operator.operator.restore_measures import RestoreCollector
 from redis_operator.operator.schedule_measures import ScheduleCollector
 
 
@@ -151,3 +153,16 @@ def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:
     ):
         assert line in text
     assert 'redis_operator_backup_last_size_bytes{name="other"' not in text
+
+
+def test_restores_are_counted_by_phase() -> None:
+    def restore(phase: str | None) -> dict[str, Any]:
+        status = {"phase": phase} if phase else {}
+        return {"metadata": {"namespace": "n"}, "spec": {"redis": "cache"}, "status": status}
+
+    registry = CollectorRegistry()
+    registry.register(RestoreCollector(lambda: [restore(None), restore("Failed")]))
+    text = generate_latest(registry).decode()
+    for phase, count in (("Pending", "1.0"), ("Failed", "1.0"), ("Completed", "0.0")):
+        line = f'redis_operator_restores{{name="cache",namespace="n",phase="{phase}"}} {count}'
+        assert line in text

@@ -114,6 +114,7 @@ def test_the_replica_nearest_to_its_primary_is_read_first() -> None:
         (database(binding=None), {}, "NotFormed"),
         (database(phase="Hibernated"), {}, "NotRunning"),
         (database(phase="Scaling"), {}, "SlotsMove"),
+        (database(restoring={"name": "back", "uid": "r"}), {}, "Restoring"),
         (database(shards=[]), {}, "NotSeen"),
         (database(version=""), {}, "NotSeen"),
         (database(), {"login": False}, "NoLogin"),

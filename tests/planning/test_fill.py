@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from planning.situations import but, whole_database
-from redis_operator.api.status import RedisStatus, RestoreStatus
+from redis_operator.api.status import RedisStatus, RestoreStatus, RestoringStatus
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.context import Context
-from redis_operator.planning.observed import Observed, Seen
+from redis_operator.planning.observed import Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
 from redis_operator.planning.sources import Filling
 from redis_operator.planning.status import status
@@ -142,3 +142,92 @@ def test_whose_keys_are_there_is_not_forgotten_when_another_backup_is_asked_for(
     found = told(wanted, observed, replace(done(histories), backup="tuesday"), part).restore
     assert found is not None
     assert not found.completion_time
+
+
+REPLACED = Filling("monday", message="x", restore="back", uid="u", closing=True)
+
+
+def restoring(
+    observed: Observed, filling: Filling, before: RestoringStatus | None = None, *, shut: bool
+) -> RestoringStatus:
+    wanted = replace(given()[0], filling=filling)
+    context = Context(
+        previous=RedisStatus(restoring=before),
+        generation=1,
+        now="2030-01-01T00:00:00Z",
+        binding="db-conn",
+        shut=shut,
+    )
+    found = status(wanted, observed, plan(wanted, observed, NOW), context)
+    assert found.restoring is not None
+    assert available(found)[:2] == ("False", "Restoring")
+    return found.restoring
+
+
+def in_use() -> Observed:
+    return replace(given()[1], formed=True)
+
+
+def test_a_database_is_closed_by_a_look_that_begins_after_every_server_shut_clients_out() -> None:
+    first = restoring(in_use(), REPLACED, shut=False)
+    assert (first.shut, first.closed) == (False, False)
+    second = restoring(in_use(), REPLACED, first, shut=True)
+    assert (second.shut, second.closed) == (True, False)
+    third = restoring(in_use(), REPLACED, second, shut=True)
+    assert (third.shut, third.closed, third.replacing) == (True, True, False)
+    other = restoring(in_use(), replace(REPLACED, uid="v"), third, shut=True)
+    assert (other.shut, other.closed) == (True, False)
+
+
+def test_a_server_that_does_not_respond_may_let_clients_in() -> None:
+    known = restoring(in_use(), REPLACED, RestoringStatus("back", "u", shut=True), shut=True)
+    assert known.closed
+    some = in_use()
+    silent = tuple(
+        Unreachable(n.pod, "no answer", NOW) if n.pod.name == "db-0-1" else n for n in some.nodes
+    )
+    found = restoring(replace(some, nodes=silent), REPLACED, known, shut=True)
+    assert (found.shut, found.closed) == (False, False)
+
+
+def test_a_replica_that_is_one_byte_behind_may_lack_a_write() -> None:
+    def late(node: object) -> object:
+        if not isinstance(node, Seen) or node.pod.name != "db-0-1":
+            return node
+        behind = node.replication.offset - 1
+        return but(node, replication=replace(node.replication, offset=behind))
+
+    some = in_use()
+    behind = replace(some, nodes=tuple(map(late, some.nodes)))  # type: ignore[arg-type]
+    known = RestoringStatus("back", "u", shut=True)
+    found = restoring(behind, REPLACED, known, shut=True)
+    assert (found.shut, found.closed) == (True, False)
+
+
+def test_a_database_is_known_to_be_halfway_whichever_restore_left_it_so() -> None:
+    empties = replace(REPLACED, empties=True, closing=False)
+    found = restoring(in_use(), empties, shut=True)
+    assert found.replacing
+    assert restoring(in_use(), replace(REPLACED, uid="v"), found, shut=True).replacing
+
+
+def test_that_all_keys_are_there_is_said_of_the_job_that_brought_them() -> None:
+    histories = given()[2]
+    done_by = replace(done(histories), restore="back", uid="u", job="back-replace-2", empties=True)
+    assert restoring(in_use(), done_by, shut=True).filled == "back-replace-2"
+    assert restoring(in_use(), done_by, shut=False).filled == ""
+    other = done({**histories, "db-0-0": "another"})
+    again = replace(other, restore="back", uid="u", job="back-replace-2", empties=True)
+    assert restoring(in_use(), again, shut=True).filled == ""
+
+
+def test_a_server_that_began_again_is_another_one() -> None:
+    def restarted(node: object) -> object:
+        if not isinstance(node, Seen) or node.pod.name != "db-0-1":
+            return node
+        return but(node, pod=replace(node.pod, restarts=node.pod.restarts + 1))
+
+    some = in_use()
+    again = replace(some, nodes=tuple(map(restarted, some.nodes)))  # type: ignore[arg-type]
+    words = [restoring(one, REPLACED, shut=True).servers for one in (some, some, again)]
+    assert words[0] == words[1] != words[2]

@@ -27,6 +27,7 @@ from redis_operator.operator.backup_measures import BackupCollector
 from redis_operator.operator.backups import Backups
 from redis_operator.operator.points import Points
 from redis_operator.operator.redis_restores import RedisRestores
+from redis_operator.operator.restore_measures import RestoreCollector
 from redis_operator.operator.restores import Restores
 from redis_operator.operator.schedule_measures import ScheduleCollector
 from redis_operator.operator.schedules import Schedules
@@ -148,6 +149,7 @@ def add_redis_restores(
             if (raw.get("status") or {}).get("phase") not in ("Completed", "Failed")
         ]
 
+    manager.metrics.registry.register(RestoreCollector(lambda: list(world.restores)))
     builder = ControllerBuilder(manager, "redisrestore", world.restores)
     builder.watches(world.redises, mapped(lambda raw: unfinished(meta_of(raw).key)))
     builder.watches(
