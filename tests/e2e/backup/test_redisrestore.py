@@ -270,3 +270,23 @@ async def test_a_database_that_is_too_small_for_the_backup_has_again_what_it_had
     assert "the database has again what it had" in status["message"]
     assert await cache.lost() == []
     assert await cache.run("DBSIZE") == 200
+
+
+async def test_a_primary_that_dies_meanwhile_is_replaced_by_one_that_has_all_of_the_backup(
+    database: Any, store: Any, restores: Restores
+) -> None:
+    cache = Alone(await database(mode="Failover", shards=1, replicas=2))
+    await cache.wait_ready(seconds=120)
+    await cache.write(300)
+    before = dict(cache.acknowledged)
+    store.take("monday")
+    await store.wait("monday", "Completed")
+    await cache.write(100)
+    restores.ask("back", **{"from": {"name": "monday"}})
+    await restores.wait("back", "Restoring")
+    await cache.crash((await cache.status())["primary"])
+    await restores.wait("back", "Completed", seconds=180)
+    await cache.wait_ready(seconds=120)
+    cache.acknowledged = before
+    assert await cache.lost() == []
+    assert await cache.run("DBSIZE") == 300
