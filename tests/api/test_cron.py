@@ -72,8 +72,9 @@ def test_what_is_never_due_is_refused_with_its_field(expression: str, zone: str,
     assert [problem.path for problem in found] == [path]
 
 
-def test_the_example_is_valid() -> None:
-    text = (Path(__file__).parents[2] / "examples" / "backup-schedule.yaml").read_text()
+@pytest.mark.parametrize("name", ["backup-schedule.yaml", "backup-archive.yaml"])
+def test_the_example_is_valid(name: str) -> None:
+    text = (Path(__file__).parents[2] / "examples" / name).read_text()
     [*_, document] = yaml.safe_load_all(text)
     assert isinstance(load_schedule(document), RedisBackupSchedule)
 

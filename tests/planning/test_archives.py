@@ -279,6 +279,13 @@ def test_times_are_rounded_to_what_can_be_gone_back_to() -> None:
     assert window.newest == known.newest == "2026-01-05T12:00:20Z"  # never after it
 
 
+@pytest.mark.parametrize(("replicas", "warned"), [(1, True), (2, False)])
+def test_that_one_replica_is_not_enough_is_said_before_it_ends(replicas: int, warned: bool) -> None:
+    found = plan(database(replicas=replicas), answered(server_0=told()))
+    assert state(found) == ("True", "Archiving")
+    assert ("a gap when" in message(found)) is warned
+
+
 def with_window(redis: Redis) -> RedisBackupSchedule:
     return replace(schedule(), status=plan(redis, answered(server_0=told())).status)
 

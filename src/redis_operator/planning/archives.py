@@ -48,6 +48,7 @@ BASE_ANNOTATION: Final = "redisoperator.dev/base"
 """On a schedule: a time, as RFC 3339 writes it; a base that is older is followed by another one."""
 ASK_SECONDS: Final = 20.0
 """How often a worker is asked how it is: this bounds the writes of a status."""
+_GAPLESS: Final = 2  # replicas: while one starts again, another has the stream
 _LOOK_SECONDS: Final = 5.0
 _LATE: Final = timedelta(seconds=60)
 _BASE_LATE: Final = timedelta(days=2)
@@ -63,6 +64,7 @@ class Archive(Struct, frozen=True):
     shards: tuple[ShardTask, ...]
     base: str
     allow_primary: bool = False
+    replicas: int = 0
 
 
 class ArchiverSeen(Struct, frozen=True):
@@ -141,6 +143,7 @@ def plan_archive(
         shards=tuple(_shard(shard.name, _pods_of(shard), pods) for shard in redis.status.shards),
         base=_base(schedule, status),
         allow_primary=redis.spec.replicas == 0,
+        replicas=redis.spec.replicas,
     )
     plan = ArchivePlan(status, archive, again=ASK_SECONDS)
     return _told(schedule, plan, seen, now)
@@ -180,7 +183,7 @@ def _told(
         reason = "Behind" if window.newest else "Starting"
         status = _said(schedule, status, now, "False", reason, wrong)
     else:
-        status = _said(schedule, status, now, "True", ARCHIVING, _sentence(window))
+        status = _said(schedule, status, now, "True", ARCHIVING, _sentence(window, plan.archive))
     return replace(plan, status=status, gap=gap if gap is not None and gap != known else None)
 
 
@@ -191,9 +194,12 @@ def _newer(known: ArchiveWindow | None, found: ArchiveWindow) -> ArchiveWindow:
     return known
 
 
-def _sentence(window: ArchiveWindow) -> str:
+def _sentence(window: ArchiveWindow, archive: Archive) -> str:
     shards = len(window.shards)
-    return f"the stream of {shards} {'shard' if shards == 1 else 'shards'} is archived"
+    text = f"the stream of {shards} {'shard' if shards == 1 else 'shards'} is archived"
+    if archive.replicas < _GAPLESS:
+        text += "; with fewer than two replicas a shard has a gap when the one it is read from ends"
+    return text
 
 
 def _wrong(window: ArchiveWindow, now: datetime) -> str:
