@@ -85,7 +85,7 @@ class Stage:
         )
 
     @contextlib.asynccontextmanager
-    async def archived(self, shards: list[Server]) -> AsyncIterator[None]:
+    async def archived(self, shards: list[Server], *, cluster: bool = False) -> AsyncIterator[None]:
         """Archive primaries until the end of the context; then all of it is in the store."""
         version = self.servers.binary.version
         pause = _PAUSE if version.major >= 7 else ("+client",)
@@ -99,7 +99,7 @@ class Stage:
                     version.engine,
                     ".".join(map(str, version.number)),
                     allow_primary=True,
-                    cluster=len(shards) > 1,
+                    cluster=cluster or len(shards) > 1,
                 ),
                 self.shelf(task.name),
                 self.folder / "spool" / task.name,
@@ -363,3 +363,37 @@ async def test_an_encrypted_archive_needs_its_key(tmp_path: Path) -> None:
         (tmp_path / "keys" / "other").rename(key)
         await stage.restore([new], monday)
         assert await held([new]) == {b"kept"}
+
+
+async def test_a_shard_without_the_moment_is_left_out_only_where_the_others_had_all_slots(
+    tmp_path: Path,
+) -> None:
+    async with Servers(NEWEST) as servers:
+        stage = Stage(servers, tmp_path)
+        shards = await stage.shards(3)
+        async with stage.archived(shards):
+            await write(shards, "kept")
+            await marked(stage, PointTask(STORE, "backup", "monday", stage.tasks(shards)))
+            await stage.sampled()
+            when = text_of(time.time_ns() // 1000)
+            await stage.sampled()
+        place = tmp_path / "ns/archive"
+        [new] = await stage.shards(1)
+        [later] = await servers.start(1, options=OPTIONS)  # a node without slots, added afterwards
+        other = Stage(servers, tmp_path / "other")
+        async with other.archived([later], cluster=True):
+            await other.sampled()
+        (tmp_path / "other/ns/archive/shard-0").rename(place / "shard-3")
+        await stage.restore([new], Until(time=when))
+        assert await held([new]) == {b"kept"}
+        await speak(new, ("FLUSHALL",))
+
+        (place / "shard-1").rename(tmp_path / "shard-1")
+        lost = str(even_shares(3)[1])
+        with pytest.raises(
+            NotArchived, match=rf"fromBackup.at: no shard owned the slots {lost} at"
+        ):
+            await stage.restore([new], Until(time=when))
+        with pytest.raises(Damaged, match="restore point monday is also of shard-1, which has no"):
+            await stage.restore([new], Until(point="monday"))
+        assert await speak(new, ("DBSIZE",)) == [0]
