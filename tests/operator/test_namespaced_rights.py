@@ -160,6 +160,23 @@ async def test_a_redisfailover_needs_no_other_right(server: ApiServer) -> None:
         assert found["status"]["redis"] == "cache"
 
 
+async def test_an_operator_with_the_rights_of_an_older_one_cares_for_databases(
+    server: ApiServer,
+) -> None:
+    """Archives need a right on Deployments that others do not."""
+    admin = Client(InProcessTransport(server), field_manager="admin")
+    key = ("team", "redis-operator")
+    role = await admin.get(rbac("Role"), key)
+    less = [
+        {**rule, "resources": [one for one in rule["resources"] if one != "deployments"]}
+        for rule in role["rules"]
+    ]
+    await admin.patch(rbac("Role"), key, MergePatch({"rules": less}))
+    async with operating(server, "team"):
+        await admin.create(REDIS_FAILOVERS, redisfailover())
+        await _until_stateful(admin)
+
+
 async def test_a_redis_that_may_not_be_made_is_reported_and_made_when_it_may(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from redis_operator.operator.verdicts import (
     judge_catalog,
     judge_redis,
     judge_redis_failover,
+    judge_schedule,
 )
 
 SAFE = {"resources": {"limits": {"memory": "256Mi"}}}
@@ -276,3 +277,21 @@ def test_many_users_are_counted() -> None:
     users = [Database(redis(version="9.7", meta={"name": f"db-{number}"})) for number in range(20)]
     [problem] = judge_catalog("house", None, of(OURS), users).problems
     assert "and 15 more" in problem.message
+
+
+def test_an_archive_on_a_volume_is_allowed_with_a_warning_once() -> None:
+    def schedule(storage: dict[str, Any], **spec: Any) -> dict[str, Any]:
+        template = {"storage": storage}
+        common = {"redis": "cache", "schedule": "@daily", "template": template}
+        return {"metadata": {"namespace": "n", "name": "s"}, "spec": {**common, **spec}}
+
+    volume: dict[str, Any] = {"claim": {"name": "backups"}}
+    archive = schedule(volume, continuous=True)
+    [warning] = judge_schedule(archive, None).warnings
+    assert "ReadWriteMany" in warning
+    assert judge_schedule(schedule(volume), None) == Verdict()
+    assert judge_schedule(schedule({"s3": {"bucket": "b-1"}}, continuous=True), None) == Verdict()
+    changed = schedule(volume, continuous=True, suspend=True)
+    assert judge_schedule(changed, archive) == Verdict()
+    broken = schedule(volume, continuous=True, archive={"spoolSize": "1Ki"})
+    assert refused(judge_schedule(broken, archive)) == ["spec.archive.spoolSize"]

@@ -16,7 +16,7 @@ from .schema import Schema, schema_of
 from .shape import Problem
 from .validation import shape, without_null
 
-__all__ = ["load_schedule", "load_schedule_status"]
+__all__ = ["load_schedule", "load_schedule_status", "schedule_risks"]
 
 _SMALLEST_SPOOL: Final = 64 << 20  # segments of 16 MiB, with some beside the one that is written
 _LONGEST_NAME: Final = 37  # a backup's name has the time behind it, and 50 characters at most
@@ -56,6 +56,20 @@ def _problems(schedule: RedisBackupSchedule) -> list[Problem]:
         found.append(Problem("spec.archive.spoolSize", f"must be at least 64Mi, and is {spool}"))
     cron = read_cron(spec.schedule, spec.time_zone)
     return found if isinstance(cron, Cron) else [*found, *cron]
+
+
+def schedule_risks(schedule: RedisBackupSchedule) -> tuple[str, ...]:
+    """Return what is allowed and may surprise."""
+    spec = schedule.spec
+    if spec.continuous and spec.template.storage.claim is not None:
+        name = spec.template.storage.claim.name
+        text = (
+            "spec.template.storage.claim: the worker of spec.continuous keeps the volume of "
+            f"{name} mounted all the time, beside the workers of backups: it has to be "
+            "ReadWriteMany, or all of them run on one node"
+        )
+        return (text,)
+    return ()
 
 
 def load_schedule_status(raw: dict[str, Any]) -> RedisBackupScheduleStatus:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from redis_operator.api.fitting import fitting_problems
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
-from redis_operator.api.redisbackupschedule_validation import load_schedule
+from redis_operator.api.redisbackupschedule_validation import load_schedule, schedule_risks
 from redis_operator.api.risks import risks
 from redis_operator.api.shape import Problem
 from redis_operator.api.status import RedisStatus
@@ -166,7 +166,9 @@ def judge_schedule(new: Raw, old: Raw | None) -> Verdict:
         return Verdict()
     found, known = load_schedule(new), load_schedule(old) if old is not None else ()
     if isinstance(found, RedisBackupSchedule):
-        return Verdict()
+        told = schedule_risks(found)
+        stood_before = schedule_risks(known) if isinstance(known, RedisBackupSchedule) else ()
+        return Verdict(warnings=tuple(text for text in told if text not in stood_before))
     before = known if isinstance(known, tuple) else ()
     stood = tuple(f"{problem} (it was so before)" for problem in found if problem in before)
     return Verdict(tuple(problem for problem in found if problem not in before), stood)

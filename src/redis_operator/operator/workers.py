@@ -74,7 +74,7 @@ class Workers(Struct, frozen=True):
         return cls(
             manager.caches(JOBS, namespaces=chosen, labels=WORKER_LABEL),
             manager.caches(PODS, namespaces=chosen, labels=WORKER_LABEL),
-            manager.caches(DEPLOYMENTS, namespaces=chosen, labels=ARCHIVE_LABEL),
+            manager.caches(DEPLOYMENTS, namespaces=chosen, labels=ARCHIVE_LABEL, optional=True),
             manager.caches(CONFIG_MAPS, namespaces=chosen, labels=ARCHIVE_LABEL),
         )
 
