@@ -278,6 +278,17 @@ def test_a_server_that_began_again_has_the_data_backed_up_again() -> None:
     assert said(decide(saving(saves=5), redis=again, kept=backup())) == ("Failed", "NotSaved")
 
 
+@pytest.mark.parametrize("kept", [None, backup(phase=None), backup(phase="Pending")])
+def test_clients_do_not_wait_for_ever_for_a_backup_that_does_not_begin(
+    kept: RedisBackup | None,
+) -> None:
+    late = saving(closedTime="2030-01-01T11:50:00Z")
+    plan = decide(late, redis=database(CLOSED), kept=kept)
+    assert said(plan) == ("Failed", "NotSaved")
+    running = decide(late, redis=database(CLOSED), kept=backup(phase="Running"))
+    assert said(running)[0] == "Saving"
+
+
 def test_another_backup_that_is_being_read_ends_before_data_are_replaced() -> None:
     plan = decide(saving(), redis=database(CLOSED), kept=backup(), busy=("nightly",))
     assert said(plan)[0] == "Saving"

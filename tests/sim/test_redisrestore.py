@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubecontroller.client.patches import MergePatch
-from redis_operator.operator.world import REDIS_RESTORES
+from redis_operator.operator.world import REDIS_BACKUPS, REDIS_RESTORES
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import DATABASE, NAMESPACE, Simulation, database, simulate
 
@@ -16,12 +16,14 @@ def restore(name: str) -> dict[str, Any]:
     return {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": spec}
 
 
-async def wait_phase(simulation: Simulation, name: str, phase: str) -> None:
+async def wait_phase(
+    simulation: Simulation, name: str, phase: str, *, within: float = 120.0
+) -> None:
     async def there() -> bool:
         found = await simulation.client.get(REDIS_RESTORES, (NAMESPACE, name))
         return bool((found.get("status") or {}).get("phase") == phase)
 
-    await simulation.until_all(there, within=120.0, what=f"{name} is {phase}")
+    await simulation.until_all(there, within=within, what=f"{name} is {phase}")
 
 
 def test_what_was_left_halfway_is_not_served_until_another_restore_is_complete() -> None:
@@ -62,5 +64,27 @@ def test_what_was_left_halfway_is_not_served_until_another_restore_is_complete()
 
         await simulation.until_all(ready, within=60.0, what="the database is ready")
         assert "restoring" not in (await simulation.redis())["status"]
+
+    simulate(run, snapshot=formed(database()))
+
+
+def test_a_backup_of_somebody_else_is_not_taken_for_the_one_that_keeps_the_data() -> None:
+    async def run(simulation: Simulation) -> None:
+        simulation.start_operator()
+        made = await simulation.client.create(REDIS_RESTORES, restore("back"))
+        name = f"back-kept-{made['metadata']['uid'][:8]}"
+        other = {"redis": DATABASE, "storage": {"s3": {"bucket": "other"}}}
+        metadata = {"namespace": NAMESPACE, "name": name}
+        await simulation.client.create(REDIS_BACKUPS, {"metadata": metadata, "spec": other})
+        await wait_phase(simulation, "back", "Failed", within=600.0)
+        found = await simulation.client.get(REDIS_RESTORES, (NAMESPACE, "back"))
+        assert found["status"]["conditions"][0]["reason"] == "NotSaved"
+        assert "nothing was changed" in found["status"]["message"]
+
+        async def ready() -> bool:
+            return simulation.is_ready(await simulation.redis())
+
+        await simulation.until_all(ready, within=60.0, what="the database is ready")
+        simulation.check_end()
 
     simulate(run, snapshot=formed(database()))

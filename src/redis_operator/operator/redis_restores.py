@@ -43,7 +43,12 @@ from redis_operator.api.redisbackup import RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
-from redis_operator.api.redisrestore import RedisRestore, RedisRestoreStatus, RestorePhase
+from redis_operator.api.redisrestore import (
+    KEPT_LABEL,
+    RedisRestore,
+    RedisRestoreStatus,
+    RestorePhase,
+)
 from redis_operator.api.redisrestore_validation import (
     load_redisrestore,
     load_redisrestore_status,
@@ -74,6 +79,7 @@ from redis_operator.planning.redisrestores import (
     REPLACING_PHASES,
     RestoreFacts,
     RestorePlan,
+    not_saved,
     plan_restore,
 )
 from redis_operator.planning.replacing import kept_backup, start_limitation
@@ -160,6 +166,8 @@ class RedisRestores(Struct, frozen=True):
         job = self.world.workers.job((key[0], _job_name(status, key[1])))
         worker = self.world.workers.of_restore(job, uid) if job is not None else None
         kept = self._backup((key[0], status.kept)) if status.kept else None
+        if kept is not None and kept.metadata.labels.get(KEPT_LABEL) != uid:
+            kept = None  # somebody else's, which has the name
         current = job.metadata.uid if job is not None and worker is not None else ""
         return RestoreFacts(
             redis=redis,
@@ -230,12 +238,22 @@ class RedisRestores(Struct, frozen=True):
         try:
             await self.client.create(REDIS_BACKUPS, kept_backup(restore, facts.origin))
         except AlreadyExists:
-            return Again(_SOON_SECONDS)  # ours, which the cache shows soon
+            return await self._taken(raw, restore, facts)
         except (Forbidden, Invalid, BadRequest) as error:
             text = f"RedisBackup {name} may not be created: {error}"
             await self._report(raw, self._refused(raw, "NotSaved", text))
             return Again(_REFUSED_SECONDS)
         return Done()
+
+    async def _taken(self, raw: Manifest, restore: RedisRestore, facts: RestoreFacts) -> Outcome:
+        """See whose the backup is: ours, which the cache shows soon, or somebody else's."""
+        key = (restore.metadata.namespace, restore.status.kept)
+        with suppress(NotFound):
+            found = await self.client.get(REDIS_BACKUPS, key)
+            if meta_of(found).label(KEPT_LABEL) != restore.metadata.uid:
+                text = "another one has its name; delete that one, and create another RedisRestore"
+                await self._report(raw, not_saved(restore, facts, text).status)
+        return Again(_SOON_SECONDS)
 
     async def _start(self, raw: Manifest, restore: RedisRestore, facts: RestoreFacts) -> Outcome:
         """Start the worker of the attempt, once what it needs is there."""

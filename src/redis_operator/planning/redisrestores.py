@@ -40,6 +40,7 @@ __all__ = [
     "RestorePlan",
     "is_whole",
     "kept_name",
+    "not_saved",
     "plan_restore",
 ]
 
@@ -257,6 +258,9 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     gone = _gone(restore, facts)
     if gone is not None:
         return gone
+    late = _late(known.closed_time, facts.now)
+    if kept is None and late:
+        return not_saved(restore, facts, "it cannot be created")
     if kept is None:
         return RestorePlan(known, save=True, again=_LOOK_SECONDS)
     status, verify = kept.status, restore.spec.keep.verify
@@ -265,7 +269,7 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     waits = replace(waits, kept_location=status.location)
     if status.phase is BackupPhase.FAILED or (verify and status.verified == "False"):
         return _fail(restore, facts, "NotSaved", f"{text}; nothing was changed")
-    if status.phase is BackupPhase.PENDING and _late(known.closed_time, facts.now):
+    if late and status.phase in (None, BackupPhase.PENDING):
         return _fail(restore, facts, "NotSaved", f"{text}; that took too long")
     if status.phase is not BackupPhase.COMPLETED or (verify and status.verified != "True"):
         return RestorePlan(waits, again=_LOOK_SECONDS)
@@ -290,6 +294,12 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         ),
         again=_SOON_SECONDS,
     )
+
+
+def not_saved(restore: RedisRestore, facts: RestoreFacts, why_not: str) -> RestorePlan:
+    """Give up: the present data cannot be kept, so that they are not replaced."""
+    text = f"RedisBackup {restore.status.kept} of the present data: {why_not}"
+    return _fail(restore, facts, "NotSaved", f"{text}; nothing was changed")
 
 
 def _close_again(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
