@@ -142,7 +142,6 @@ def message(found: ArchivePlan) -> str:
         ({"suspend": True}, database(), "Suspended"),
         ({}, None, "NoDatabase"),
         ({}, database(status={"phase": "Hibernated"}), "NotRunning"),
-        ({}, database(hibernate=True), "NotRunning"),
         ({}, database(status={"phase": "Deleting"}), "NotRunning"),
         ({}, database(replicas=0), "NoReplica"),
         (
@@ -161,7 +160,6 @@ def message(found: ArchivePlan) -> str:
         "suspended",
         "no database",
         "hibernated",
-        "to be hibernated",
         "going",
         "sentinels",
         "min-replicas",
@@ -195,6 +193,12 @@ def test_what_is_not_known_yet_neither_starts_nor_removes_a_worker(
     assert (found.remove, found.archive) == (False, None)
     assert state(found) == ("False", reason)
     assert found.again is not None  # a Secret does not wake a schedule
+
+
+def test_what_is_written_until_servers_sleep_is_archived() -> None:
+    found = plan(database(hibernate=True))
+    assert not found.remove
+    assert found.archive is not None
 
 
 def test_a_schedule_that_never_archived_says_nothing_of_it() -> None:

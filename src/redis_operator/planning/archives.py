@@ -268,9 +268,9 @@ def _stopped(schedule: RedisBackupSchedule, redis: Redis | None) -> tuple[str, s
         return "Suspended", "nothing is archived: spec.suspend is true"
     if redis is None:
         return "NoDatabase", f"spec.redis: there is no Redis {name} in this namespace"
-    if redis.status.phase in _ENDED or redis.spec.hibernate:
-        phase = redis.status.phase.value if redis.status.phase is not None else "new"
-        return "NotRunning", f"Redis {name} is {phase}"
+    phase = redis.status.phase
+    if phase is not None and phase in _ENDED:  # until then servers may take writes
+        return "NotRunning", f"Redis {name} is {phase.value}"
     return _alone(schedule, redis)
 
 
