@@ -140,7 +140,10 @@ class Seen(Struct, frozen=True):
 
     def setting(self, name: str) -> str | None:
         """The value of a directive, or None when it was not asked for or does not exist there."""
-        return next((value for key, value in self.config if key == name), None)
+        for key, value in self.config:  # a plain loop: every rule of every pass asks
+            if key == name:
+                return value
+        return None
 
     @property
     def ip(self) -> str:
