@@ -216,6 +216,7 @@ async def _worker(folder: Path, *words: str) -> float:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.measure_restore", str(folder), *words),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # connections that end with the worker
     )
     told, _ = await process.communicate()
     return float(told)

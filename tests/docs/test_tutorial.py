@@ -19,6 +19,7 @@ _COMMAND = (sys.executable, "-m", "redis_operator.cli.main")
     [
         ("tutorial.md", ["tutorial"], "redis://default:"),
         ("how-to/restore.md", ["first", "second"], "\nhello\n"),
+        ("how-to/schedule-backups.md", ["scheduled"], "\nrestored from often-"),
     ],
 )
 def test_every_command_of_the_page_works_in_order(

@@ -11,9 +11,10 @@ Errors: `StoreError`, which names the place.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -36,12 +37,14 @@ from .task import (
     S3Place,
     Store,
 )
+from .uploads import Bucket, Credentials, end_uploads
 
 if TYPE_CHECKING:  # types that obstore has for checkers alone
     from obstore.store import ClientConfig
 
 __all__ = ["Shelf", "open_shelf"]
 
+_LOG = logging.getLogger(__name__)
 _PART_BYTES = 8 << 20
 _PARTS_AT_ONCE = 3
 _READ_BYTES = 4 << 20
@@ -62,8 +65,10 @@ class Shelf:
         seal: Seal | None = None,
         *,
         identity: Identity | None = None,
+        end_uploads: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         self.seal = seal
+        self._end_uploads = end_uploads
         self.identity = identity  # which backup has to be there
         self._store = store
         self._place = place
@@ -146,10 +151,26 @@ class Shelf:
                 except FileNotFoundError:
                     continue
 
+    async def end_uploads(self) -> None:
+        """End uploads to the folder that were never completed, where that can be done.
+
+        What cannot be ended is told: nothing fails for that, as nothing ever reads it.
+        """
+        if self._end_uploads is None:
+            return
+        try:
+            ended = await self._end_uploads()
+        except StoreError as error:
+            _LOG.warning("parts of uploads that were never completed may be left: %s", error)
+            return
+        if ended:
+            _LOG.info("%s uploads that were never completed were ended", ended)
+
     async def remove(self, *, first: str) -> None:
         """Delete the whole folder, one object of it before all others; one that is gone is fine."""
         await self.delete([first])
         await self.delete([name for name in await self.names() if name != first])
+        await self.end_uploads()
         if self._folder is not None:
             with self._named(""):  # also what an upload left that never ended
                 await asyncio.to_thread(_remove_folder, self._folder)
@@ -240,7 +261,24 @@ def open_shelf(
         if "No CA certificates" in told:
             told = f"{_NO_AUTHORITIES} ({told})"
         raise StoreError(f"{where}: {told}") from error
-    return Shelf(opened, where, seal=seal, identity=store.identity)
+    ends = None
+    if isinstance(bucket, S3Place):
+        ends = _uploads(bucket, store.path, Path(keys), client.get("root_certificate"))
+    return Shelf(opened, where, seal=seal, identity=store.identity, end_uploads=ends)
+
+
+def _uploads(
+    bucket: S3Place, folder: str, keys: Path, authority: object
+) -> Callable[[], Awaitable[int]] | None:
+    """Return what ends uploads to a folder; None: there are no keys for that."""
+    region = bucket.region or "us-east-1"
+    if not bucket.keys:
+        return None
+    credentials = Credentials(_key(keys, "accessKeyId"), _key(keys, "secretAccessKey"))
+    trusted = authority.decode() if isinstance(authority, bytes) else ""
+    endpoint = bucket.endpoint or f"https://s3.{region}.amazonaws.com"
+    place = Bucket(endpoint, region, bucket.bucket, credentials, trusted)
+    return lambda: end_uploads(place, folder)
 
 
 def _field(bucket: S3Place | GcsPlace | AzurePlace) -> str:

@@ -107,6 +107,7 @@ async def _tidy(shelf: Shelf, manifest: Manifest) -> None:
         await shelf.delete([name for name in await shelf.names() if name not in kept])
     except WorkerError as error:
         _LOG.warning("what earlier attempts left is still there: %s", error)
+    await shelf.end_uploads()
 
 
 class _Common(Struct, frozen=True):

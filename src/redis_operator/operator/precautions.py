@@ -90,10 +90,23 @@ class Precautions(Struct, frozen=True):
     async def _ensure(self, why: Precaution, key: Key, name: str) -> str | None:
         waits = self._limitation(why, key, name)
         schedule = self._schedule(key)
-        if waits is not None and schedule is not None and self._status(key, name) is None:
-            with suppress(AlreadyExists):  # the cache does not show it yet
+        if waits is None or self._status(key, name) is not None:
+            return waits
+        with suppress(AlreadyExists):  # the cache does not show it yet
+            if schedule is not None:
                 await self.client.create(REDIS_BACKUPS, precaution_backup(why, schedule, name))
+            elif why is LAST:
+                await self._try_to_create(key, name)
         return waits
+
+    async def _try_to_create(self, key: Key, name: str) -> None:
+        """See whether anything can still be created there. Raises `Forbidden` where it cannot.
+
+        A namespace that ends takes the schedule away, and would wait for this database for ever.
+        """
+        spec = {"redis": key[1], "storage": {"claim": {"name": name}}}
+        tried = {"metadata": {"namespace": key[0], "name": name}, "spec": spec}
+        await self.client.create(REDIS_BACKUPS, tried, dry_run=True)
 
     def _limitation(self, why: Precaution, key: Key, name: str) -> str | None:
         raw, status = self.world.backup((key[0], name)) or {}, self._status(key, name)
