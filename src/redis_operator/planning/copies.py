@@ -80,7 +80,7 @@ def unrecordable(observed: Observed, missing: tuple[str, ...]) -> str | None:
         if node.keys:
             return (
                 f"{node.pod.name} holds {node.keys} keys that it would lose; remove "
-                "spec.bootstrap.fromRedis to serve them, or delete the database with its volumes "
+                "spec.bootstrap to serve them, or delete the database with its volumes "
                 "and create it again"
             )
     return None
