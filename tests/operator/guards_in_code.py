@@ -70,6 +70,7 @@ ELSEWHERE = {
     "replication._demotable#1": "test_replication.py",
     "replication._arrived#1": "test_sources.py",
     "replication._arrived#2": "test_sources.py",
+    "replication._arrived#3": "test_sources.py",
     "replication._follow_source#1": "test_sources.py",
     "sources.check#1": "test_sources.py",
     "sources.check#2": "test_sources.py",
