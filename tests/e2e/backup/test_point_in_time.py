@@ -142,6 +142,7 @@ async def test_what_was_there_at_a_time_and_at_a_restore_point_comes_back(
     assert "cannot be the name of a restore point" in refused["message"]
 
     await back_in_place(store, {"schedule": "nightly", "at": said(moment)})
+    await cache.wait_ready(seconds=60)  # clients are let in
     assert await keys_of(cache) == found
 
     for kind, name in (("redisbackupschedule", "nightly"), ("redis", "cache"), ("redis", "none")):

@@ -135,7 +135,7 @@ async def test_a_namespace_with_backups_can_be_deleted(
 
 def volume_files(store: Any) -> list[str] | None:
     """Return the files of the volumes of a cluster that is on this machine."""
-    folder = getattr(store.cluster, "folder", None)
+    folder = getattr(store.cluster, "folder", None) if hasattr(store.cluster, "name") else None
     if folder is None:
         return None
     return [str(path) for path in (folder / store.cluster.name / "node" / "volumes").rglob("*")]
