@@ -107,8 +107,8 @@ def api(kubeconfig: str, pytestconfig: pytest.Config) -> Iterator[Api]:
 
 @pytest.fixture
 def unique() -> str:
-    """A short name nobody else has."""
-    return uuid.uuid4().hex[:8]
+    """A short name that no other test has. It begins with a letter: in YAML it is no number."""
+    return f"a{uuid.uuid4().hex[:7]}"
 
 
 @pytest.fixture
