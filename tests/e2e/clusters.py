@@ -26,6 +26,7 @@ __all__ = ["PATIENCE", "Cluster", "Clusters", "LocalCluster", "RealCluster", "cp
 
 PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
 """How many times longer than on a fair machine everything may take."""
+_ONLY_NAMESPACE = os.environ.get("E2E_NAMESPACE", "") if os.environ.get("KUBECONFIG") else ""
 _OPERATOR = ("-m", "redis_operator.cli.main")
 _WITHOUT_RULE = Path(__file__).parent / "without_rule.py"
 _SMALL_EXPORTER = Path(__file__).parent / "small_exporter.py"
@@ -36,6 +37,8 @@ class Cluster:
 
     kubeconfig: Path
     is_local: bool
+    only_namespace = ""
+    """The one namespace that the operator watches; empty: it watches all of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -139,6 +142,8 @@ class Cluster:
         return found
 
     async def create_namespace(self, client: Client, name: str) -> None:
+        """Create a namespace; one of the same name that a test before left must end first."""
+        await until(lambda: self._is_gone(client, name), seconds=90, what=f"end of {name}")
         await client.create(NAMESPACES.plain(), {"metadata": {"name": name}})
 
     async def delete_namespace(self, client: Client, name: str) -> None:
@@ -254,6 +259,7 @@ class RealCluster(Cluster):
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         super().__init__(folder)
         self.kubeconfig = kubeconfig
+        self.only_namespace = _ONLY_NAMESPACE
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -351,11 +357,12 @@ def start_operator(
 ) -> subprocess.Popen[bytes]:
     """Start an operator as a process of this machine; it is alone, unless it is to be elected."""
     alone = () if election else ("--no-election",)
+    watched = ("--namespaces", _ONLY_NAMESPACE) if _ONLY_NAMESPACE else ()
     with log.open("ab") as output:
         return subprocess.Popen(
             [
                 *(sys.executable, *program, "run", "--kubeconfig", str(kubeconfig)),
-                *(*alone, "--health-port", "0", *words),
+                *(*alone, *watched, "--health-port", "0", *words),
             ],
             stdout=output,
             stderr=output,
