@@ -290,7 +290,8 @@ class RealCluster(Cluster):
     def start_operator(self) -> None:
         image = os.environ.get("E2E_OPERATOR_IMAGE", "")  # workers of backups run in it
         words = ("--worker-image", image) if image else ()
-        self._process = start_operator(self.operator_log, self.kubeconfig, *words)
+        kubeconfig = Path(os.environ.get("E2E_OPERATOR_KUBECONFIG", self.kubeconfig))
+        self._process = start_operator(self.operator_log, kubeconfig, *words)
 
     def operator_pid(self) -> int:
         assert self._process is not None
