@@ -92,6 +92,7 @@ async def namespace(cluster: Cluster) -> AsyncIterator[str]:
     await cluster.create_namespace(client, name)
     yield name
     try:
+        await cluster.end_databases(client, name)
         await cluster.delete_namespace(client, name)
     finally:
         await client.close()
