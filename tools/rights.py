@@ -75,12 +75,17 @@ def _rights(event: dict[str, Any]) -> list[Right]:
     more = f"/{about['subresource']}" if about.get("subresource") else ""
     group, resource = about.get("apiGroup", ""), f"{about['resource']}{more}"
     code = (event.get("responseStatus") or {}).get("code", 0)
-    if code == 403:
+    if code == 403 and not _is_authorized(event):
         return [(group, resource, f"{event['verb']} (forbidden)")]
     # an apply that creates needs both
     created = event["verb"] == "patch" and code == 201
     verbs = (event["verb"], "create") if created else (event["verb"],)
     return [(group, resource, verb) for verb in verbs]
+
+
+def _is_authorized(event: dict[str, Any]) -> bool:
+    """Return whether RBAC allowed the call: a namespace that is being deleted refuses it too."""
+    return (event.get("annotations") or {}).get("authorization.k8s.io/decision") == "allow"
 
 
 def report(account: str, table: set[Right], calls: dict[Right, int]) -> tuple[list[str], bool]:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,15 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.config import load
 from kubecontroller.client.errors import NotFound
 from kubecontroller.client.http import HttpTransport
-from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from kubecontroller.client.objects import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from redis_operator.api.crd import crds
 
 __all__ = ["PATIENCE", "Cluster", "Clusters", "LocalCluster", "RealCluster", "cpu_seconds", "until"]
 
 PATIENCE = float(os.environ.get("E2E_PATIENCE", "1"))
 """How many times longer than on a fair machine everything may take."""
+_ONLY_NAMESPACE = os.environ.get("E2E_NAMESPACE", "") if os.environ.get("KUBECONFIG") else ""
+_OF_DATABASES = "redisoperator.dev/database"
 _OPERATOR = ("-m", "redis_operator.cli.main")
 _WITHOUT_RULE = Path(__file__).parent / "without_rule.py"
 _SMALL_EXPORTER = Path(__file__).parent / "small_exporter.py"
@@ -36,6 +38,8 @@ class Cluster:
 
     kubeconfig: Path
     is_local: bool
+    only_namespace = ""
+    """The one namespace that the operator watches; empty: it watches all of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -139,7 +143,12 @@ class Cluster:
         return found
 
     async def create_namespace(self, client: Client, name: str) -> None:
+        """Create a namespace; one of the same name that a test before left must end first."""
+        await until(lambda: self._is_gone(client, name), seconds=90, what=f"end of {name}")
         await client.create(NAMESPACES.plain(), {"metadata": {"name": name}})
+
+    async def end_databases(self, client: Client, namespace: str) -> None:
+        """Delete the databases of a namespace first where that is faster."""
 
     async def delete_namespace(self, client: Client, name: str) -> None:
         """Delete a namespace and everything in it; it must always come to its end."""
@@ -254,6 +263,7 @@ class RealCluster(Cluster):
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         super().__init__(folder)
         self.kubeconfig = kubeconfig
+        self.only_namespace = _ONLY_NAMESPACE
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -271,6 +281,21 @@ class RealCluster(Cluster):
     def stop(self) -> None:
         self.stop_operator()
 
+    async def end_databases(self, client: Client, namespace: str) -> None:
+        """Delete the databases, so that no pod is left when the namespace is deleted.
+
+        Kubernetes deletes the pods of a namespace first, and then comes back to it after half of
+        their grace period: minutes, where a server may take that long to save its data.
+        """
+        for kind in ("redisfailovers", "redis"):
+            self.kubectl("delete", kind, "--all", "--wait=false", "-n", namespace, check=False)
+
+        async def ended() -> bool:
+            return not (await client.list(PODS, namespace=namespace, labels=_OF_DATABASES)).items
+
+        with suppress(AssertionError):  # of a test that failed, or took the operator away
+            await until(ended, seconds=15, what="end of the databases", every=0.3)
+
     def recover(self) -> bool:
         self.kill_operator()
         for node in self.kubectl("get", "nodes", "-o", "name").split():
@@ -284,7 +309,8 @@ class RealCluster(Cluster):
     def start_operator(self) -> None:
         image = os.environ.get("E2E_OPERATOR_IMAGE", "")  # workers of backups run in it
         words = ("--worker-image", image) if image else ()
-        self._process = start_operator(self.operator_log, self.kubeconfig, *words)
+        kubeconfig = Path(os.environ.get("E2E_OPERATOR_KUBECONFIG", self.kubeconfig))
+        self._process = start_operator(self.operator_log, kubeconfig, *words)
 
     def operator_pid(self) -> int:
         assert self._process is not None
@@ -351,11 +377,12 @@ def start_operator(
 ) -> subprocess.Popen[bytes]:
     """Start an operator as a process of this machine; it is alone, unless it is to be elected."""
     alone = () if election else ("--no-election",)
+    watched = ("--namespaces", _ONLY_NAMESPACE) if _ONLY_NAMESPACE else ()
     with log.open("ab") as output:
         return subprocess.Popen(
             [
                 *(sys.executable, *program, "run", "--kubeconfig", str(kubeconfig)),
-                *(*alone, "--health-port", "0", *words),
+                *(*alone, *watched, "--health-port", "0", *words),
             ],
             stdout=output,
             stderr=output,

@@ -7,6 +7,7 @@ operator runs beside them as a process of this machine, so pods must be reachabl
 `E2E_PATIENCE` stretches every deadline on a slow one. `E2E_PART=0/3` runs the first third of the
 tests: each third one, since neighbours resemble each other.
 `E2E_NODES` says how many nodes there are when they are fewer than three: then none is drained.
+`E2E_NAMESPACE` names the one namespace of a run on a real cluster, so that several can share it.
 `E2E_POWER_OFF` and `E2E_POWER_ON` are shell commands that switch the node named by `NODE`.
 """
 
@@ -86,11 +87,12 @@ def cluster(clusters: Clusters, pytestconfig: pytest.Config) -> Cluster:
 @pytest.fixture
 async def namespace(cluster: Cluster) -> AsyncIterator[str]:
     """Return a namespace of the test's own."""
-    name = f"e2e-{uuid.uuid4().hex[:8]}"
+    name = cluster.only_namespace or f"e2e-{uuid.uuid4().hex[:8]}"
     client = cluster.client()
     await cluster.create_namespace(client, name)
     yield name
     try:
+        await cluster.end_databases(client, name)
         await cluster.delete_namespace(client, name)
     finally:
         await client.close()

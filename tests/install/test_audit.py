@@ -14,7 +14,9 @@ sys.path.insert(0, str(TOOLS))
 from rights import main  # noqa: E402 - a program, not a package
 
 
-def event(account: str, verb: str, resource: str, code: int = 200, **about: Any) -> str:
+def event(
+    account: str, verb: str, resource: str, code: int = 200, *, decision: str = "", **about: Any
+) -> str:
     name = f"system:serviceaccount:redis-operator:{account}"
     given = {"apiGroup": "", "resource": resource, **about}
     return json.dumps(
@@ -24,6 +26,7 @@ def event(account: str, verb: str, resource: str, code: int = 200, **about: Any)
             "verb": verb,
             "objectRef": given,
             "responseStatus": {"code": code},
+            "annotations": {"authorization.k8s.io/decision": decision} if decision else {},
         }
     )
 
@@ -54,8 +57,9 @@ def test_used_and_unused_rights_are_told_apart(
     [
         event("redis-operator", "create", "pods", subresource="exec"),
         event("redis-operator", "list", "pods", 403),
+        event("redis-operator", "list", "pods", 403, decision="forbid"),
     ],
-    ids=["not in the table", "forbidden"],
+    ids=["not in the table", "forbidden", "forbidden by RBAC"],
 )
 def test_a_call_without_a_right_is_named(
     line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -64,3 +68,12 @@ def test_a_call_without_a_right_is_named(
     log.write_text(line)
     assert main([str(log)]) == 1
     assert "NO RIGHT" in capsys.readouterr().out
+
+
+def test_a_call_that_a_terminating_namespace_refuses_used_its_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "audit.log"
+    log.write_text(event("redis-operator", "create", "events", 403, decision="allow"))
+    assert main([str(log)]) == 0
+    assert "used      create events" in capsys.readouterr().out

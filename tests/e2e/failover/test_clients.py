@@ -21,17 +21,17 @@ async def test_a_client_that_asks_the_sentinels_writes_on_after_a_kill(
 ) -> None:
     cache = await watched()
     old = (await cache.wait_ready())["primary"]
+    pid = await cache.server_pid(old) if operator == "away" else 0
     password = await cache.secret("cache-conn", "password")
     assert await cache.secret("cache-conn", "sentinel-primary") == cache.primary_name
     pods = await cache.pods()
     places = [(p.status.pod_ip, 26379) for n, p in pods.items() if n.startswith("cache-sentinel")]
     asking = Sentinel(
-        places, sentinel_kwargs={"password": password}, password=password, socket_timeout=1
+        places, sentinel_kwargs={"password": password}, password=password, socket_timeout=PATIENCE
     )
     client = asking.master_for(cache.primary_name)
     assert await client.set("a", "1")
     if operator == "away":
-        pid = await cache.server_pid(old)
         cache.cluster.stop_operator()
     try:
         if operator == "away":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,20 @@ EXAMPLE = yaml.safe_load(
 )
 
 
+def _example(owner: Any) -> dict[str, Any]:
+    """Return the example, with an exporter that the nodes of a real cluster have."""
+    image = os.environ.get("E2E_EXPORTER_IMAGE", "")
+    if not image and not owner.cluster.is_local:
+        pytest.skip("E2E_EXPORTER_IMAGE names no image of an exporter, which the example has")
+    found = copy.deepcopy(EXAMPLE)
+    if image:
+        arguments = os.environ.get("E2E_EXPORTER_ARGS", "").split()
+        found["spec"]["redis"]["exporter"] |= {"image": image, "args": arguments}
+    return dict(found)
+
+
 async def test_the_example_is_applied_changed_field_by_field_and_deleted(owner: Any) -> None:
-    owner.apply(EXAMPLE)
+    owner.apply(_example(owner))
     status = owner.wait_ready()
     assert (status["ready"], status["phase"]) == ("3/3", "Ready")
     columns = owner.kubectl("get", "rf", owner.name, "--no-headers").split()

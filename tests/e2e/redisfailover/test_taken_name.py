@@ -17,7 +17,7 @@ async def test_somebody_elses_redis_is_left_alone_and_its_end_makes_room(owner: 
         "apiVersion": "redisoperator.dev/v1",
         "kind": "Redis",
         "metadata": {"name": "cache"},
-        "spec": {"mode": "Standalone"},
+        "spec": {"mode": "Standalone", **owner.cluster.defaults()},
     }
     owner.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(other))
     await owner.redis.wait_ready()
