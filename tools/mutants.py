@@ -4,16 +4,17 @@ Usage: python -m tools.mutants [path below src or src/redis_operator ...]
 Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes
 of each group; all unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given),
 SEED (of the sample; printed), MUTANTS_TEST_SECONDS (CPU time of the tests of one change, 10),
-MUTANTS_SLOWEST (CPU time of one test, 4).
+MUTANTS_SLOWEST (CPU time of one test, 4), MUTANTS_COPIES (how many changes at a time, 2).
 
-1. Two copies of the repository are made in a temporary folder, and run by a user of their own
+1. Copies of the repository are made in a temporary folder, and run by a user of their own
    where we are root: a changed program can delete or signal nothing that is not its own.
    `kubelocal`, which removes folders and ends processes for a living, is never changed.
 2. In each copy pytest collects the tests once and stays (`warm_tests`). The tests run once as they
    are, and the lines they run are recorded; the record of a file of tests is kept in `build` for
-   as long as neither it nor the program changes.
+   as long as neither it nor a file of the program that its tests run changes (`records`).
 3. For each change a fork puts the changed function in place and runs the tests that run the changed
-   line until one fails: those that noticed something in that file before first, then the quickest.
+   line until one fails: the quickest, those that run most of that file, and first of all those
+   that noticed something in it before.
    A change that no test runs counts as unnoticed.
 Written are `build/mutants.json` and a table. `docs/mutants.md` lists what was found equivalent.
 """
@@ -71,6 +72,7 @@ _RULES = tuple(f"redis_operator/planning/{name}" for name in ("common", "cluster
 _AIM, _STRICT_AIM = 90, 95
 _COPIES = int(os.environ.get("MUTANTS_COPIES", "2"))
 _RECORD_SECONDS = 3000.0
+_PROGRESS = 20
 _START_SECONDS = 60.0  # what may pass before and after the tests of a change
 _T = TypeVar("_T")
 
@@ -248,6 +250,8 @@ def main(paths: list[str]) -> int:
             copy.warm_up(_tests_for(files))
         covering = Covering(_record(copies))
         _try_all(drawn, copies, covering, time.monotonic() + seconds)
+    except KeyboardInterrupt:
+        print("interrupted: what was found until now is written")
     finally:
         for copy in copies:
             copy.cool()
@@ -264,6 +268,8 @@ def _try_all(
     covering: Covering,
     deadline: float,
 ) -> None:
+    progress: Counter[str] = Counter()
+
     def work(copy: Copy, item: tuple[str, Mutation, Result]) -> None:
         path, mutation, result = item
         if result.outcome == "equivalent" or time.monotonic() > deadline:
@@ -272,6 +278,9 @@ def _try_all(
         if result.outcome != "noticed":
             told = f"{result.outcome}: {result.path}:{result.line} {result.kind}: {result.name}"
             print(f"{told} ({result.tests} tests)", flush=True)
+        progress[result.outcome] += 1
+        if progress.total() % _PROGRESS == 0:
+            print(f"... {progress['noticed']} of {progress.total()} noticed", flush=True)
 
     _spread(copies, drawn, work)
 
