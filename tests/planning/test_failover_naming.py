@@ -312,6 +312,16 @@ def test_a_replica_that_has_copied_nothing_is_no_candidate() -> None:
     assert promotion(made(dead(0), LOST[0], unlinked)).node.pod == "db-1"
 
 
+def test_a_server_that_was_demoted_by_hand_leads_again_though_another_one_is_not_seen() -> None:
+    """It has all that clients were told of: nothing that is not seen can have more."""
+    demoted = server(0, "127.0.0.1:1", link={"link_up": False})
+    own = {"id": "new", "id2": "history", "id2_offset": 50, "offset": 60}
+    for other in (dead(2), fresh(2, loading=True)):
+        observed = made(demoted, server(1, link=own), other, recorded=((0, "run-0"),))
+        step = promotion(observed)
+        assert (step.node.pod, step.fence) == ("db-0", Fence.NEVER_LED)
+
+
 # Sentinels that wait in vain
 
 WAITING = made(dead(0), *RESTARTED[1:])

@@ -495,6 +495,8 @@ def test_introductions_are_urgent_and_need_a_primary() -> None:
     found = ruled(introduce, replace(WHOLE, sentinels=deaf))
     assert (found.urgent, found.phase) == (True, Phase.HEALING)
     assert [s.node.pod for s in found.steps] == ["db-sentinel-0"]
+    assert "db-sentinel-0" in found.why
+    assert "db-sentinel-1 " not in found.why
     first = ruled(introduce, replace(WHOLE, sentinels=deaf, formed=False))
     assert first.phase is Phase.CREATING
     assert introduce(moment(WHOLE)) is None
