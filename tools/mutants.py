@@ -4,23 +4,23 @@ Usage: python -m tools.mutants [path below src or src/redis_operator ...]
 Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes
 of each group; all unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given),
 SEED (of the sample; printed), MUTANTS_TEST_SECONDS (CPU time of the tests of one change, 10),
-MUTANTS_SLOWEST (CPU time of one test, 4).
+MUTANTS_SLOWEST (CPU time of one test, 4), MUTANTS_COPIES (how many changes at a time, 2).
 
-1. Two copies of the repository are made in a temporary folder, and run by a user of their own
+1. Copies of the repository are made in a temporary folder, and run by a user of their own
    where we are root: a changed program can delete or signal nothing that is not its own.
    `kubelocal`, which removes folders and ends processes for a living, is never changed.
 2. In each copy pytest collects the tests once and stays (`warm_tests`). The tests run once as they
    are, and the lines they run are recorded; the record of a file of tests is kept in `build` for
-   as long as neither it nor the program changes.
+   as long as neither it nor a file of the program that its tests run changes (`records`).
 3. For each change a fork puts the changed function in place and runs the tests that run the changed
-   line until one fails: those that noticed something in that file before first, then the quickest.
+   line until one fails: the quickest, those that run most of that file, and first of all those
+   that noticed something in it before.
    A change that no test runs counts as unnoticed.
 Written are `build/mutants.json` and a table. `docs/mutants.md` lists what was found equivalent.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -39,6 +39,7 @@ from typing import Any, TypeVar
 
 from tools.copies import Copy, make_copy
 from tools.mutations import Mutation, mutations, names
+from tools.records import Covering, Records
 
 __all__ = ["main"]
 
@@ -69,8 +70,9 @@ _STRICT = (
 )
 _RULES = tuple(f"redis_operator/planning/{name}" for name in ("common", "cluster", "standalone"))
 _AIM, _STRICT_AIM = 90, 95
-_COPIES = 2
+_COPIES = int(os.environ.get("MUTANTS_COPIES", "2"))
 _RECORD_SECONDS = 3000.0
+_PROGRESS = 20
 _START_SECONDS = 60.0  # what may pass before and after the tests of a change
 _T = TypeVar("_T")
 
@@ -92,41 +94,27 @@ class Result:
 # Which tests run what
 
 
-def _fingerprint(*texts: bytes) -> str:
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(text)
-    return digest.hexdigest()[:16]
-
-
 def _record(copies: list[Copy]) -> dict[str, dict[str, Any]]:
-    """What each test that passes runs; kept for each file until it or the program changes."""
-    kept = _ROOT / "build" / "mutants-lines"
-    kept.mkdir(parents=True, exist_ok=True)
-    places_of_code = sorted((_ROOT / _SOURCE).rglob("*.py"))
-    program = _fingerprint(*(p.read_bytes() for p in places_of_code if "kubelocal" not in p.parts))
+    """What each test that passes runs; recorded where it is not known."""
+    records = Records(_ROOT)
+    limit = float(os.environ.get("MUTANTS_SLOWEST", "4"))
     by_file: dict[str, list[str]] = {}
     for test in copies[0].collected:
         by_file.setdefault(test.partition("::")[0], []).append(test)
-    places = {
-        file: kept / f"{program}-{_fingerprint((_ROOT / file).read_bytes())}.json"
-        for file in by_file
-    }
-    missing = sorted(file for file, place in places.items() if not place.exists())
+    found = {file: records.load(file, limit=limit) for file in by_file}
+    missing = sorted(file for file, tests in found.items() if tests is None)
     if missing:
         print(f"recording what the tests of {len(missing)} files run (kept until they change) ...")
 
     def record(copy: Copy, file: str) -> None:
-        seconds = float(os.environ.get("MUTANTS_SLOWEST", "4"))
-        told = copy.ask(do="record", tests=by_file[file], seconds=seconds, wall=_RECORD_SECONDS)
-        places[file].write_text(json.dumps(told.get("recorded", {})))
-        print(f"  {file}: {len(told.get('recorded', {}))} of {len(by_file[file])}", flush=True)
+        answer = copy.ask(do="record", tests=by_file[file], seconds=limit, wall=_RECORD_SECONDS)
+        tests = answer.get("recorded", {})
+        records.keep(file, tests, collected=len(by_file[file]), limit=limit)
+        found[file] = tests
+        print(f"  {file}: {len(tests)} of {len(by_file[file])}", flush=True)
 
     _spread(copies, missing, record)
-    found: dict[str, dict[str, Any]] = {}
-    for place in places.values():
-        found |= json.loads(place.read_text())
-    return found
+    return {test: noted for tests in found.values() if tests for test, noted in tests.items()}
 
 
 def _spread(copies: list[Copy], work: list[_T], do: Callable[[Copy, _T], None]) -> None:
@@ -144,48 +132,6 @@ def _spread(copies: list[Copy], work: list[_T], do: Callable[[Copy, _T], None]) 
 
     with ThreadPoolExecutor(len(copies)) as pool:
         list(pool.map(one, work))
-
-
-class Covering:
-    """The record, asked from the other side: which tests run a line."""
-
-    def __init__(self, record: dict[str, dict[str, Any]]) -> None:
-        self._seconds = {test: float(noted["seconds"]) for test, noted in record.items()}
-        self._tests: dict[tuple[str, int], set[str]] = {}
-        self._by_path: dict[str, set[str]] = {}
-        self._noticed: dict[str, Counter[str]] = {}
-        for test, noted in record.items():
-            for path, lines in noted["lines"].items():
-                self._by_path.setdefault(path, set()).add(test)
-                for line in lines:
-                    self._tests.setdefault((path, line), set()).add(test)
-
-    def of(self, path: str, mutation: Mutation, *, seconds: float) -> tuple[list[str], float]:
-        """Tests that take so long together (one at least) and their time, the likeliest first.
-
-        Those that noticed other changes of the file come first, then the quickest.
-        """
-        first, last = mutation.lines
-        found: set[str] = set()
-        for line in range(first, last + 1):
-            found |= self._tests.get((path, line), set())
-        if not mutation.function_line:
-            found = self._by_path.get(path, set())
-        noticed = self._noticed.get(path, Counter())
-        chosen: list[str] = []
-        total = 0.0
-        quick = sorted(found, key=lambda test: (self._seconds[test], test))
-        for test in quick:
-            if chosen and total + self._seconds[test] > seconds:
-                break
-            chosen.append(test)
-            total += self._seconds[test]
-        chosen.sort(key=lambda test: self._seconds[test] / (1 + noticed[test]))
-        return chosen, total
-
-    def noticed(self, path: str, test: str) -> None:
-        """A test noticed a change of the file: it may notice the next one."""
-        self._noticed.setdefault(path, Counter())[test] += 1
 
 
 # Trying
@@ -304,6 +250,8 @@ def main(paths: list[str]) -> int:
             copy.warm_up(_tests_for(files))
         covering = Covering(_record(copies))
         _try_all(drawn, copies, covering, time.monotonic() + seconds)
+    except KeyboardInterrupt:
+        print("interrupted: what was found until now is written")
     finally:
         for copy in copies:
             copy.cool()
@@ -320,6 +268,8 @@ def _try_all(
     covering: Covering,
     deadline: float,
 ) -> None:
+    progress: Counter[str] = Counter()
+
     def work(copy: Copy, item: tuple[str, Mutation, Result]) -> None:
         path, mutation, result = item
         if result.outcome == "equivalent" or time.monotonic() > deadline:
@@ -328,6 +278,9 @@ def _try_all(
         if result.outcome != "noticed":
             told = f"{result.outcome}: {result.path}:{result.line} {result.kind}: {result.name}"
             print(f"{told} ({result.tests} tests)", flush=True)
+        progress[result.outcome] += 1
+        if progress.total() % _PROGRESS == 0:
+            print(f"... {progress['noticed']} of {progress.total()} noticed", flush=True)
 
     _spread(copies, drawn, work)
 

@@ -128,7 +128,7 @@ class _Walker(ast.NodeVisitor):
     # What is left alone
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
+        if node.value is not None and not _is_name(node.annotation, "TypeAlias"):
             self.visit(node.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:

@@ -30,7 +30,7 @@ def _function(module: CodeType, filename: str, line: int) -> bool:
     changed = {code.co_qualname: code for code in _codes(module) if code.co_firstlineno == line}
     found = [
         one
-        for one in gc.get_objects()
+        for one in _objects()
         if type(one) is FunctionType
         and one.__code__.co_filename == filename
         and one.__code__.co_firstlineno == line
@@ -39,6 +39,16 @@ def _function(module: CodeType, filename: str, line: int) -> bool:
     for function in found:
         function.__code__ = changed[function.__code__.co_qualname]
     return bool(found)
+
+
+def _objects() -> list[Any]:
+    """All objects that the collector knows, those that were frozen after the import included."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    found = gc.get_objects()
+    if frozen:
+        gc.freeze()
+    return found
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
