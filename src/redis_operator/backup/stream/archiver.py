@@ -21,19 +21,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, assert_never
 
-from msgspec.structs import replace
-
 from ..errors import Damaged, SourceError, StoreError, WorkerError
 from ..replica import Login, Snapshot, attach
 from ..store import Shelf
 from ..task import Source
 from .bases import store_base
-from .follow import Choice, Continue, Head, Restart, View, Wait, choose
+from .follow import Bridge, Choice, Continue, Head, Restart, View, Wait, choose
 from .link import Link, attach_stream
 from .outline import Overview, end_of
 from .patience import Patience
-from .records import Base, Owned
-from .sampler import Asked, look, sample_for_ever
+from .records import Base
+from .sampler import look, sample_for_ever
+from .samples import Samples
 from .sealing import Growing, Sealed, clean_size, seal
 from .spool import Spool
 from .state import Limits, Shard, State
@@ -85,7 +84,7 @@ class Archiver:
         self._base_begun = 0  # when the last base was begun
         self._base_place = (0, 0)  # its line and the number of the segment that was written then
         self.overview = Overview(shelf)
-        self._sampled_at = 0
+        self._samples = Samples()
 
     def state(self) -> State:
         """Return how it is now."""
@@ -98,7 +97,7 @@ class Archiver:
             trouble=self._spool.trouble or self.trouble,
             oldest=outline.oldest,
             newest=end_of(self._spool.newest),
-            sampled=self._sampled_at,
+            sampled=self._samples.newest,
             based=outline.based,
             stored=self._spool.stored,
             began_empty=outline.began_empty,
@@ -126,7 +125,7 @@ class Archiver:
                 sample_for_ever(
                     lambda: self._primary,
                     self._login,
-                    self._sampled,
+                    lambda asked: self._samples.take(asked, self._growing),
                     interval=self._limits.sample_seconds,
                     cluster=self._shard.cluster,
                 )
@@ -194,7 +193,9 @@ class Archiver:
             await asyncio.sleep(_RETRY_SECONDS)
         views, silent = await self._look()
         self._views = views
-        choice = choose(self._head(), views, allow_primary=self._shard.allow_primary)
+        if self._growing is not None:
+            self._learn_primary(views, self._growing.replication_id)
+        choice = self._choice(views)
         match choice:
             case Wait():
                 self._complain("; ".join([choice.reason, *silent]))
@@ -204,8 +205,15 @@ class Archiver:
             case Continue():
                 self._lost_since = 0.0
                 await self._attach(choice)
+            case Bridge():
+                self._lost_since = 0.0
+                await self._attach(choice.first, upto=choice.upto)
             case _:
                 assert_never(choice)
+
+    def _choice(self, views: list[View]) -> Choice:
+        shard = self._shard
+        return choose(self._head(), views, allow_primary=shard.allow_primary, bridge=shard.bridge)
 
     def _may_restart(self, silent: list[str]) -> bool:
         """Whether the stream is given up: a server that is silent now may still have it."""
@@ -274,8 +282,9 @@ class Archiver:
     def _grow(self, replication_id: str, first: int, parent: str) -> Growing:
         return Growing(replication_id, first, parent=parent, now=time.time_ns() // 1000)
 
-    async def _attach(self, choice: Continue) -> None:
-        link = await attach_stream(choice, self._login(), self._shard.version)
+    async def _attach(self, choice: Continue, *, upto: int = 0) -> None:
+        """Go on with the stream; `upto`: from a primary, up to this byte alone."""
+        link = await attach_stream(choice, self._login(), self._shard.version, silent=bool(upto))
         growing = self._growing
         assert growing is not None
         if link.replication_id != growing.replication_id:
@@ -297,10 +306,14 @@ class Archiver:
             if orphaned > 0:
                 self._base_due = 0.0  # a base among the orphaned bytes is of no use
             self._growing = self._grow(link.replication_id, choice.first, parent)
-        await self._take(link)
+            self._samples.give(self._growing)
+        await self._take(link, upto=upto)
 
-    async def _take(self, link: Link) -> None:
-        """Take the stream until it ends, or until another server is the one to be attached to."""
+    async def _take(self, link: Link, *, upto: int = 0) -> None:
+        """Take the stream until it ends, or until another server is the one to be attached to.
+
+        `upto`: until this byte has come, and for some seconds at most.
+        """
         self._attached = link
         self.trouble = ""
         limits = self._limits
@@ -308,7 +321,7 @@ class Archiver:
         self._growing.source = link.source.pod
         self._learn_primary(self._views, self._growing.replication_id)
         self._leaving = False
-        heard = time.monotonic()
+        begun = heard = time.monotonic()
         try:
             while not self._leaving:
                 found = await link.read(timeout=_READ_SECONDS)
@@ -324,6 +337,8 @@ class Archiver:
                     await self._seal()
                     if self._spool.is_full:
                         return
+                if upto and (growing.last >= upto or now - begun > limits.patience_seconds):
+                    return
                 await asyncio.sleep(limits.pause_seconds)
         finally:
             link.close()
@@ -342,7 +357,7 @@ class Archiver:
                 self._leaving = self._is_outdated(link, views)
 
     def _is_outdated(self, link: Link, views: list[View]) -> bool:
-        choice: Choice = choose(self._head(), views, allow_primary=self._shard.allow_primary)
+        choice = self._choice(views)
         if not isinstance(choice, Continue):
             return False
         own = [view for view in views if view.source == link.source]
@@ -352,7 +367,8 @@ class Archiver:
     def _learn_primary(self, views: list[View], replication_id: str) -> None:
         for view in views:
             told = view.replication
-            if told.is_primary and told.replication_id == replication_id:
+            histories = (told.replication_id, told.replication_id2)
+            if told.is_primary and replication_id in histories:
                 self._primary = view.source
 
     async def _detach(self) -> None:
@@ -360,7 +376,6 @@ class Archiver:
         if self._attached is not None:
             self._attached.close()
             self._attached = None
-        self._primary = None
         growing = self._growing
         if growing is not None and growing.size:
             growing.drop_after(await asyncio.to_thread(clean_size, growing))
@@ -370,7 +385,7 @@ class Archiver:
         growing = self._growing
         if growing is None:
             return
-        if not growing.size:
+        if not growing.size and not growing.has_news:
             growing.begun = time.time_ns() // 1000
             return
         sealed = await asyncio.to_thread(self._sealed, growing)
@@ -394,19 +409,6 @@ class Archiver:
         return sealed
 
     # --- beside the stream -----------------------------------------------------------------
-
-    def _sampled(self, asked: Asked) -> bool:
-        growing = self._growing
-        if growing is None or self._attached is None or not asked.replication.is_primary:
-            return False
-        if asked.replication.replication_id != growing.replication_id:
-            return False
-        growing.sample(asked.sample)
-        self._sampled_at = asked.sample.server
-        owned = asked.owned
-        if owned is not None and (not growing.owned or _differs(owned, growing.owned[-1])):
-            growing.owned.append(owned)
-        return True
 
     async def _bases(self) -> None:
         """Take a base whenever one is due."""
@@ -475,10 +477,6 @@ class Archiver:
         if text != self.trouble:
             _LOG.warning("%s: %s", self._shard.name, text)
         self.trouble = text
-
-
-def _differs(one: Owned, other: Owned) -> bool:
-    return replace(one, offset=0, server=0) != replace(other, offset=0, server=0)
 
 
 async def _is_set(stop: asyncio.Event, *, within: float) -> bool:

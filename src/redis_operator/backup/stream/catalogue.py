@@ -58,7 +58,7 @@ class Catalogue:
 
         async def one(number: int) -> Segment:
             known = self._lean.get((line, number))
-            if known is not None:
+            if known is not None and known.ended < since:
                 return known
             async with turns:
                 found = await self.segment(line, number)

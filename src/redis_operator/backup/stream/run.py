@@ -72,6 +72,7 @@ async def archive(
                 task.version,
                 allow_primary=task.allow_primary,
                 cluster=task.cluster,
+                bridge=task.bridge,
             ),
             shelf,
             Path(spool) / name,

@@ -78,10 +78,8 @@ def _clock(cut: Cut, bound: Bound) -> int:
     return cut.reached if bound is Bound.NOT_AFTER else cut.passed
 
 
-def _opened(
-    shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]
-) -> dict[str, SlotSet]:
-    """Return the slots that are open at the cuts, for both ends of each, by what either end says."""
+def _opened(shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]) -> dict[str, SlotSet]:
+    """Return the slots that are open at the cuts, for both ends, by what either end says."""
     nodes = _nodes(shards)
     ends: dict[str, list[int]] = {name: [] for name in shards}
     for name, spans in shards.items():
@@ -160,7 +158,7 @@ def _owners(told: Mapping[str, _Told], time: int) -> dict[str, SlotSet]:
 
 
 def _other_end(slot: int, name: str, node: str, nodes: Mapping[str, str]) -> str:
-    """Return the shard at the other end of a move. Raises `NotArchived` where it is not archived."""
+    """Return the shard at the other end of a move. Raises `NotArchived` where there is none."""
     if node not in nodes:
         raise NotArchived(
             f"slot {slot} was moving between {name} and node {node}, whose keys of it the archive "
