@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, assert_never
 
-from ..errors import Damaged, SourceError, StoreError, WorkerError
+from ..errors import SourceError, StoreError, WorkerError
 from ..replica import Login, Snapshot, attach
 from ..store import Shelf
 from ..task import Source
@@ -36,6 +36,7 @@ from .samples import Samples
 from .sealing import Growing, Sealed, clean_size, seal
 from .spool import Spool
 from .state import Limits, Shard, State
+from .tasks import end, is_set
 
 __all__ = ["Archiver", "Limits", "Shard", "State"]
 
@@ -43,6 +44,7 @@ _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
 _RESUME_SECONDS = 2.0
 _READ_SECONDS = 0.5
+_TIDY_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0  # a server sends a PING every 10 s at least
 
 
@@ -71,6 +73,7 @@ class Archiver:
         self._login = login
         self._limits = limits
         self._line = 0
+        self._damage = ""  # at the end of the archive, so that the line there cannot go on
         self._number = 1  # of the segment that grows
         self._growing: Growing | None = None
         self._attached: Link | None = None
@@ -114,7 +117,7 @@ class Archiver:
         Raises `WorkerError` where it cannot go on at all.
         """
         while not await self._is_resumed():
-            if await _is_set(stop, within=_RESUME_SECONDS):
+            if await is_set(stop, within=_RESUME_SECONDS):
                 return
         tasks: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._spool.upload()),
@@ -138,14 +141,14 @@ class Archiver:
             if failed:
                 failed[0].result()  # raises
             for task in tasks[1:]:
-                await _end(task)
+                await end(task)
             await self._seal()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.patience_seconds):
                     await self._spool.wait_empty()
         finally:
             for task in (ended, *tasks):
-                await _end(task)
+                await end(task)
 
     async def _is_resumed(self) -> bool:
         try:
@@ -157,16 +160,23 @@ class Archiver:
 
     async def _resume(self) -> None:
         """Find where an earlier archiver ended."""
-        end = await self.overview.read_end()  # all that may fail comes first: it is tried again
-        self._spool.newest = end.stored
-        self._spool.recover(end.stored)
-        last = self._spool.last or end.stored
-        self._line = max(end.line, last.line if last else 0)
-        bases = end.bases if self._line == end.line else ()
+        found = await self.overview.read_end()  # all that may fail comes first: it is tried again
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TIDY_SECONDS):
+                await self._shelf.end_uploads()  # of an archiver that was killed
+        self._spool.newest = found.stored
+        self._spool.recover(found.stored)
+        last = self._spool.last or found.stored
+        self._line = max(found.line, last.line if last else 0)
+        if found.damage:
+            self._damage = found.damage
+            return
+        bases = found.bases if self._line == found.line else ()
         if bases:
-            self._base_begun = bases[-1].taken
+            # A clock that was ahead when it was taken would put off the next one.
+            self._base_begun = min(bases[-1].taken, time.time_ns() // 1000)
             self._base_place = (self._line, bases[-1].number)
-            age = time.time() - bases[-1].taken / 1e6
+            age = time.time() - self._base_begun / 1e6
             self._base_due = time.monotonic() + self._limits.base_seconds - age
         if last is not None and last.line == self._line:
             self._number = last.number + 1
@@ -254,7 +264,7 @@ class Archiver:
 
     async def _restart(self, choice: Restart) -> None:
         """Begin a new line: a base, and the stream from its offset on."""
-        source, shard = choice.source, self._shard
+        source, shard, reason = choice.source, self._shard, self._damage or choice.reason
         async with attach(source, self._login(), shard.version) as snapshot:
             wanted = Continue(source, snapshot.replication_id, snapshot.offset + 1)
             link = await attach_stream(wanted, self._login(), shard.version)
@@ -265,19 +275,20 @@ class Archiver:
             self._line += 1
             self._number = 1
             self._lost_since = 0.0
+            self._damage = ""
             self._base_due = time.monotonic() + self._limits.base_seconds
             self._begins_base(self._number)
             self._growing = self._grow(wanted.replication_id, wanted.first, "")
-            _LOG.info("%s: line %s begins: %s", shard.name, self._line, choice.reason)
+            _LOG.info("%s: line %s begins: %s", shard.name, self._line, reason)
             storing = asyncio.ensure_future(
-                self._store_base(source, snapshot, self._number, choice.reason)
+                self._store_base(source, snapshot, self._number, reason)
             )
             try:
                 await self._take(link)
             finally:
                 if not storing.done():
                     self._base_due = 0.0
-                await _end(storing)
+                await end(storing)
 
     def _grow(self, replication_id: str, first: int, parent: str) -> Growing:
         return Growing(replication_id, first, parent=parent, now=time.time_ns() // 1000)
@@ -420,7 +431,7 @@ class Archiver:
             if link is None or growing is None:
                 continue
             now = time.monotonic()
-            is_due = now >= self._base_due or self._is_base_asked()
+            is_due = now >= self._base_due or self._is_base_asked() or self.overview.is_broken
             is_due = is_due and (self._line, self._number) != self._base_place
             if not is_due or self._spool.trouble or not self._forks.is_over(now):
                 continue
@@ -469,24 +480,10 @@ class Archiver:
             self._forks.failed(time.monotonic())
             return None
         self._forks.succeeded()
-        with suppress(WorkerError):  # it is stored; what the archive spans is read another time
-            await self.overview.read()
+        await self.overview.based()
         return base
 
     def _complain(self, text: str) -> None:
         if text != self.trouble:
             _LOG.warning("%s: %s", self._shard.name, text)
         self.trouble = text
-
-
-async def _is_set(stop: asyncio.Event, *, within: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within):
-            await stop.wait()
-    return stop.is_set()
-
-
-async def _end(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError, WorkerError, Damaged):
-        await task
