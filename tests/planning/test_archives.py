@@ -225,6 +225,32 @@ def test_a_primary_that_is_meant_to_be_alone_may_be_attached_to() -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "bridge", "gapless"),
+    [
+        ({"mode": "Cluster", "replicas": 1}, True, True),
+        ({"mode": "Cluster", "replicas": 2}, True, True),
+        ({"mode": "Failover", "replicas": 2}, False, True),
+        ({"mode": "Failover", "replicas": 1}, False, False),
+        (
+            {"mode": "Cluster", "replicas": 1, "durability": {"minReplicasToWrite": 1}},
+            False,
+            False,
+        ),
+        ({"mode": "Standalone", "replicas": 0}, True, False),
+    ],
+    ids=["one", "two", "sentinels", "sentinels and one", "least replicas", "alone"],
+)
+def test_what_a_single_replica_lacks_is_read_from_its_primary_where_that_is_harmless(
+    spec: dict[str, Any], bridge: bool, gapless: bool
+) -> None:
+    found = plan(database(**spec), answered(server_0=told()))
+    assert found.archive is not None
+    assert found.archive.bridge is bridge
+    [text] = [c.message for c in found.status.conditions if c.type == "Archiving"]
+    assert ("fewer than two replicas" not in text) is gapless
+
+
+@pytest.mark.parametrize(
     ("last", "asked", "base"),
     [
         ("", "", ""),

@@ -132,9 +132,13 @@ class Shelf:
 
     async def names(self) -> list[str]:
         """Return the names of all objects of the folder."""
+        return list(await self.sizes())
+
+    async def sizes(self) -> dict[str, int]:
+        """Return the names of all objects of the folder, with their sizes in bytes."""
         with self._named(""):
             found = await obstore.list(self._store).collect_async()
-            return [str(meta["path"]) for meta in found]
+            return {str(meta["path"]): int(meta["size"]) for meta in found}
 
     async def folders(self) -> list[str]:
         """Return the names of the folders in it that hold objects."""

@@ -212,8 +212,9 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
 
     `shards`: those to begin with; which there are, and where, is in the file `SOURCES` where there
     is one. `spool_bytes`: of all shards together. `allow_primary`: for shards without any replica.
-    `keep_seconds`: what is older than this, and not needed to go back so far, is deleted; 0:
-    nothing is, and every `prune_seconds`. `status_port`: how it is, as JSON, over HTTP.
+    `bridge`: what a replica that started over lacks may be read from its primary. `keep_seconds`:
+    what is older than this, and not needed to go back so far, is deleted every `prune_seconds`; 0:
+    nothing is. `status_port`: how it is, as JSON, over HTTP.
     """
 
     store: Store
@@ -223,6 +224,7 @@ class ArchiveTask(Struct, frozen=True, rename="camel", omit_defaults=True, tag="
     shards: tuple[ShardTask, ...] = ()
     cluster: bool = False
     allow_primary: bool = False
+    bridge: bool = False
     base_seconds: int = 3600
     keep_seconds: int = 0
     prune_seconds: int = 3600

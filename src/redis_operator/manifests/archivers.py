@@ -43,7 +43,13 @@ _DISK_SLACK = 64 << 20  # the segment that is written, and a base is not spooled
 
 
 def archiver(
-    schedule: RedisBackupSchedule, redis: Redis, *, path: str, allow_primary: bool, image: str
+    schedule: RedisBackupSchedule,
+    redis: Redis,
+    *,
+    path: str,
+    allow_primary: bool,
+    bridge: bool = False,
+    image: str,
 ) -> Object:
     """Return the Deployment of the worker. It changes only with what needs a restart."""
     spec, meta = schedule.spec, schedule.metadata
@@ -55,6 +61,7 @@ def archiver(
         version=redis.status.version,
         cluster=redis.spec.mode is Mode.CLUSTER,
         allow_primary=allow_primary,
+        bridge=bridge,
         base_seconds=_BASE_SECONDS,
         keep_seconds=spec.archive.keep_hours * 3600,
         spool_bytes=spool,

@@ -119,6 +119,7 @@ class Archives(Struct, frozen=True):
             redis,
             path=archive.path,
             allow_primary=archive.allow_primary,
+            bridge=archive.bridge,
             image=self.image,
         )
         try:

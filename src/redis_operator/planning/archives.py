@@ -64,6 +64,7 @@ class Archive(Struct, frozen=True):
     shards: tuple[ShardTask, ...]
     base: str
     allow_primary: bool = False
+    bridge: bool = False
     replicas: int = 0
 
 
@@ -143,6 +144,7 @@ def plan_archive(
         shards=tuple(_shard(shard.name, _pods_of(shard), pods) for shard in redis.status.shards),
         base=_base(schedule, status),
         allow_primary=redis.spec.replicas == 0,
+        bridge=_may_bridge(redis),
         replicas=redis.spec.replicas,
     )
     plan = ArchivePlan(status, archive, again=ASK_SECONDS)
@@ -197,7 +199,7 @@ def _newer(known: ArchiveWindow | None, found: ArchiveWindow) -> ArchiveWindow:
 def _sentence(window: ArchiveWindow, archive: Archive) -> str:
     shards = len(window.shards)
     text = f"the stream of {shards} {'shard' if shards == 1 else 'shards'} is archived"
-    if archive.replicas < _GAPLESS:
+    if archive.replicas < (1 if archive.bridge else _GAPLESS):
         text += "; with fewer than two replicas a shard has a gap when the one it is read from ends"
     return text
 
@@ -305,6 +307,15 @@ def _unready(schedule: RedisBackupSchedule, redis: Redis, *, login: bool) -> tup
     if not login:
         return "NoLogin", f"Redis {name} has no user for backups yet"
     return "", ""
+
+
+def _may_bridge(redis: Redis) -> bool:
+    """Whether a primary may count the worker as a replica for the moment that it reads there.
+
+    Sentinels would list the worker for good, and a primary that refuses writes without replicas
+    would take them.
+    """
+    return redis.spec.mode is not Mode.FAILOVER and not redis.spec.durability.min_replicas_to_write
 
 
 def _pods_of(shard: ShardStatus) -> list[str]:

@@ -96,6 +96,7 @@ def archiver_of(
     shelf: Shelf | None = None,
     limits: Limits = QUICK,
     allow_primary: bool = False,
+    bridge: bool = False,
 ) -> Archiver:
     version = shard.primary.binary.version
     return Archiver(
@@ -104,6 +105,7 @@ def archiver_of(
             version.engine,
             ".".join(map(str, version.number)),
             allow_primary=allow_primary,
+            bridge=bridge,
         ),
         shelf or shelf_in(folder),
         folder / "spool",

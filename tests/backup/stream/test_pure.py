@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redis_operator.backup.stream.follow import (
+    Bridge,
     Continue,
     Head,
     Restart,
@@ -142,6 +143,39 @@ def test_whom_an_archiver_follows(head: Head | None, views: list[View], wanted: 
         assert isinstance(found, Restart)
     else:
         assert found == wanted
+
+
+STARTED_OVER = replica("r", backlog_first=90)
+BRIDGED = [
+    (
+        "a replica that started over, and the primary has what it lacks",
+        [primary("p", 6379), STARTED_OVER],
+        Bridge(Continue(Source("p", "p"), "a", 81), upto=100),
+    ),
+    (
+        "after a promotion",
+        [
+            primary("p", 6379, replication_id="b", replication_id2="a", second_offset=61),
+            replica("r", replication_id="b", backlog_first=90),
+        ],
+        Bridge(Continue(Source("p", "p"), "a", 61, is_promoted=True), upto=100),
+    ),
+    ("the primary does not keep it either", [primary("p", 6379, backlog_first=85), STARTED_OVER]),
+    ("the primary does not have the replica yet", [primary("p"), STARTED_OVER]),
+    ("another worker is not a replica", [primary("p", 0), STARTED_OVER]),
+    ("a replica of another history", [primary("p", 6379, replication_id="z"), STARTED_OVER]),
+]
+
+
+@pytest.mark.parametrize("row", BRIDGED, ids=[str(row[0]) for row in BRIDGED])
+def test_what_a_replica_lacks_is_read_from_its_primary(row: tuple[object, ...]) -> None:
+    views: list[View] = row[1]  # type: ignore[assignment]
+    found = choose(HEAD, views, allow_primary=False, bridge=True)
+    if len(row) > 2:
+        assert found == row[2]
+    else:
+        assert isinstance(found, Restart)
+    assert isinstance(choose(HEAD, views, allow_primary=False), Restart)
 
 
 def test_a_lone_primary_is_attached_to_only_where_that_is_allowed() -> None:

@@ -141,10 +141,10 @@ class Away(Shelf):
         super().__init__(inner._store, "volume:/away", inner._folder)
         self.is_away = True
 
-    async def names(self) -> list[str]:
+    async def sizes(self) -> dict[str, int]:
         if self.is_away:
             raise StoreError("volume:/away does not answer")
-        return list(await super().names())
+        return dict(await super().sizes())
 
 
 async def test_a_store_that_is_away_at_the_beginning_is_waited_for(tmp_path: Path) -> None:

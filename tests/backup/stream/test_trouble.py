@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from backup.stream.conftest import (
+    LOGIN,
     QUICK,
     archived,
     archiver_of,
@@ -24,12 +26,14 @@ from backup.stream.conftest import (
 )
 from pair_of_servers import eventually, speak
 from redis_operator.backup.errors import Damaged, StoreError
+from redis_operator.backup.replica import attach
 from redis_operator.backup.store import Shelf
+from redis_operator.backup.stream.bases import store_base
 from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.feed import FeedError, feed
 from redis_operator.backup.stream.find import find_plan, find_window
 from redis_operator.backup.stream.outline import read_outline
-from redis_operator.backup.stream.plan import NotArchived, Offset, Plan
+from redis_operator.backup.stream.plan import At, NotArchived, Offset, Plan
 from redis_operator.backup.stream.records import segment_names
 from redis_operator.backup.stream.spool import Superseded
 from redis_testing.servers import EngineBinary, Server, Servers, find_engines
@@ -237,17 +241,86 @@ async def test_two_archivers_of_one_shard_do_not_mix(tmp_path: Path) -> None:
         assert (await find_window(await read_catalogue(shelf_in(tmp_path)))).gaps == ()
 
 
+async def test_a_base_of_another_archiver_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """Two begin a line: whoever finds a base there that it did not write ends."""
+    async with replicated(NEWEST, 1) as shard:
+        shelf = shelf_in(tmp_path)
+        version = ".".join(map(str, NEWEST.version.number))
+
+        async def stored() -> None:
+            source = shard.sources()[1]
+            async with attach(source, LOGIN, version) as snapshot:
+                await store_base(
+                    shelf,
+                    snapshot,
+                    line=1,
+                    number=1,
+                    pod=source.pod,
+                    engine="valkey",
+                    version=version,
+                )
+
+        await stored()
+        await write(shard.primary)
+        with pytest.raises(Superseded, match="base-00000001"):
+            await stored()
+
+
+async def test_a_damaged_base_is_followed_by_another_one(tmp_path: Path) -> None:
+    async with replicated(NEWEST, 1) as shard:
+        async with running(archiver_of(shard, tmp_path)):
+            await archived(tmp_path, await write(shard.primary))
+        damaged = tmp_path / "archive/server-0/000001/base-00000001.json"
+        damaged.write_bytes(b"")
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        with pytest.raises(NotArchived, match=r"base-00000001\.json is damaged"):
+            await find_plan(catalogue, At(time.time_ns() // 1000))
+        async with running(archiver_of(shard, tmp_path)):
+
+            async def again() -> bool:
+                await write(shard.primary, 5)
+                catalogue = await read_catalogue(shelf_in(tmp_path))
+                return len(catalogue.lines[0].bases) > 1
+
+            await eventually(again)
+            await archived(tmp_path, await write(shard.primary))
+            held = await digest(shard.primary)
+        assert [x.line for x in (await read_catalogue(shelf_in(tmp_path))).lines] == [1]
+        server, servers = await fed(NEWEST, tmp_path, await whole_plan(tmp_path, shard.primary))
+        async with servers:
+            assert await digest(server) == held
+
+
+async def test_a_last_segment_whose_manifest_is_damaged_begins_a_new_line(tmp_path: Path) -> None:
+    """As after a loss of power: the file is there, and empty."""
+    async with replicated(NEWEST, 1) as shard:
+        async with running(archiver_of(shard, tmp_path)):
+            await archived(tmp_path, await write(shard.primary))
+        damaged = max((tmp_path / "archive/server-0").glob("000001/segment-*.json"))
+        damaged.write_bytes(b"")
+        async with running(archiver_of(shard, tmp_path)):
+
+            async def again() -> bool:
+                catalogue = await read_catalogue(shelf_in(tmp_path))
+                [*_, last] = catalogue.lines
+                return last.line == 2 and bool(last.bases) and bool(last.segments)
+
+            await eventually(again)
+        catalogue = await read_catalogue(shelf_in(tmp_path))
+        [base] = await catalogue.bases(2)
+        assert f"000001/{damaged.name} is damaged" in base.reason
+
+
 async def test_a_damaged_or_missing_segment_is_named_and_nothing_is_given(tmp_path: Path) -> None:
     async with replicated(NEWEST, 1) as shard:
         async with running(archiver_of(shard, tmp_path)):
             for _ in range(4):
                 await archived(tmp_path, await write(shard.primary))
         plan = await whole_plan(tmp_path, shard.primary)
-        assert len(plan.spans) >= 4
-        damaged = plan.spans[1].segment
+        _, damaged, swapped = [span.segment for span in plan.spans if span.segment.size][:3]
         place = tmp_path / "archive/server-0"
         content = (place / damaged.object).read_bytes()
-        other = (place / plan.spans[2].segment.object).read_bytes()
+        other = (place / swapped.object).read_bytes()
         middle = len(content) // 2
         flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
         async with Servers(NEWEST) as servers:

@@ -21,22 +21,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, assert_never
 
-from msgspec.structs import replace
-
-from ..errors import Damaged, SourceError, StoreError, WorkerError
+from ..errors import SourceError, StoreError, WorkerError
 from ..replica import Login, Snapshot, attach
 from ..store import Shelf
 from ..task import Source
 from .bases import store_base
-from .follow import Choice, Continue, Head, Restart, View, Wait, choose
+from .follow import Bridge, Choice, Continue, Head, Restart, View, Wait, choose
 from .link import Link, attach_stream
 from .outline import Overview, end_of
 from .patience import Patience
-from .records import Base, Owned
-from .sampler import Asked, look, sample_for_ever
+from .records import Base
+from .sampler import look, sample_for_ever
+from .samples import Samples
 from .sealing import Growing, Sealed, clean_size, seal
 from .spool import Spool
 from .state import Limits, Shard, State
+from .tasks import end, is_set
 
 __all__ = ["Archiver", "Limits", "Shard", "State"]
 
@@ -44,6 +44,7 @@ _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.5
 _RESUME_SECONDS = 2.0
 _READ_SECONDS = 0.5
+_TIDY_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0  # a server sends a PING every 10 s at least
 
 
@@ -72,6 +73,7 @@ class Archiver:
         self._login = login
         self._limits = limits
         self._line = 0
+        self._damage = ""  # at the end of the archive, so that the line there cannot go on
         self._number = 1  # of the segment that grows
         self._growing: Growing | None = None
         self._attached: Link | None = None
@@ -85,7 +87,7 @@ class Archiver:
         self._base_begun = 0  # when the last base was begun
         self._base_place = (0, 0)  # its line and the number of the segment that was written then
         self.overview = Overview(shelf)
-        self._sampled_at = 0
+        self._samples = Samples()
 
     def state(self) -> State:
         """Return how it is now."""
@@ -98,7 +100,7 @@ class Archiver:
             trouble=self._spool.trouble or self.trouble,
             oldest=outline.oldest,
             newest=end_of(self._spool.newest),
-            sampled=self._sampled_at,
+            sampled=self._samples.newest,
             based=outline.based,
             stored=self._spool.stored,
             began_empty=outline.began_empty,
@@ -115,7 +117,7 @@ class Archiver:
         Raises `WorkerError` where it cannot go on at all.
         """
         while not await self._is_resumed():
-            if await _is_set(stop, within=_RESUME_SECONDS):
+            if await is_set(stop, within=_RESUME_SECONDS):
                 return
         tasks: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._spool.upload()),
@@ -126,7 +128,7 @@ class Archiver:
                 sample_for_ever(
                     lambda: self._primary,
                     self._login,
-                    self._sampled,
+                    lambda asked: self._samples.take(asked, self._growing),
                     interval=self._limits.sample_seconds,
                     cluster=self._shard.cluster,
                 )
@@ -139,14 +141,14 @@ class Archiver:
             if failed:
                 failed[0].result()  # raises
             for task in tasks[1:]:
-                await _end(task)
+                await end(task)
             await self._seal()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.patience_seconds):
                     await self._spool.wait_empty()
         finally:
             for task in (ended, *tasks):
-                await _end(task)
+                await end(task)
 
     async def _is_resumed(self) -> bool:
         try:
@@ -158,16 +160,23 @@ class Archiver:
 
     async def _resume(self) -> None:
         """Find where an earlier archiver ended."""
-        end = await self.overview.read_end()  # all that may fail comes first: it is tried again
-        self._spool.newest = end.stored
-        self._spool.recover(end.stored)
-        last = self._spool.last or end.stored
-        self._line = max(end.line, last.line if last else 0)
-        bases = end.bases if self._line == end.line else ()
+        found = await self.overview.read_end()  # all that may fail comes first: it is tried again
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TIDY_SECONDS):
+                await self._shelf.end_uploads()  # of an archiver that was killed
+        self._spool.newest = found.stored
+        self._spool.recover(found.stored)
+        last = self._spool.last or found.stored
+        self._line = max(found.line, last.line if last else 0)
+        if found.damage:
+            self._damage = found.damage
+            return
+        bases = found.bases if self._line == found.line else ()
         if bases:
-            self._base_begun = bases[-1].taken
+            # A clock that was ahead when it was taken would put off the next one.
+            self._base_begun = min(bases[-1].taken, time.time_ns() // 1000)
             self._base_place = (self._line, bases[-1].number)
-            age = time.time() - bases[-1].taken / 1e6
+            age = time.time() - self._base_begun / 1e6
             self._base_due = time.monotonic() + self._limits.base_seconds - age
         if last is not None and last.line == self._line:
             self._number = last.number + 1
@@ -194,7 +203,9 @@ class Archiver:
             await asyncio.sleep(_RETRY_SECONDS)
         views, silent = await self._look()
         self._views = views
-        choice = choose(self._head(), views, allow_primary=self._shard.allow_primary)
+        if self._growing is not None:
+            self._learn_primary(views, self._growing.replication_id)
+        choice = self._choice(views)
         match choice:
             case Wait():
                 self._complain("; ".join([choice.reason, *silent]))
@@ -204,8 +215,15 @@ class Archiver:
             case Continue():
                 self._lost_since = 0.0
                 await self._attach(choice)
+            case Bridge():
+                self._lost_since = 0.0
+                await self._attach(choice.first, upto=choice.upto)
             case _:
                 assert_never(choice)
+
+    def _choice(self, views: list[View]) -> Choice:
+        shard = self._shard
+        return choose(self._head(), views, allow_primary=shard.allow_primary, bridge=shard.bridge)
 
     def _may_restart(self, silent: list[str]) -> bool:
         """Whether the stream is given up: a server that is silent now may still have it."""
@@ -246,7 +264,7 @@ class Archiver:
 
     async def _restart(self, choice: Restart) -> None:
         """Begin a new line: a base, and the stream from its offset on."""
-        source, shard = choice.source, self._shard
+        source, shard, reason = choice.source, self._shard, self._damage or choice.reason
         async with attach(source, self._login(), shard.version) as snapshot:
             wanted = Continue(source, snapshot.replication_id, snapshot.offset + 1)
             link = await attach_stream(wanted, self._login(), shard.version)
@@ -257,25 +275,27 @@ class Archiver:
             self._line += 1
             self._number = 1
             self._lost_since = 0.0
+            self._damage = ""
             self._base_due = time.monotonic() + self._limits.base_seconds
             self._begins_base(self._number)
             self._growing = self._grow(wanted.replication_id, wanted.first, "")
-            _LOG.info("%s: line %s begins: %s", shard.name, self._line, choice.reason)
+            _LOG.info("%s: line %s begins: %s", shard.name, self._line, reason)
             storing = asyncio.ensure_future(
-                self._store_base(source, snapshot, self._number, choice.reason)
+                self._store_base(source, snapshot, self._number, reason)
             )
             try:
                 await self._take(link)
             finally:
                 if not storing.done():
                     self._base_due = 0.0
-                await _end(storing)
+                await end(storing)
 
     def _grow(self, replication_id: str, first: int, parent: str) -> Growing:
         return Growing(replication_id, first, parent=parent, now=time.time_ns() // 1000)
 
-    async def _attach(self, choice: Continue) -> None:
-        link = await attach_stream(choice, self._login(), self._shard.version)
+    async def _attach(self, choice: Continue, *, upto: int = 0) -> None:
+        """Go on with the stream; `upto`: from a primary, up to this byte alone."""
+        link = await attach_stream(choice, self._login(), self._shard.version, silent=bool(upto))
         growing = self._growing
         assert growing is not None
         if link.replication_id != growing.replication_id:
@@ -297,10 +317,14 @@ class Archiver:
             if orphaned > 0:
                 self._base_due = 0.0  # a base among the orphaned bytes is of no use
             self._growing = self._grow(link.replication_id, choice.first, parent)
-        await self._take(link)
+            self._samples.give(self._growing)
+        await self._take(link, upto=upto)
 
-    async def _take(self, link: Link) -> None:
-        """Take the stream until it ends, or until another server is the one to be attached to."""
+    async def _take(self, link: Link, *, upto: int = 0) -> None:
+        """Take the stream until it ends, or until another server is the one to be attached to.
+
+        `upto`: until this byte has come, and for some seconds at most.
+        """
         self._attached = link
         self.trouble = ""
         limits = self._limits
@@ -308,7 +332,7 @@ class Archiver:
         self._growing.source = link.source.pod
         self._learn_primary(self._views, self._growing.replication_id)
         self._leaving = False
-        heard = time.monotonic()
+        begun = heard = time.monotonic()
         try:
             while not self._leaving:
                 found = await link.read(timeout=_READ_SECONDS)
@@ -324,6 +348,8 @@ class Archiver:
                     await self._seal()
                     if self._spool.is_full:
                         return
+                if upto and (growing.last >= upto or now - begun > limits.patience_seconds):
+                    return
                 await asyncio.sleep(limits.pause_seconds)
         finally:
             link.close()
@@ -342,7 +368,7 @@ class Archiver:
                 self._leaving = self._is_outdated(link, views)
 
     def _is_outdated(self, link: Link, views: list[View]) -> bool:
-        choice: Choice = choose(self._head(), views, allow_primary=self._shard.allow_primary)
+        choice = self._choice(views)
         if not isinstance(choice, Continue):
             return False
         own = [view for view in views if view.source == link.source]
@@ -352,7 +378,8 @@ class Archiver:
     def _learn_primary(self, views: list[View], replication_id: str) -> None:
         for view in views:
             told = view.replication
-            if told.is_primary and told.replication_id == replication_id:
+            histories = (told.replication_id, told.replication_id2)
+            if told.is_primary and replication_id in histories:
                 self._primary = view.source
 
     async def _detach(self) -> None:
@@ -360,7 +387,6 @@ class Archiver:
         if self._attached is not None:
             self._attached.close()
             self._attached = None
-        self._primary = None
         growing = self._growing
         if growing is not None and growing.size:
             growing.drop_after(await asyncio.to_thread(clean_size, growing))
@@ -370,7 +396,7 @@ class Archiver:
         growing = self._growing
         if growing is None:
             return
-        if not growing.size:
+        if not growing.size and not growing.has_news:
             growing.begun = time.time_ns() // 1000
             return
         sealed = await asyncio.to_thread(self._sealed, growing)
@@ -395,19 +421,6 @@ class Archiver:
 
     # --- beside the stream -----------------------------------------------------------------
 
-    def _sampled(self, asked: Asked) -> bool:
-        growing = self._growing
-        if growing is None or self._attached is None or not asked.replication.is_primary:
-            return False
-        if asked.replication.replication_id != growing.replication_id:
-            return False
-        growing.sample(asked.sample)
-        self._sampled_at = asked.sample.server
-        owned = asked.owned
-        if owned is not None and (not growing.owned or _differs(owned, growing.owned[-1])):
-            growing.owned.append(owned)
-        return True
-
     async def _bases(self) -> None:
         """Take a base whenever one is due."""
         while True:
@@ -418,7 +431,7 @@ class Archiver:
             if link is None or growing is None:
                 continue
             now = time.monotonic()
-            is_due = now >= self._base_due or self._is_base_asked()
+            is_due = now >= self._base_due or self._is_base_asked() or self.overview.is_broken
             is_due = is_due and (self._line, self._number) != self._base_place
             if not is_due or self._spool.trouble or not self._forks.is_over(now):
                 continue
@@ -467,28 +480,10 @@ class Archiver:
             self._forks.failed(time.monotonic())
             return None
         self._forks.succeeded()
-        with suppress(WorkerError):  # it is stored; what the archive spans is read another time
-            await self.overview.read()
+        await self.overview.based()
         return base
 
     def _complain(self, text: str) -> None:
         if text != self.trouble:
             _LOG.warning("%s: %s", self._shard.name, text)
         self.trouble = text
-
-
-def _differs(one: Owned, other: Owned) -> bool:
-    return replace(one, offset=0, server=0) != replace(other, offset=0, server=0)
-
-
-async def _is_set(stop: asyncio.Event, *, within: float) -> bool:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within):
-            await stop.wait()
-    return stop.is_set()
-
-
-async def _end(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError, WorkerError, Damaged):
-        await task

@@ -12,6 +12,7 @@ from ..replica import Snapshot
 from ..store import Shelf
 from ..take import Squeeze
 from .records import Base, base_names, encode
+from .spool import Superseded
 
 __all__ = ["store_base"]
 
@@ -54,5 +55,7 @@ async def store_base(
         cluster=cluster,
         reason=reason,
     )
-    await shelf.create(names.manifest, encode(base))
+    is_new = await shelf.create(names.manifest, encode(base))
+    if not is_new and await shelf.get(names.manifest) != encode(base):  # a lost reply: it is ours
+        raise Superseded(f"{names.manifest} was written by another archiver of the same shard")
     return base

@@ -1,11 +1,13 @@
 """What the store has of a shard: its lines, their bases and segments. Reads only.
 
-Guarantees: what is listed has a manifest. A manifest that cannot be read is an error that names it.
+Guarantees: what is listed has a manifest. A manifest of a segment that cannot be read is an error
+that names it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -17,6 +19,7 @@ from .records import (
     Point,
     Segment,
     base_names,
+    content_number,
     decode,
     line_and_number,
     point_name,
@@ -25,15 +28,20 @@ from .records import (
 
 __all__ = ["Catalogue", "Listed", "read_catalogue", "read_segment"]
 
+_LOG = logging.getLogger(__name__)
 _AT_ONCE = 16
 
 
 class Listed(Struct, frozen=True):
-    """The numbers of a line's segments and bases, in order."""
+    """The numbers of a line's segments and bases, in order.
+
+    `hollow`: segments whose manifest is empty, or whose bytes are not there, by the list alone.
+    """
 
     line: int
     segments: tuple[int, ...]
     bases: tuple[int, ...]
+    hollow: tuple[int, ...] = ()
 
 
 class Catalogue:
@@ -43,6 +51,7 @@ class Catalogue:
         self.shelf = shelf
         self.lines = lines
         self.points = points
+        self.damaged: dict[tuple[int, int], str] = {}  # bases that cannot be read, and why
         self._lean: dict[tuple[int, int], Segment] = {}
 
     async def segment(self, line: int, number: int) -> Segment:
@@ -58,11 +67,11 @@ class Catalogue:
 
         async def one(number: int) -> Segment:
             known = self._lean.get((line, number))
-            if known is not None:
+            if known is not None and known.ended_at < since:
                 return known
             async with turns:
                 found = await self.segment(line, number)
-            if found.ended >= since:
+            if found.ended_at >= since:
                 return found
             lean = self._lean[line, number] = found.lean()
             return lean
@@ -75,9 +84,25 @@ class Catalogue:
         return decode(await self._get(name), Base, name)
 
     async def bases(self, line: int) -> list[Base]:
-        """Return the manifests of a line's bases."""
+        """Return the manifests of a line's bases that can be read; others are in `damaged`.
+
+        An earlier base serves for the same times: a damaged one is as good as none.
+        """
         [listed] = [found for found in self.lines if found.line == line]
-        return list(await asyncio.gather(*(self.base(line, number) for number in listed.bases)))
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(number: int) -> Base | None:
+            try:
+                async with turns:
+                    return await self.base(line, number)
+            except Damaged as error:
+                if (line, number) not in self.damaged:
+                    _LOG.warning("%s", error)
+                self.damaged[line, number] = str(error)
+                return None
+
+        found = await asyncio.gather(*map(one, listed.bases))
+        return [base for base in found if base is not None]
 
     async def point(self, name: str) -> Point:
         """Return a named restore point. Raises `Damaged`."""
@@ -114,18 +139,22 @@ async def read_segment(shelf: Shelf, line: int, number: int) -> Segment:
 
 async def read_catalogue(shelf: Shelf) -> Catalogue:
     """List what the store has."""
-    found: dict[int, tuple[list[int], list[int]]] = {}
+    found: dict[int, tuple[list[int], list[int], list[int]]] = {}
     points = []
-    for name in await shelf.names():
+    sizes = await shelf.sizes()
+    filled = {content_number(name) for name, size in sizes.items() if size}
+    for name, size in sizes.items():
         numbered = line_and_number(name)
         if numbered is not None:
             kind, line, number = numbered
-            segments, bases = found.setdefault(line, ([], []))
+            segments, bases, hollow = found.setdefault(line, ([], [], []))
             (segments if kind == "segment" else bases).append(number)
+            if kind == "segment" and (not size or (line, number) not in filled):
+                hollow.append(number)
         elif name.startswith("points/") and name.endswith(".json"):
             points.append(name.removeprefix("points/").removesuffix(".json"))
     lines = tuple(
-        Listed(line, tuple(sorted(segments)), tuple(sorted(bases)))
-        for line, (segments, bases) in sorted(found.items())
+        Listed(line, *(tuple(sorted(numbers)) for numbers in all_numbers))
+        for line, all_numbers in sorted(found.items())
     )
     return Catalogue(shelf, lines, tuple(sorted(points)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import asyncio
+from collections.abc import AsyncIterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import Damaged
+from ..errors import Damaged, WorkerError
 from .catalogue import Catalogue, Listed
 from .plan import (
     At,
@@ -28,7 +29,9 @@ from .records import Base, PointMark, Segment
 __all__ = ["Around", "find_around", "find_plan", "find_window"]
 
 _NEVER = 1 << 62
-_SLACK = 60_000_000  # microseconds: clocks differ, and a segment is written for ten seconds
+_SLACK = 60_000_000  # microseconds: clocks of primaries differ, and a segment is of ten seconds
+_NEAR = 3  # segments from a base on, for the first answer of the primary after it
+_AT_ONCE = 16
 
 
 class Around(Struct, frozen=True):
@@ -106,28 +109,44 @@ async def _marked(catalogue: Catalogue, name: str, shard: str) -> PointMark:
 
 
 async def _plan_time(catalogue: Catalogue, usable: list[Listed], wanted: At | PointMark) -> Plan:
+    """Plan by the clocks of primaries alone: that of a worker may be far from them."""
     failed: NotArchived | None = None
     time = _time(wanted)
     for place in range(len(usable) - 1, -1, -1):
         listed = usable[place]
-        bases = await catalogue.bases(listed.line)
-        fit = [base for base in bases if base.taken <= time + _SLACK]
-        if not fit:
+        _, begun = await _began(catalogue, listed, 0)
+        if begun > time + _SLACK:
             continue
+        bases = await catalogue.bases(listed.line)
         try:
-            return await _within(catalogue, listed, fit, wanted)
+            return await _within(catalogue, listed, bases, wanted)
         except NotArchived as error:
             failed = failed or await _in_gap(catalogue, usable[place:], time, error)
     if failed is not None:
         raise failed
-    first = (await catalogue.bases(usable[0].line))[0]
+    _, oldest = await _began(catalogue, usable[0], 0)
     raise NotArchived(
-        f"{text_of(time)} is before what the archive has: its first base is of "
-        f"{text_of(first.taken)}"
+        f"{text_of(time)} is before what the archive has: it begins at {text_of(oldest)}"
     )
 
 
-async def _within(catalogue: Catalogue, listed: Listed, fit: list[Base], wanted: Wanted) -> Plan:
+async def _began(catalogue: Catalogue, listed: Listed, place: int) -> tuple[int, int]:
+    """Return when a segment began, or the next one whose manifest can be read, and its place.
+
+    What is damaged is named by whoever needs it, and not by a search that passes it.
+    """
+    while True:
+        try:
+            found = await catalogue.segment(listed.line, listed.segments[place])
+        except Damaged:
+            if place + 1 == len(listed.segments):
+                raise
+            place += 1
+        else:
+            return place, found.began_at
+
+
+async def _within(catalogue: Catalogue, listed: Listed, bases: list[Base], wanted: Wanted) -> Plan:
     """Plan within one line: from the last base that serves, to the segments around the moment.
 
     The last one may be later than the cut, or among orphaned bytes.
@@ -136,7 +155,10 @@ async def _within(catalogue: Catalogue, listed: Listed, fit: list[Base], wanted:
     if not isinstance(wanted, Offset):
         upto = await _upto(catalogue, listed, _time(wanted) + _SLACK)
         since = _time(wanted) - _SLACK
-    failed = NotArchived(f"line {listed.line} has no segment after its base")
+    damaged = [text for place, text in catalogue.damaged.items() if place[0] == listed.line]
+    why = "; ".join(["no base of it can be used", *damaged]) if not bases else "no base is so old"
+    failed = NotArchived(f"line {listed.line} of the archive: {why}")
+    fit = [base for base in bases if base.number <= upto]
     for base in reversed(fit):
         numbers = [number for number in _whole(listed, base.number) if number <= upto]
         if not numbers:
@@ -161,65 +183,84 @@ async def _upto(catalogue: Catalogue, listed: Listed, time: int) -> int:
     low, high = 0, len(listed.segments) - 1
     while low < high:
         middle = (low + high) // 2
-        if (await catalogue.segment(listed.line, listed.segments[middle])).begun > time:
+        place, begun = await _began(catalogue, listed, middle)
+        if begun > time:
             high = middle
         else:
-            low = middle + 1
-    return listed.segments[high]
+            low = place + 1
+    return listed.segments[min(max(low, high), len(listed.segments) - 1)]
 
 
 async def _in_gap(
     catalogue: Catalogue, lines: list[Listed], time: int, error: NotArchived
 ) -> NotArchived:
     """Return the error as one that names the gap, where another line follows."""
-    if len(lines) < 2:
+    following = await catalogue.bases(lines[1].line) if len(lines) > 1 else []
+    if not following:
         return error
-    following = await catalogue.bases(lines[1].line)
     last = await catalogue.segment(lines[0].line, lines[0].segments[-1])
-    if time < last.begun:
+    if time < last.began_at:
         return error
     return NotArchived(
-        f"{text_of(time)} lies in a gap of the archive, from {text_of(_end(last))} to "
+        f"{text_of(time)} lies in a gap of the archive, from {text_of(last.ended_at)} to "
         f"{text_of(following[0].taken)}: {following[0].reason}. Choose a time outside of it"
     )
-
-
-def _end(segment: Segment) -> int:
-    return segment.samples[-1].server if segment.samples else segment.ended
 
 
 async def find_window(catalogue: Catalogue) -> Window:
     """Return how far back and how recent the archive is, and where it has gaps.
 
     A missing or unreadable segment is a gap, and what is before it can be gone back to only up to
-    it.
+    it. Every manifest is read, several at once, and little of each is kept.
     """
     lines: list[tuple[list[Base], list[Segment]]] = []
     for listed in catalogue.lines:
-        if not listed.bases or not listed.segments:
-            continue
         bases = await catalogue.bases(listed.line)
+        if not bases or not listed.segments:
+            continue
         run: list[Segment] = []
         reason = bases[0].reason
-        for number in range(listed.segments[0], listed.segments[-1] + 1):
-            at = bisect_right(listed.segments, number)
-            present = at > 0 and listed.segments[at - 1] == number
-            try:
-                if not present:
-                    _miss(listed.line, number)
-                run.append(await catalogue.segment(listed.line, number))
-                chain(run[-2:])
-            except (NotArchived, Damaged) as error:
-                if run and run[-1].number == number:
-                    run.pop()
+        async for segment in _manifests(catalogue, listed, bases):
+            broken = segment if isinstance(segment, WorkerError) else _break(run, segment)
+            if broken is not None:
                 lines.append((_with(bases, reason), run))
-                run, reason = [], str(error)
+                run, reason = [], str(broken)
+            if isinstance(segment, Segment):
+                run.append(segment)
         lines.append((_with(bases, reason), run))
     return window([(bases, run) for bases, run in lines if run])
 
 
-def _miss(line: int, number: int) -> None:
-    raise NotArchived(f"segment {number} of line {line} is missing")
+def _break(run: list[Segment], segment: Segment) -> NotArchived | None:
+    """Say why a segment does not follow on those before it."""
+    try:
+        chain([*run[-1:], segment])
+    except NotArchived as error:
+        return error
+    return None
+
+
+async def _manifests(
+    catalogue: Catalogue, listed: Listed, bases: list[Base]
+) -> AsyncIterator[Segment | NotArchived | Damaged]:
+    """Return what the manifest of each number says; those at bases are whole, all others lean."""
+    present = set(listed.segments)
+    near = {base.number + more for base in bases for more in range(_NEAR)}
+
+    async def one(number: int) -> Segment | NotArchived | Damaged:
+        if number not in present:
+            return NotArchived(f"segment {number} of line {listed.line} is missing")
+        try:
+            found = await catalogue.segment(listed.line, number)
+        except Damaged as error:
+            return error
+        return found if number in near else found.lean()
+
+    numbers = range(listed.segments[0], listed.segments[-1] + 1)
+    for start in range(0, len(numbers), _AT_ONCE):
+        batch = numbers[start : start + _AT_ONCE]
+        for found in await asyncio.gather(*map(one, batch)):
+            yield found
 
 
 def _with(bases: list[Base], reason: str) -> list[Base]:

@@ -5,11 +5,16 @@ Rules, in this order:
        where it left our history, if we have more than it had. The rest is orphaned.
     2. Else our history goes on, on any server that still keeps our next byte.
     3. A server that has not come as far as we have is waited for.
-    4. Where no server has our next byte, the stream is lost: a new base, and a gap.
+    4. A replica that had to copy its primary from the beginning keeps nothing of what came before.
+       The primary still does: with `bridge` the missing bytes are read there, up to where that
+       replica goes on, and the worker leaves at once.
+    5. Where no server has our next byte, the stream is lost: a new base, and a gap.
 
 A primary counts an attached worker as a replica: it satisfies WAIT and min-replicas-to-write,
 FAILOVER without TO may choose it, and Sentinel lists it for good. So a replica is taken wherever
-the shard has one.
+the shard has one. A bridge is crossed only where the primary has that replica again, acknowledges
+nothing (WAIT counts no replica that does not), and is not for databases with sentinels or with
+min-replicas-to-write.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from redis_operator.redis.replies import InfoReplication
 
 from ..task import Source
 
-__all__ = ["Choice", "Continue", "Head", "Restart", "View", "Wait", "choose", "unfit"]
+__all__ = ["Bridge", "Choice", "Continue", "Head", "Restart", "View", "Wait", "choose", "unfit"]
 
 
 class Head(Struct, frozen=True):
@@ -49,6 +54,13 @@ class Continue(Struct, frozen=True):
     is_promoted: bool = False
 
 
+class Bridge(Struct, frozen=True):
+    """Read from this primary, as `Continue` says, up to byte `upto`, and leave it."""
+
+    first: Continue
+    upto: int
+
+
 class Restart(Struct, frozen=True):
     """Take a new base from this server: the stream in between is lost."""
 
@@ -62,7 +74,7 @@ class Wait(Struct, frozen=True):
     reason: str
 
 
-Choice: TypeAlias = Continue | Restart | Wait
+Choice: TypeAlias = Continue | Bridge | Restart | Wait
 
 
 def unfit(view: View, *, allow_primary: bool) -> str | None:
@@ -79,7 +91,9 @@ def unfit(view: View, *, allow_primary: bool) -> str | None:
     return None
 
 
-def choose(head: Head | None, views: Sequence[View], *, allow_primary: bool) -> Choice:
+def choose(
+    head: Head | None, views: Sequence[View], *, allow_primary: bool, bridge: bool = False
+) -> Choice:
     """Return how the archive goes on."""
     reasons = [unfit(view, allow_primary=allow_primary) for view in views]
     fit = [view for view, reason in zip(views, reasons, strict=True) if reason is None]
@@ -97,7 +111,28 @@ def choose(head: Head | None, views: Sequence[View], *, allow_primary: bool) -> 
     behind = [view for view in fit if _is_behind(head, view.replication)]
     if behind:
         return Wait(f"{behind[0].source.pod} has not yet come to offset {head.last}")
-    return Restart(fit[0].source, _lost(head, fit[0].replication))
+    crossing = _bridge(head, views, fit) if bridge else None
+    return crossing or Restart(fit[0].source, _lost(head, fit[0].replication))
+
+
+def _bridge(head: Head, views: Sequence[View], fit: Sequence[View]) -> Bridge | None:
+    """Return how to come to where a replica goes on, from the primary that it copied."""
+    for primary in views:
+        told = primary.replication
+        if not told.is_primary or not any(
+            line.port and line.state == "online" for line in told.replicas
+        ):
+            continue
+        first = _promoted(head, primary) or _same(head, primary)
+        reached = [
+            view.replication.offset
+            for view in fit
+            if not view.replication.is_primary
+            and view.replication.replication_id == told.replication_id
+        ]
+        if first is not None and reached and max(reached) >= first.first:
+            return Bridge(first, max(reached))
+    return None
 
 
 def _promoted(head: Head, view: View) -> Continue | None:

@@ -1,7 +1,7 @@
 """The connection of an archiver to a server: a replica that takes the stream and keeps no data.
 
-Guarantees: it announces no port, acknowledges what it has received, and reads at most once in
-`pause` seconds: what a reader costs is its wake-ups. Errors: `SourceError`.
+Guarantees: it announces no port, acknowledges what it has received unless it is `silent`, and reads
+at most once in `pause` seconds: what a reader costs is its wake-ups. Errors: `SourceError`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ class Link:
         first: int,
         connection: socket.socket,
         rest: bytes,
+        *,
+        silent: bool = False,
     ) -> None:
         self.source = source
+        self._silent = silent
         self.replication_id = replication_id
         self.received = first - 1
         self._socket = connection
@@ -68,7 +71,7 @@ class Link:
 
     async def _acknowledge(self) -> None:
         now = time.monotonic()
-        if now - self._acknowledged < _ACK_SECONDS:
+        if self._silent or now - self._acknowledged < _ACK_SECONDS:
             return
         self._acknowledged = now
         words = encode(("REPLCONF", "ACK", self.received))
@@ -82,8 +85,13 @@ class Link:
         self._socket.close()
 
 
-async def attach_stream(wanted: Continue, login: Login, version: str) -> Link:
-    """Attach where `wanted` says. Raises `SourceError`, also for a full resync."""
+async def attach_stream(
+    wanted: Continue, login: Login, version: str, *, silent: bool = False
+) -> Link:
+    """Attach where `wanted` says. Raises `SourceError`, also for a full resync.
+
+    `silent`: nothing is acknowledged, so that WAIT does not count the worker.
+    """
     source = wanted.source
     connection = await _connect(source)
     try:
@@ -99,7 +107,8 @@ async def attach_stream(wanted: Continue, login: Login, version: str) -> Link:
     except BaseException:
         connection.close()
         raise
-    return Link(source, answer or wanted.replication_id, wanted.first, connection, rest)
+    history = answer or wanted.replication_id
+    return Link(source, history, wanted.first, connection, rest, silent=silent)
 
 
 async def _connect(source: Source) -> socket.socket:

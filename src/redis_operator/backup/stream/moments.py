@@ -132,12 +132,15 @@ async def _limits(catalogues: Mapping[str, Catalogue]) -> str:
     """Say between which times the archive has anything."""
     oldest, newest = [], []
     for catalogue in catalogues.values():
-        first = next(listed for listed in catalogue.lines if listed.bases)
-        oldest.append((await catalogue.bases(first.line))[0].taken)
+        for listed in catalogue.lines:
+            bases = await catalogue.bases(listed.line)
+            if bases:
+                oldest.append(bases[0].taken)
+                break
         last = await catalogue.newest()
         if last is not None:
-            newest.append(last.samples[-1].server if last.samples else last.ended)
-    if not newest:
+            newest.append(last.ended_at)
+    if not newest or not oldest:
         return "It has no stream yet"
     return f"It has times from {text_of(min(oldest))} to {text_of(max(newest))}"
 

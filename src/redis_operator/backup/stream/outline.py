@@ -1,7 +1,8 @@
 """What an archive spans, from few of its manifests: its first base, its last one, and its gaps.
 
 Unlike `find.find_window` it does not read every segment, so that it can be asked again and again:
-what is missing or damaged within a line is not found here.
+objects that are missing or empty within a line are found by the list of names alone, and bytes that
+were changed are not found here.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import logging
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..errors import Damaged
+from ..errors import Damaged, WorkerError
 from ..store import Shelf
 from ..task import ToldGap
 from .catalogue import Catalogue, Listed, read_catalogue
@@ -19,14 +21,16 @@ from .records import Base, Segment
 __all__ = ["End", "Outline", "Overview", "end_of", "read_outline"]
 
 _LOG = logging.getLogger(__name__)
+_LISTED_LATE = 3
 _LOOKED_AT = 3  # segments from a base on, for the first answer of the primary after it
 
 
 class Outline(Struct, frozen=True):
     """Times are microseconds since 1970; 0: there is none.
 
-    `is_open`: a line has a base by now and no time yet that it can be gone back to. `began_empty`:
-    the shard of a cluster had no slot when its archive begins.
+    `is_open`: a line has a base by now and no time yet that it can be gone back to. `is_broken`:
+    what comes after a missing segment has no base yet. `began_empty`: the shard of a cluster had no
+    slot when its archive begins.
     """
 
     oldest: int = 0
@@ -34,14 +38,19 @@ class Outline(Struct, frozen=True):
     gaps: tuple[ToldGap, ...] = ()
     is_open: bool = False
     began_empty: bool = False
+    is_broken: bool = False
 
 
 class End(Struct, frozen=True):
-    """Where an archive ends: its last segment, its last line and the bases of that."""
+    """Where an archive ends: its last segment, its last line and the bases of that.
+
+    `damage`: what of these cannot be read, so that the line cannot go on.
+    """
 
     stored: Segment | None
     line: int
     bases: tuple[Base, ...]
+    damage: str = ""
 
 
 class Overview:
@@ -52,24 +61,39 @@ class Overview:
         self._shelf = shelf
         self._at: Segment | None = None
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a base is needed: what comes after a missing segment cannot be gone back to."""
+        return self.outline.is_broken
+
     async def read(self, catalogue: Catalogue | None = None) -> None:
         """Look again what the archive spans. Raises `WorkerError`."""
         self.outline = await read_outline(catalogue or await read_catalogue(self._shelf))
 
-    async def read_end(self) -> End:
-        """Return where the archive ends. Raises `WorkerError`, which names what is damaged.
+    async def based(self) -> None:
+        """Look again after a base was stored; where that fails, what is known stands."""
+        self.outline = replace(self.outline, is_broken=False)
+        try:
+            await self.read()
+        except WorkerError as error:
+            _LOG.warning("what the archive spans cannot be read: %s", error)
 
-        What is damaged elsewhere is no reason not to go on.
-        """
+    async def read_end(self) -> End:
+        """Return where the archive ends. Raises `StoreError`: what is damaged ends a line alone."""
         catalogue = await read_catalogue(self._shelf)
-        stored = await catalogue.newest()
         line = max((listed.line for listed in catalogue.lines), default=0)
-        bases = tuple(await catalogue.bases(line)) if line else ()
         try:
             await self.read(catalogue)
         except Damaged as error:
             _LOG.warning("what the archive spans cannot be read: %s", error)
-        return End(stored, line, bases)
+        try:
+            stored = await catalogue.newest()
+        except Damaged as error:
+            return End(None, line, (), str(error))
+        bases = tuple(await catalogue.bases(line)) if line else ()
+        damaged = [text for place, text in catalogue.damaged.items() if place[0] == line]
+        goes_on = bases or (stored is not None and stored.line == line)
+        return End(stored, line, bases, "" if goes_on else "; ".join(damaged[-1:]))
 
     async def follow(self, newest: Segment | None) -> None:
         """Look again where a segment was stored that an open line may have waited for."""
@@ -82,7 +106,7 @@ async def read_outline(catalogue: Catalogue) -> Outline:
     """Return what the archive of a shard spans. Raises `WorkerError`."""
     oldest = based = ended = 0
     gaps: list[ToldGap] = []
-    is_open = began_empty = False
+    is_open = is_broken = began_empty = False
     for listed in catalogue.lines:
         bases = await catalogue.bases(listed.line)
         if not bases:
@@ -98,14 +122,47 @@ async def read_outline(catalogue: Catalogue) -> Outline:
             began_empty = bool(first.owned) and not first.owned[0].slots
         if ended:
             gaps.append(ToldGap(ended, begun, bases[0].reason or "the stream was lost"))
+        holes, is_broken = await _holes(catalogue, listed, bases)
+        gaps += holes
         ended = end_of(await catalogue.segment(listed.line, listed.segments[-1]))
-    return Outline(oldest, based, tuple(gaps), is_open, began_empty)
+    return Outline(oldest, based, tuple(gaps), is_open, began_empty, is_broken)
+
+
+async def _holes(
+    catalogue: Catalogue, listed: Listed, bases: list[Base]
+) -> tuple[list[ToldGap], bool]:
+    """Return the gaps that missing segments leave, and whether no base comes after the last one.
+
+    A store may list the newest objects late: these are not missed.
+    """
+    first, last = bases[0].number, listed.segments[-1] - _LISTED_LATE
+    present = set(listed.segments) - set(listed.hollow)
+    missing = [number for number in range(first, last + 1) if number not in present]
+    gaps: list[ToldGap] = []
+    upto = 0
+    for number in missing:
+        if number < upto:
+            continue
+        base = next((one for one in bases if one.number > number), None)
+        before = max((one for one in present if one < number), default=0)
+        if not before:
+            continue
+        ended = (await catalogue.segment(listed.line, before)).ended_at
+        upto = base.number if base is not None else last + 1
+        begun = await _begun(catalogue, listed, base) if base is not None else 0
+        if base is not None and begun:
+            why = f"segment {number} of line {listed.line} is missing from the store, or empty"
+            gaps.append(ToldGap(ended, begun, why))
+    return gaps, bool(missing) and not any(base.number > missing[-1] for base in bases)
 
 
 async def _begun(catalogue: Catalogue, listed: Listed, base: Base) -> int:
     """Return the first time that can be gone back to from a base on."""
     for number in _from(listed, base)[:_LOOKED_AT]:
-        segment = await catalogue.segment(listed.line, number)
+        try:
+            segment = await catalogue.segment(listed.line, number)
+        except Damaged:
+            continue
         for sample in segment.samples:
             if sample.offset >= base.part.offset:
                 return sample.server
@@ -118,6 +175,4 @@ def _from(listed: Listed, base: Base) -> list[int]:
 
 def end_of(segment: Segment | None) -> int:
     """Return up to when a segment can be gone back to, by the primary's clock if it was asked."""
-    if segment is None:
-        return 0
-    return segment.samples[-1].server if segment.samples else segment.ended
+    return segment.ended_at if segment is not None else 0

@@ -210,10 +210,9 @@ def _place(spans: Sequence[Span], replication_id: str, offset: int) -> int | Non
             return place
     for place, span in enumerate(spans):
         segment = span.segment
-        if offset == segment.first - 1 and replication_id in (
-            segment.replication_id,
-            segment.parent,
-        ):
+        is_orphaned = span.until < segment.first - 1
+        histories = (segment.replication_id, segment.parent)
+        if offset == segment.first - 1 and replication_id in histories and not is_orphaned:
             return place
     return None
 

@@ -2,19 +2,33 @@
 
 Guarantees: what can be gone back to after a time stays: the last base at or before it, and all that
 comes later. A base goes before the segments after it, so that nothing half deleted is chosen. The
-last base of an archive always stays.
+last base of an archive always stays. Restore points go when nothing that they name is left.
+
+No single clock decides: time goes on for the archive only as far as the primaries have said, too.
 """
 
 from __future__ import annotations
 
 import re
 
+from ..errors import Damaged
 from ..store import Shelf
-from .catalogue import read_catalogue
+from .catalogue import Catalogue, read_catalogue
+from .records import point_name
 
-__all__ = ["prune"]
+__all__ = ["keep_after", "prune"]
 
+_SLACK = 60_000_000  # microseconds: clocks of workers and primaries differ
 _OBJECT = re.compile(r"^(\d{6})/(segment|base)-(\d{8})[-.]")
+
+
+def keep_after(keep_seconds: int, *, now: int, newest: int) -> int:
+    """Return since when times are kept; 0: nothing is deleted.
+
+    `now` is the worker's clock. `newest`: the last time, by a primary's clock, that the store has.
+    A worker whose clock is a year ahead would delete the past: the earlier of the two counts.
+    """
+    return min(now, newest) - keep_seconds * 1_000_000 if newest else 0
 
 
 async def prune(shelf: Shelf, keep_after: int) -> int:
@@ -35,4 +49,19 @@ async def prune(shelf: Shelf, keep_after: int) -> int:
             order = (0 if name.endswith(".json") else 1) + (0 if found[2] == "base" else 2)
             doomed.append((order, name))
     await shelf.delete([name for _, name in sorted(doomed)])
+    if doomed:
+        await shelf.delete(await _points(catalogue, old[-1].taken - _SLACK))
     return len(doomed)
+
+
+async def _points(catalogue: Catalogue, before: int) -> list[str]:
+    """Return the restore points that are older than all that is kept."""
+    found = []
+    for name in catalogue.points:
+        try:
+            point = await catalogue.point(name)
+        except Damaged:
+            continue
+        if max((mark.server for mark in point.shards.values()), default=before) < before:
+            found.append(point_name(name))
+    return found

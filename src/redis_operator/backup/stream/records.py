@@ -31,6 +31,7 @@ __all__ = [
     "Sample",
     "Segment",
     "base_names",
+    "content_number",
     "decode",
     "encode",
     "line_and_number",
@@ -40,6 +41,7 @@ __all__ = [
 
 FORMAT = 1
 _NUMBERED = re.compile(r"^(\d{6})/(segment|base)-(\d{8})\.json$")
+_CONTENT = re.compile(r"^(\d{6})/segment-(\d{8})-[0-9a-f]+\.zst$")
 
 
 class Sample(Struct, frozen=True, array_like=True):
@@ -100,6 +102,16 @@ class Segment(Struct, frozen=True, rename="camel", omit_defaults=True):
     samples: tuple[Sample, ...] = ()
     owned: tuple[Owned, ...] = ()
     format: int = FORMAT
+
+    @property
+    def began_at(self) -> int:
+        """When it begins, by the primary's clock if that was asked, else by the worker's."""
+        return self.samples[0].server if self.samples else self.begun
+
+    @property
+    def ended_at(self) -> int:
+        """Up to when it can be gone back to, by the primary's clock if that was asked."""
+        return self.samples[-1].server if self.samples else self.ended
 
     def lean(self) -> Segment:
         """Return it without what is long: the last sample is kept, and who owned slots last."""
@@ -175,6 +187,12 @@ def line_and_number(name: str) -> tuple[str, int, int] | None:
     """Return what a manifest is of: `segment` or `base`, its line and its number."""
     found = _NUMBERED.match(name)
     return (found[2], int(found[1]), int(found[3])) if found else None
+
+
+def content_number(name: str) -> tuple[int, int] | None:
+    """Return the line and the number of the segment whose bytes an object holds."""
+    found = _CONTENT.match(name)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 Record = TypeVar("Record", Segment, Base, Point)

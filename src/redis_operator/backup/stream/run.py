@@ -20,11 +20,11 @@ from msgspec import Struct
 
 from ..errors import WorkerError
 from ..replica import Login
-from ..store import Shelf
+from ..store import open_shelf
 from ..task import BASES, FOLDER, SOURCES, SPOOL, ArchiveTask, Report, Source, Told
 from .archiver import Archiver
 from .plan import text_of
-from .prune import prune
+from .prune import keep_after, prune
 from .state import Limits, Shard
 from .status import serve_status, told_of
 from .work import shelf_of
@@ -40,7 +40,6 @@ class _Running(Struct, frozen=True):
     """A shard that is archived."""
 
     archiver: Archiver
-    shelf: Shelf
     stop: asyncio.Event
     task: asyncio.Task[None]
 
@@ -72,6 +71,7 @@ async def archive(
                 task.version,
                 allow_primary=task.allow_primary,
                 cluster=task.cluster,
+                bridge=task.bridge,
             ),
             shelf,
             Path(spool) / name,
@@ -80,13 +80,13 @@ async def archive(
             limits=Limits(base_seconds=task.base_seconds, spool_bytes=task.spool_bytes),
             base_wanted=files.base,
         )
-        return _Running(archiver, shelf, ended, group.create_task(archiver.run(ended)))
+        return _Running(archiver, ended, group.create_task(archiver.run(ended)))
 
     async with AsyncExitStack() as stack:
         if task.status_port:
             await stack.enter_async_context(serve_status(told, host, task.status_port))
         async with asyncio.TaskGroup() as group:
-            pruning = group.create_task(_prune(running, task))
+            pruning = group.create_task(_prune(running, task, folder))
             while not stop.is_set():
                 wanted = files.shards()
                 for name in wanted.keys() - running.keys():
@@ -123,17 +123,25 @@ def _line(found: Told) -> dict[str, str | int]:
     return {"newest": text_of(found.newest) if found.newest else "", "line": found.line}
 
 
-async def _prune(running: Mapping[str, _Running], task: ArchiveTask) -> None:
+async def _prune(running: Mapping[str, _Running], task: ArchiveTask, folder: str) -> None:
     if not task.keep_seconds:
         return
     await asyncio.sleep(min(_FIRST_PRUNE_SECONDS, task.prune_seconds))
     while True:
-        for found in list(running.values()):
+        newest = max((found.archiver.state().newest for found in running.values()), default=0)
+        after = keep_after(task.keep_seconds, now=time.time_ns() // 1000, newest=newest)
+        try:
+            shards = await open_shelf(task.store, folder=folder).folders() if after > 0 else []
+        except WorkerError as error:
+            _LOG.warning("what is no longer needed is still there: %s", error)
+            shards = []
+        for name in shards:  # also those that the database does not have any more
             try:
-                if await prune(found.shelf, int((time.time() - task.keep_seconds) * 1e6)):
-                    await found.archiver.overview.read()
+                pruned = await prune(shelf_of(task.store, name, folder), after)
+                if name in running and pruned:
+                    await running[name].archiver.overview.read()
             except WorkerError as error:
-                _LOG.warning("what is no longer needed is still there: %s", error)
+                _LOG.warning("what is no longer needed of %s is still there: %s", name, error)
         await asyncio.sleep(task.prune_seconds)
 
 

@@ -1,7 +1,9 @@
 """The segment that is being written, and how it is sealed.
 
 A segment ends where a command does, outside of MULTI: what came of the next command stays for the
-segment after it. So each can be read by itself, and the archive goes on from its last byte.
+segment after it. So each can be read by itself, and the archive goes on from its last byte. Where
+nothing was written, a segment without a byte has the samples that say so: such times can be gone
+back to as well.
 """
 
 from __future__ import annotations
@@ -39,6 +41,11 @@ class Growing:
     def last(self) -> int:
         """The last byte that is here."""
         return self.first + self.size - 1
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is a sample of what is here, or of where it begins."""
+        return any(sample.offset <= self.last for sample in self.samples)
 
     def add(self, piece: bytes, now: int) -> None:
         """Take what has arrived."""
@@ -97,11 +104,11 @@ def clean_size(growing: Growing) -> int:
 def seal(
     growing: Growing, *, line: int, number: int, engine: str, version: str, level: int = 1
 ) -> Sealed | None:
-    """Return the whole commands of what grew as a segment; None: there is none. Blocks."""
+    """Return the whole commands of what grew as a segment; None: there is nothing yet. Blocks."""
     whole = b"".join(growing.pieces)
     scanner = Scanner()
     scanner.feed(whole)
-    if scanner.clean == 0:
+    if scanner.clean == 0 and (whole or not growing.has_news):
         return None
     raw = whole[: scanner.clean]
     compressor = Compressor(level)
@@ -111,6 +118,7 @@ def seal(
     later = [when for offset, when in growing.index if offset > last]
     if later and (not reached or reached[-1][0] < last):
         reached.append((last, later[0]))
+    samples = tuple(sample for sample in growing.samples if sample.offset <= last)
     segment = Segment(
         line=line,
         number=number,
@@ -122,7 +130,7 @@ def seal(
         stored=len(content),
         sha256=hashlib.sha256(raw).hexdigest(),
         begun=growing.begun,
-        ended=reached[-1][1],
+        ended=reached[-1][1] if reached else max(growing.begun, samples[-1].received),
         engine=engine,
         version=version,
         clean_start=True,
@@ -130,7 +138,7 @@ def seal(
         source=growing.source,
         parent=growing.parent,
         index=_differences(reached, growing.first, growing.begun),
-        samples=tuple(sample for sample in growing.samples if sample.offset <= last),
+        samples=samples,
         owned=tuple(owned for owned in growing.owned if owned.offset <= last),
     )
     return Sealed(segment, content, len(raw))

@@ -9,7 +9,10 @@ Rules:
        that was acknowledged by the time may be missing, all others are cut at the first sample
        after it, and such a target at the first one after those.
     3. Keys of a slot are taken from its owner. Of a slot that is open, also those that only the
-       other end has; where both have one, the owner's is taken.
+       other end has; where both have one, the owner's is taken. A slot is open if one end says so
+       at its own cut: a cut is a sample, and a sample says which slots are open at that very
+       offset. A slot that changed hands before the cut or after it is not open: its owner has every
+       key, and the other end may have keys that were deleted.
 """
 
 from __future__ import annotations
@@ -60,12 +63,35 @@ def plan_shards(
         )
     cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
     after = max((_reaches(time, cut, shards[name]) for name, cut in cuts.items()), default=time)
-    for name in shards.keys() - cuts.keys():
+    late = shards.keys() - cuts.keys()
+    for name in late:
         cuts[name] = cut_at(At(after, Bound.INCLUDE), shards[name])
+    clocks = {n: _clock(cut, bound if n not in late else Bound.INCLUDE) for n, cut in cuts.items()}
+    opened = _opened(shards, clocks)
     return tuple(
-        Share(name, cuts[name], owners[name], (given[name] | taken[name]) - owners[name])
-        for name in shards
+        Share(name, cuts[name], owners[name], opened[name] - owners[name]) for name in shards
     )
+
+
+def _clock(cut: Cut, bound: Bound) -> int:
+    """Return what the primary's clock said at the sample that a cut was made at."""
+    return cut.reached if bound is Bound.NOT_AFTER else cut.passed
+
+
+def _opened(shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]) -> dict[str, SlotSet]:
+    """Return the slots that are open at the cuts, for both ends, by what either end says."""
+    nodes = _nodes(shards)
+    ends: dict[str, list[int]] = {name: [] for name in shards}
+    for name, spans in shards.items():
+        said = [owned for owned in _all_owned(spans) if owned.server <= clocks[name]]
+        for slot, node in (*said[-1].migrating, *said[-1].importing) if said else ():
+            ends[name].append(slot)
+            ends[_other_end(slot, name, node, nodes)].append(slot)
+    return {name: SlotSet(slots) for name, slots in ends.items()}
+
+
+def _all_owned(spans: Sequence[Span]) -> list[Owned]:
+    return [owned for span in spans for owned in span.segment.owned if owned.offset <= span.until]
 
 
 def _reaches(time: int, cut: Cut, spans: Sequence[Span]) -> int:
@@ -88,13 +114,17 @@ def plan_point(
     """
     told = {name: _told(name, marks[name].server, spans) for name, spans in shards.items()}
     owners = _owners(told, max(mark.server for mark in marks.values()))
-    given, taken = _moving(told, _nodes(shards), owners)
-    shares = []
-    for name, mark in marks.items():
-        cut = Cut(mark.replication_id, mark.offset, mark.server, mark.server)
-        opened = (given[name] | taken[name]) - owners[name]
-        shares.append(Share(name, cut, owners[name], opened))
-    return tuple(shares)
+    _moving(told, _nodes(shards), owners)  # refuses what moves to or from a node without an archive
+    opened = _opened(shards, {name: mark.server for name, mark in marks.items()})
+    return tuple(
+        Share(
+            name,
+            Cut(mark.replication_id, mark.offset, mark.server, mark.server),
+            owners[name],
+            opened[name] - owners[name],
+        )
+        for name, mark in marks.items()
+    )
 
 
 def _nodes(shards: Mapping[str, Sequence[Span]]) -> dict[str, str]:
@@ -108,12 +138,7 @@ def _nodes(shards: Mapping[str, Sequence[Span]]) -> dict[str, str]:
 
 
 def _told(name: str, time: int, spans: Sequence[Span]) -> _Told:
-    found = [
-        owned
-        for span in spans
-        for owned in span.segment.owned
-        if owned.offset <= span.until and owned.server <= time + _AROUND
-    ]
+    found = [owned for owned in _all_owned(spans) if owned.server <= time + _AROUND]
     before = [owned for owned in found if owned.server <= time]
     if not before:
         raise NotArchived(f"the archive of {name} does not say which slots it had then")
@@ -132,6 +157,16 @@ def _owners(told: Mapping[str, _Told], time: int) -> dict[str, SlotSet]:
     return found
 
 
+def _other_end(slot: int, name: str, node: str, nodes: Mapping[str, str]) -> str:
+    """Return the shard at the other end of a move. Raises `NotArchived` where there is none."""
+    if node not in nodes:
+        raise NotArchived(
+            f"slot {slot} was moving between {name} and node {node}, whose keys of it the archive "
+            "does not have; choose a time before or after the move"
+        )
+    return nodes[node]
+
+
 def _moving(
     told: Mapping[str, _Told], nodes: Mapping[str, str], owners: Mapping[str, SlotSet]
 ) -> tuple[dict[str, SlotSet], dict[str, SlotSet]]:
@@ -139,14 +174,10 @@ def _moving(
     pairs: set[tuple[int, str, str]] = set()
     for name, found in told.items():
         for owned in found.around:
-            for slot, node in (*owned.migrating, *owned.importing):
-                if node not in nodes:
-                    raise NotArchived(
-                        f"slot {slot} was moving between {name} and node {node}, whose keys of it "
-                        "the archive does not have; choose a time before or after the move"
-                    )
-            pairs |= {(slot, name, nodes[node]) for slot, node in owned.migrating}
-            pairs |= {(slot, nodes[node], name) for slot, node in owned.importing}
+            for slot, node in owned.migrating:
+                pairs.add((slot, name, _other_end(slot, name, node, nodes)))
+            for slot, node in owned.importing:
+                pairs.add((slot, _other_end(slot, name, node, nodes), name))
         held = [SlotSet.parse(owned.slots) for owned in found.around]
         for before, after in pairwise(held):
             lost = before - after

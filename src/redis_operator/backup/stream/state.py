@@ -17,6 +17,7 @@ class Shard(Struct, frozen=True):
     version: str
     allow_primary: bool = False
     cluster: bool = False
+    bridge: bool = False  # what a replica that started over lacks may be read from its primary
 
 
 class Limits(Struct, frozen=True):
