@@ -19,7 +19,7 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import hiredis
 
@@ -95,7 +95,7 @@ async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:
     return found, found.parts[0]
 
 
-async def rdb_of(shelf: Shelf, part: StoredPart) -> AsyncIterator[bytes]:
+async def rdb_of(shelf: Shelf, part: StoredPart) -> AsyncGenerator[bytes, None]:
     """Return the bytes of a snapshot as a server sent them. Raises `Damaged`.
 
     The last piece is returned when everything was compared with the manifest. The next piece is
@@ -294,9 +294,10 @@ class Primary:
         self.sent += 1
         self._stream_end = self._offset + self._stream_size
         writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
-        async for piece in rdb_of(self._shelf, part):
-            writer.write(piece)
-            await writer.drain()
+        async with aclosing(rdb_of(self._shelf, part)) as pieces:
+            async for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
         _LOG.info("the snapshot was sent: %s bytes", part.size)
         listening = asyncio.ensure_future(self._listen(reader))
         try:
