@@ -25,7 +25,7 @@ from redis_testing.servers import EngineBinary, Server, Servers
 
 REPLICATION = Login("replication", "word")
 pytestmark = pytest.mark.servers
-RIGHTS = "on >word ~* &* -@all +restore +select +info +ping"
+RIGHTS = "on >word ~* &* -@all +restore +select +info +set"
 OPTIONS = {"cluster-require-full-coverage": "no"}
 KEYS = 3000
 

@@ -1,17 +1,17 @@
 """Gives a backup to a database of any shape: each key to the primary that it belongs to.
 
-It is a backup, or an archive up to a moment. The server beside the worker loads one part after the
-other, each with the stream after it where there is one, and sends keys to the new primaries
-itself (MIGRATE with COPY): values and times to live never pass through here, and no engine's format
-is known here.
+It is a backup, or an archive up to a moment. A part whose keys can be told apart is split by the
+worker (`split`). Any other one, and one that a stream follows, is loaded by the server beside the
+worker, which sends keys to the new primaries itself (MIGRATE with COPY).
 
 Guarantees:
-    - Every part is read from end to end, and the first one loaded, before anything is dropped or
-      sent.
+    - Every part is read from end to end, and the first of those that are loaded is, before anything
+      is dropped or sent.
     - What is sent twice is the same: an attempt that ended anywhere is followed by another one.
     - Success means that every primary has the history that it had when this was asked, and no
       fewer keys without a time to live than the backup.
-    - Memory is that of the server beside the worker, for the largest part.
+    - Memory is that of `split`, and of the server beside the worker for the largest part that is
+      loaded.
 
 Assumptions: no client can write to the database meanwhile.
 Errors: `WorkerError`.
@@ -23,6 +23,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ from .piece import Piece
 from .primary import manifest_of, verify
 from .replica import Login
 from .scratch import ScratchError
+from .send import PASSING, advice
+from .split import Survey, give, survey
 from .store import Shelf, open_shelf
 from .stream.moments import find_pieces
 from .stream.plan import text_of
@@ -56,8 +59,7 @@ _BATCH_BYTES = 4 << 20
 _MIGRATE_SECONDS = 20.0
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
-_VERIFIED_AT_ONCE = 2
-_PASSING = ("IOERR", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "TRYAGAIN")
+_READ_AT_ONCE = 2
 _SIZES = (
     "local found = {} for i, key in ipairs(KEYS) do "
     "found[i] = redis.call('MEMORY', 'USAGE', key) or 0 end return found"
@@ -84,19 +86,27 @@ async def carry(
         pieces = await find_pieces(task.store, task.until, task.field, fit, opened)
     else:
         pieces = await _backup_pieces(task, shelf)
+    found = await _surveyed(task, pieces)
     await _same_primaries(task, login())
-    async with open_loader(folder, host, task.scratch_port) as server:
-        carrier = _Carrier(task, server, login, patience)
-        for piece in pieces:
-            await server.load(piece)
-            databases = await server.databases()
-            carrier.check_databases(databases)
+    carrier = _Carrier(task, login, patience)
+    for piece in pieces:
+        carrier.check_databases(found[piece.part.name].databases)
+    async with AsyncExitStack() as stack:
+        dropped = not task.empty
+        for piece in sorted(pieces, key=lambda one: not found[one.part.name].obstacle):
+            surveyed = found[piece.part.name]
+            if surveyed.obstacle:
+                await carrier.load(stack, piece, folder, host)
             if task.rehearsal:
-                carrier.keys += sum(one.keys for one in databases)
                 continue
-            if task.empty and piece is pieces[0]:
+            if not dropped:
                 await empty(task.targets, login())
-            await carrier.part(piece)
+                dropped = True
+            if surveyed.obstacle:
+                _LOG.info("%s is not split: %s", piece.part.object, surveyed.obstacle)
+                await carrier.part(piece)
+            else:
+                await carrier.split(piece, surveyed.functions)
             _LOG.info("%s was carried: %s keys so far", piece.part.object, carrier.keys)
         await _same_primaries(task, login())
         if not task.rehearsal:
@@ -115,11 +125,11 @@ async def carry(
 
 
 async def _backup_pieces(task: CarryTask, shelf: Shelf) -> tuple[Piece, ...]:
-    """Return the parts of a backup, each read from end to end."""
+    """Return the parts of a backup."""
     manifest = await manifest_of(shelf)
     check_fit(manifest, task.engine, task.version, task.field)
     whole = len(manifest.parts) == 1
-    pieces = tuple(
+    return tuple(
         Piece(
             shelf,
             manifest,
@@ -128,20 +138,27 @@ async def _backup_pieces(task: CarryTask, shelf: Shelf) -> tuple[Piece, ...]:
         )
         for part in manifest.parts
     )
-    await _verify(pieces)
-    return pieces
 
 
-async def _verify(pieces: tuple[Piece, ...]) -> None:
-    turns = asyncio.Semaphore(_VERIFIED_AT_ONCE)
+async def _surveyed(task: CarryTask, pieces: tuple[Piece, ...]) -> dict[str, Survey]:
+    """Return what is known of each piece. Raises `Damaged`: each is read from end to end."""
+    turns, found = asyncio.Semaphore(_READ_AT_ONCE), {}
 
     async def one(piece: Piece) -> None:
+        if piece.stream is not None:  # it was read when it was found
+            found[piece.part.name] = Survey(obstacle="a stream follows it")
+            return
         async with turns:
-            await verify(piece.shelf, piece.part)
+            if task.rehearsal:
+                await verify(piece.shelf, piece.part)
+                found[piece.part.name] = Survey(obstacle="a server has to load it")
+            else:
+                found[piece.part.name] = await survey(piece)
 
     async with asyncio.TaskGroup() as group:
         for piece in pieces:
             group.create_task(one(piece))
+    return found
 
 
 async def _same_primaries(task: CarryTask, login: Login) -> None:
@@ -164,17 +181,38 @@ class _Batch(Struct):
 class _Carrier:
     """Carries keys from the server beside the worker to their owners."""
 
-    def __init__(
-        self, task: CarryTask, scratch: Loader, login: Callable[[], Login], patience: float
-    ) -> None:
+    def __init__(self, task: CarryTask, login: Callable[[], Login], patience: float) -> None:
         self._task = task
-        self._scratch = scratch
+        self._loader: Loader | None = None  # started when it is needed
         self._login = login
         self._patience = patience
         self._owners = [] if task.rehearsal else _owners(task)
         self._functions = b""
         self._lasting = 0  # keys without a time to live that were seen
         self.keys = 0
+
+    @property
+    def _scratch(self) -> Loader:
+        assert self._loader is not None
+        return self._loader
+
+    async def load(self, stack: AsyncExitStack, piece: Piece, folder: Path, host: str) -> None:
+        """Have the server beside the worker load a piece; the first time it is started."""
+        if self._loader is None:
+            opened = open_loader(folder, host, self._task.scratch_port)
+            self._loader = await stack.enter_async_context(opened)
+        await self._loader.load(piece)
+        databases = await self._loader.databases()
+        self.check_databases(databases)
+        if self._task.rehearsal:
+            self.keys += sum(one.keys for one in databases)
+
+    async def split(self, piece: Piece, functions: bytes) -> None:
+        """Give the keys of a piece that can be split."""
+        await self._carry_functions(functions)
+        given = await give(piece, self._task.targets, self._owners, self._login, self._patience)
+        self.keys += given.keys
+        self._lasting += given.lasting
 
     async def part(self, piece: Piece) -> None:
         """Carry what the server holds now: all that it has of a part."""
@@ -249,10 +287,10 @@ class _Carrier:
                 self.keys += len(batch.keys)
                 return
             text = str(answer)
-            if not any(word in text for word in _PASSING) or time.monotonic() > end:
+            if not any(word in text for word in PASSING) or time.monotonic() > end:
                 raise TargetError(
                     f"{target.pod} does not take {len(batch.keys)} keys ({batch.size} bytes): "
-                    f"{text}{_advice(text)}",
+                    f"{text}{advice(text)}",
                     answer=text,
                 )
             _LOG.info("%s: %s", target.pod, text)
@@ -319,12 +357,3 @@ def _owners(task: CarryTask) -> list[int]:
     if len(owners) < len(found):
         raise WorkerError(f"{len(found) - len(owners)} slots have no primary to be given to")
     return owners
-
-
-def _advice(text: str) -> str:
-    """Say what to do about a refusal, where it is known."""
-    if "OOM" in text:
-        return "; the new database needs more memory (spec.resources.limits.memory), or more shards"
-    if "MOVED" in text or "READONLY" in text:
-        return "; it is not the primary of these keys any more: the restore begins again"
-    return ""

@@ -47,14 +47,28 @@ class Link:
     ) -> list[Any]:
         """Return the answers of commands that are sent together; errors are among them."""
         sent = list(commands)
+        return await self._exchange(encode_all(sent), len(sent), str(sent[0][0]), timeout)
+
+    async def ask_raw(
+        self, commands: bytes, count: int, *, timeout: float
+    ) -> list[tuple[int, str]]:
+        """Send commands that are encoded already; return the errors among the answers by number."""
+        answers = await self._exchange(commands, count, f"{count} commands", timeout)
+        return [
+            (number, str(answer))
+            for number, answer in enumerate(answers)
+            if isinstance(answer, hiredis.ReplyError)
+        ]
+
+    async def _exchange(self, sent: bytes, count: int, what: str, timeout: float) -> list[Any]:
         try:
             async with asyncio.timeout(timeout):
-                self._writer.write(encode_all(sent))
+                self._writer.write(sent)
                 await self._writer.drain()
-                return [await self._answer() for _ in sent]
+                return [await self._answer() for _ in range(count)]
         except TimeoutError as error:
             self.close()
-            text = f"{self.name} does not respond to {sent[0][0]!s} within {timeout:g} s"
+            text = f"{self.name} does not respond to {what} within {timeout:g} s"
             raise TargetError(text, passing=True) from error
         except (OSError, hiredis.ProtocolError) as error:
             self.close()

@@ -17,7 +17,7 @@ from .check import check
 from .errors import WorkerError
 from .flow import Flow
 from .manifest import MANIFEST
-from .primary import Primary, find_part, verify
+from .primary import Primary, find_part
 from .replica import Login
 from .store import open_shelf
 from .stream.run import archive
@@ -105,13 +105,8 @@ async def _run(task: Task, environment: Mapping[str, str]) -> Report:
     if task.until is not None:
         return await serve_until(task, login, _stop(), host=environment.get("POD_IP", ""))
     manifest, part = await find_part(shelf)
-    await verify(shelf, part)
-    _LOG.info("%s is whole: %s bytes of %s", part.object, part.size, manifest.redis)
-    server = await Primary(shelf, manifest, part, login).serve(
-        environment.get("POD_IP", ""), task.port
-    )
-    await _stop().wait()
-    server.close()
+    primary = Primary(shelf, manifest, part, login)
+    await primary.serve_until(_stop(), environment.get("POD_IP", ""), task.port)
     return Report(size=part.size, stored=part.stored, rdb=part.rdb)
 
 

@@ -1,10 +1,12 @@
 """Gives a snapshot back: plays the primary of servers that are to hold it.
 
 A server that replicates loads the snapshot itself, in memory or on a volume, with whatever files it
-keeps; so nothing here knows how an engine stores data. The snapshot is checked from its first to
-its last byte before anybody is let in: what is damaged is never given.
+keeps; so nothing here knows how an engine stores data. The snapshot is compared with the manifest
+while it is sent, and its last bytes are sent only when all of it is what was written. A server
+drops a snapshot without an end, so it never has one that is damaged.
 
 Guarantees:
+    - No server is given the whole of a snapshot that is not the one that was written.
     - Only who knows the password is given anything, and nobody else can have memory filled.
     - The history is one of its own: no server of the database that was backed up has the same.
 """
@@ -16,8 +18,8 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
 
 import hiredis
 
@@ -93,15 +95,61 @@ async def find_part(shelf: Shelf) -> tuple[Manifest, StoredPart]:
     return found, found.parts[0]
 
 
-async def rdb_of(shelf: Shelf, part: StoredPart) -> AsyncIterator[bytes]:
-    """Return the bytes of a snapshot as a server sent them. Raises `Damaged`."""
+async def rdb_of(shelf: Shelf, part: StoredPart) -> AsyncGenerator[bytes, None]:
+    """Return the bytes of a snapshot as a server sent them. Raises `Damaged`.
+
+    The last piece is returned when everything was compared with the manifest. The next piece is
+    read and decompressed while the caller uses the last one.
+    """
+    pieces = _compared(shelf, part)
+    coming = asyncio.ensure_future(anext(pieces, None))
+    try:
+        while (piece := await coming) is not None:
+            coming = asyncio.ensure_future(anext(pieces, None))
+            yield piece
+    finally:
+        coming.cancel()
+        with suppress(asyncio.CancelledError, WorkerError):
+            await coming
+        await pieces.aclose()
+
+
+async def _compared(shelf: Shelf, part: StoredPart) -> AsyncGenerator[bytes, None]:
+    """Return the pieces of a snapshot, the last one after all were compared with the manifest."""
+    digest, size, held = hashlib.sha256(), 0, b""
+    async for piece in _decompressed(shelf, part, digest.update):
+        size += len(piece)
+        if size > part.size:
+            raise Damaged(f"{part.object} is damaged: it has more than {part.size} bytes")
+        if held:
+            yield held
+        held = piece
+    if (size, digest.hexdigest()) != (part.size, part.sha256):
+        raise Damaged(
+            f"{part.object} is damaged: {size} bytes with another checksum than the "
+            f"{part.size} that were written"
+        )
+    if held:
+        yield held
+
+
+async def _decompressed(
+    shelf: Shelf, part: StoredPart, seen: Callable[[bytes], object]
+) -> AsyncIterator[bytes]:
+    """Return what a frame stands for; each piece was `seen` in the thread that made it."""
     decompressor, stored = Decompressor(), 0
+
+    def made_of(piece: bytes) -> bytes:
+        made = decompressor.decompress(piece, _OUT)
+        seen(made)
+        return made
+
     async for piece in shelf.read(part.object):
         stored += len(piece)
         more = piece
         while True:
             try:
-                made = await asyncio.to_thread(decompressor.decompress, more, _OUT)
+                made = await asyncio.to_thread(made_of, more)
             except ValueError as error:
                 raise Damaged(f"{part.object} is damaged: {error}") from error
             if made:
@@ -115,15 +163,8 @@ async def rdb_of(shelf: Shelf, part: StoredPart) -> AsyncIterator[bytes]:
 
 async def verify(shelf: Shelf, part: StoredPart) -> None:
     """Read a part from end to end. Raises `Damaged` unless it is what was written."""
-    digest, size = hashlib.sha256(), 0
-    async for piece in rdb_of(shelf, part):
-        await asyncio.to_thread(digest.update, piece)
-        size += len(piece)
-    if (size, digest.hexdigest()) != (part.size, part.sha256):
-        raise Damaged(
-            f"{part.object} is damaged: {size} bytes with another checksum than the "
-            f"{part.size} that were written"
-        )
+    async for _ in rdb_of(shelf, part):
+        pass
 
 
 class Primary:
@@ -144,7 +185,8 @@ class Primary:
         stream_size: int = 0,
     ) -> None:
         self.whole = asyncio.Event()
-        self.failure: WorkerError | None = None  # why the stream ended before its end
+        self.failure: WorkerError | None = None  # why what was sent has no end
+        self.failed = asyncio.Event()  # set with it
         self._stream = stream
         self._stream_size = stream_size
         self._stream_end = stream_size  # the offset of its last byte, of whoever began last
@@ -162,6 +204,19 @@ class Primary:
         """Listen until the server that is returned is closed."""
         return await asyncio.start_server(self._client, host, port)
 
+    async def serve_until(self, stop: asyncio.Event, host: str, port: int) -> None:
+        """Listen until `stop` is set. Raises `WorkerError` once what is given cannot be read."""
+        server = await self.serve(host, port)
+        ends = [asyncio.ensure_future(event.wait()) for event in (stop, self.failed)]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            server.close()
+            for end in ends:
+                end.cancel()
+        if self.failure is not None and not stop.is_set():
+            raise self.failure
+
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._talk(reader, writer)
@@ -170,6 +225,7 @@ class Primary:
         except WorkerError as error:
             _LOG.warning("what is given cannot be read to its end: %s", error)
             self.failure = error
+            self.failed.set()
         finally:
             writer.close()
 
@@ -238,9 +294,10 @@ class Primary:
         self.sent += 1
         self._stream_end = self._offset + self._stream_size
         writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
-        async for piece in rdb_of(self._shelf, part):
-            writer.write(piece)
-            await writer.drain()
+        async with aclosing(rdb_of(self._shelf, part)) as pieces:
+            async for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
         _LOG.info("the snapshot was sent: %s bytes", part.size)
         listening = asyncio.ensure_future(self._listen(reader))
         try:

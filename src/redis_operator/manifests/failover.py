@@ -50,6 +50,7 @@ def _settings(spec: RedisSpec, version: Version) -> list[Directive]:
     return [
         ("repl-diskless-sync", "yes"),
         ("repl-diskless-sync-delay", "0"),
+        ("repl-diskless-load", "on-empty-db"),
         ("repl-backlog-size", str(backlog_bytes(memory_limit(spec)))),
         ("min-replicas-to-write", str(spec.durability.min_replicas_to_write)),
         ("min-replicas-max-lag", str(spec.durability.max_lag_seconds)),

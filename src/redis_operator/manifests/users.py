@@ -89,7 +89,7 @@ _EXPORTER = (
 )
 
 # Beside that while a database is filled from a backup; the worker logs in as `replication`.
-_FILLING = "+info"
+_FILLING = "+info +set"
 _FILLING_FUNCTIONS = "+function|restore"
 # And while a worker replaces the data of one that was in use. The operator itself cannot do that.
 _EMPTYING = "+flushall"

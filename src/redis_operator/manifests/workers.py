@@ -170,7 +170,6 @@ def restore_job(
     labels = filler_labels(name)
     pod = worker_pod(task, storage, (users_secret(name), REPLICATION), Resources(), image)
     [container] = pod["containers"]
-    # It listens once it has read the backup from end to end.
     container["ports"] = [{"name": "redis", "containerPort": CLIENT_PORT, "protocol": "TCP"}]
     container["readinessProbe"] = {"tcpSocket": {"port": "redis"}, "periodSeconds": 1}
     return worker_job(redis, restore_job_name(name), labels, pod)

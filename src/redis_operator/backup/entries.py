@@ -1,0 +1,284 @@
+"""Walks over an RDB: which keys it has, and where each value begins and ends. Pure.
+
+A value is never decoded. To find its end, its shape is enough: how many strings and how many bytes
+it has, which the table below says for each type. A version, a type or an opcode that the table does
+not have is never guessed at: `NotSplit` is raised, and whoever walks has to find another way.
+
+The table holds what was seen in RDBs of Redis 6.2, 7.0 and Valkey 9.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+__all__ = ["LARGEST", "Entry", "NotSplit", "Walk"]
+
+Entry: TypeAlias = tuple[int, bytes, int, int, int, int]
+"""Type, key, where the value begins and ends in the buffer, when it expires (milliseconds since
+1970; 0: never), and the number of its database."""
+_Skip: TypeAlias = Callable[[bytes, int], int]
+
+LARGEST: Final = 32 << 20
+_HEADER: Final = 9
+_STRING: Final = 0
+_FUNCTION, _SLOT, _IDLE, _FREQUENCY, _AUX, _RESIZE = 0xF5, 0xF4, 0xF8, 0xF9, 0xFA, 0xFB
+_EXPIRES, _DATABASE, _END = 0xFC, 0xFE, 0xFF
+_CHECKSUM: Final = 8
+_COMPRESSED: Final = 0xC3
+_INTEGERS: Final = {0xC0: 1, 0xC1: 2, 0xC2: 4}
+
+
+class NotSplit(Exception):  # noqa: N818 - what it is
+    """The RDB has something whose end is not known here. It says nothing about the RDB."""
+
+
+def _length(buffer: bytes, at: int) -> tuple[int, int]:
+    """Return a length, which has four forms, and where it ends."""
+    first = buffer[at]
+    if first < 0x40:
+        return first, at + 1
+    if first < 0x80:
+        return (first & 0x3F) << 8 | buffer[at + 1], at + 2
+    if first == 0x80:
+        return int.from_bytes(buffer[at + 1 : at + 5], "big"), at + 5
+    if first == 0x81:
+        return int.from_bytes(buffer[at + 1 : at + 9], "big"), at + 9
+    raise NotSplit(f"a length begins with {first:#x}")
+
+
+def _lengths(buffer: bytes, at: int, count: int) -> int:
+    for _ in range(count):
+        _, at = _length(buffer, at)
+    return at
+
+
+def _string(buffer: bytes, at: int) -> int:
+    """Return where a string ends: its bytes, a number, or compressed bytes."""
+    first = buffer[at]
+    if first in _INTEGERS:
+        return at + 1 + _INTEGERS[first]
+    if first == _COMPRESSED:
+        size, at = _length(buffer, at + 1)
+        return _lengths(buffer, at, 1) + size
+    size, at = _length(buffer, at)
+    return at + size
+
+
+def _strings(buffer: bytes, at: int, count: int) -> int:
+    for _ in range(count):
+        size = buffer[at]
+        at = at + size + 1 if size < 0x40 else _string(buffer, at)
+    return at
+
+
+def _items(*, strings: int, lengths: int = 0, more: int = 0) -> _Skip:
+    """Return how to skip a number of items, each of lengths, strings and bytes."""
+
+    def skip(buffer: bytes, at: int) -> int:
+        count, at = _length(buffer, at)
+        if not lengths and not more:
+            return _strings(buffer, at, count * strings)
+        for _ in range(count):
+            at = _strings(buffer, _lengths(buffer, at, lengths), strings) + more
+        return at
+
+    return skip
+
+
+def _stream(version: int) -> _Skip:
+    """Return how to skip a stream: nodes, figures, groups with what they wait for."""
+
+    def skip(buffer: bytes, at: int) -> int:
+        nodes, at = _length(buffer, at)
+        at = _lengths(buffer, _strings(buffer, at, 2 * nodes), 3 if version == 1 else 8)
+        groups, at = _length(buffer, at)
+        for _ in range(groups):
+            at = _lengths(buffer, _string(buffer, at), 2 if version == 1 else 3)
+            pending, at = _length(buffer, at)
+            for _ in range(pending):
+                at = _lengths(buffer, at + 24, 1)
+            consumers, at = _length(buffer, at)
+            for _ in range(consumers):
+                at = _string(buffer, at) + (16 if version == 3 else 8)
+                pending, at = _length(buffer, at)
+                at += 16 * pending
+        return at
+
+    return skip
+
+
+_COMMON: Final[dict[int, _Skip]] = {
+    _STRING: _string,
+    1: _items(strings=1),  # list
+    2: _items(strings=1),  # set
+    4: _items(strings=2),  # hash
+    5: _items(strings=1, more=8),  # sorted set: members and scores
+    10: _string,  # list as a ziplist
+    11: _string,  # set of integers
+    12: _string,  # sorted set as a ziplist
+    13: _string,  # hash as a ziplist
+    14: _items(strings=1),  # list of ziplists
+    15: _stream(1),
+    16: _string,  # hash as a listpack
+    17: _string,  # sorted set as a listpack
+    18: _items(strings=1, lengths=1),  # list of listpacks and large elements
+    19: _stream(2),
+    20: _string,  # set as a listpack
+    21: _stream(3),
+}
+_VALKEY_9: Final = {22: _items(strings=2, more=8)}  # hash whose fields expire
+_SHAPES: Final[dict[bytes, dict[int, _Skip]]] = {
+    b"REDIS0009": _COMMON,
+    b"REDIS0010": _COMMON,
+    b"REDIS0011": _COMMON,
+    b"VALKEY080": _COMMON | _VALKEY_9,
+}
+
+
+def _key(buffer: bytes, at: int) -> tuple[bytes, int]:
+    """Return a key, whatever its form, and where it ends."""
+    first, end = buffer[at], _string(buffer, at)
+    if first in _INTEGERS:
+        return b"%d" % int.from_bytes(buffer[at + 1 : end], "little", signed=True), end
+    if first == _COMPRESSED:
+        packed, start = _length(buffer, at + 1)
+        size, start = _length(buffer, start)
+        return _unpacked(buffer[start : start + packed], size), end
+    _, start = _length(buffer, at)
+    return buffer[start:end], end
+
+
+def _unpacked(packed: bytes, size: int) -> bytes:
+    """Return what LZF has compressed: runs of bytes, and copies of what came before."""
+    found, at = bytearray(), 0
+    while at < len(packed):
+        first = packed[at]
+        at += 1
+        if first < 32:
+            found += packed[at : at + first + 1]
+            at += first + 1
+            continue
+        count = first >> 5
+        if count == 7:
+            count += packed[at]
+            at += 1
+        back = len(found) - ((first & 31) << 8 | packed[at]) - 1
+        at += 1
+        for place in range(back, back + count + 2):
+            found.append(found[place])
+    if len(found) != size:
+        raise NotSplit("a key that is compressed has another size than it should have")
+    return bytes(found)
+
+
+class Walk:
+    """Takes an RDB piece by piece. What an entry says of its value is a place in `buffer`.
+
+    Memory is a piece, or the largest entry with its value: at most `LARGEST`, else `NotSplit`.
+    """
+
+    def __init__(self) -> None:
+        self.buffer = b""
+        self.version = 0  # of the format, once it is known
+        self.functions = b""  # as they stand in the RDB
+        self._shapes: dict[int, _Skip] = {}
+        self._coming: list[bytes] = []
+        self._size = 0  # of what is coming
+        self._wanted = _HEADER  # before this there is no whole entry
+        self._database = 0
+        self._ended = False
+
+    def feed(self, piece: bytes) -> list[Entry]:
+        """Take a piece; return the entries that are whole now. Raises `NotSplit`."""
+        self._coming.append(piece)
+        self._size += len(piece)
+        return self._taken() if self._size >= self._wanted else []
+
+    def finish(self) -> list[Entry]:
+        """Return the last entries. Raises `NotSplit` where the RDB does not end."""
+        found = self._taken()
+        if not self._ended or self._size:
+            raise NotSplit("it does not end where it should")
+        return found
+
+    def _taken(self) -> list[Entry]:
+        self.buffer = b"".join(self._coming)
+        at = 0
+        if not self._shapes:
+            at = self._header()
+        found: list[Entry] = []
+        at = self._entries(at, found)
+        rest = self.buffer[at:]
+        if len(rest) > LARGEST:
+            raise NotSplit(f"an entry is larger than {LARGEST >> 20} MiB")
+        self._coming, self._size = [rest], len(rest)
+        self._wanted = 2 * len(rest) if len(rest) > 1 << 20 else 0
+        return found
+
+    def _header(self) -> int:
+        magic = self.buffer[:_HEADER]
+        if magic not in _SHAPES:
+            raise NotSplit(f"it begins with {magic!r}, whose types are not known")
+        self._shapes, self.version = _SHAPES[magic], int(magic.lstrip(b"REDISVALKY"))
+        return _HEADER
+
+    def _entries(self, begin: int, found: list[Entry]) -> int:
+        """Add the entries that are whole; return where the first one begins that is not."""
+        buffer, size, shapes = self.buffer, len(self.buffer), self._shapes
+        at, whole, expires = begin, begin, 0
+        try:
+            while not self._ended:
+                kind = buffer[at]
+                if kind in shapes:
+                    long = buffer[at + 1]
+                    if long < 0x40:
+                        at += 2 + long
+                        key = buffer[at - long : at]
+                    else:
+                        key, at = _key(buffer, at + 1)
+                    begun, at = at, shapes[kind](buffer, at)
+                    if at > size:
+                        break
+                    found.append((kind, key, begun, at, expires, self._database))
+                    whole, expires = at, 0
+                elif kind == _EXPIRES:
+                    expires = max(int.from_bytes(buffer[at + 1 : at + 9], "little", signed=True), 1)
+                    at += 9
+                elif kind == _IDLE:
+                    at = _lengths(buffer, at + 1, 1)
+                elif kind == _FREQUENCY:
+                    at += 2
+                else:
+                    at = self._mark(kind, at + 1)
+                    if at > size:
+                        break
+                    whole = at
+        except IndexError:
+            pass
+        return whole
+
+    def _mark(self, kind: int, at: int) -> int:
+        """Take in what stands between keys; return where it ends."""
+        buffer, begun = self.buffer, at
+        if kind == _AUX:
+            return _strings(buffer, at, 2)
+        if kind == _RESIZE:
+            return _lengths(buffer, at, 2)
+        if kind == _SLOT:
+            return _lengths(buffer, at, 3)
+        if kind == _DATABASE:
+            number, at = _length(buffer, at)
+            if at <= len(buffer):
+                self._database = number
+            return at
+        if kind == _FUNCTION:
+            at = _string(buffer, at)
+            if at <= len(buffer):
+                self.functions += buffer[begun - 1 : at]
+            return at
+        if kind == _END:
+            at += _CHECKSUM
+            self._ended = at <= len(buffer)
+            return at
+        raise NotSplit(f"it has an entry of type {kind}, which is not known")

@@ -1,0 +1,129 @@
+"""Sends commands that were made before to a primary, many at a time, and sees what it answers.
+
+What is sent twice is the same, so whatever passes (a connection that ends, a server that loads) is
+waited for, and what was not taken is sent again.
+
+Errors: `TargetError`, which names the server and what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from .errors import TargetError
+from .link import Link, connect
+from .replica import Login
+from .task import Target
+
+__all__ = ["PASSING", "Batch", "Sender", "advice"]
+
+_LOG = logging.getLogger(__name__)
+PASSING = ("IOERR", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "TRYAGAIN")
+_SECONDS = 60.0
+_PAUSE_SECONDS = 0.5
+_WAITING = 2
+
+
+class Batch(Struct):
+    """Commands of one database. With `only_new` a key that is there already is left as it is."""
+
+    database: int = 0
+    only_new: bool = False
+    commands: list[bytes] = []
+    size: int = 0
+
+
+class Sender:
+    """A connection to one primary. Batches may arrive in any order."""
+
+    def __init__(self, target: Target, login: Callable[[], Login], patience: float) -> None:
+        self._target, self._login, self._patience = target, login, patience
+        self._waiting: asyncio.Queue[Batch | None] = asyncio.Queue(_WAITING)
+        self._link: Link | None = None
+        self._database = 0
+
+    async def put(self, batch: Batch | None) -> None:
+        """Have a batch sent; returns when few are waiting. None: that was the last one."""
+        await self._waiting.put(batch)
+
+    async def run(self) -> None:
+        """Send what is put, until the last one was taken. Raises `TargetError`."""
+        try:
+            while (batch := await self._waiting.get()) is not None:
+                await self._take(batch)
+        finally:
+            self._close()
+
+    async def _take(self, batch: Batch) -> None:
+        left, end = batch.commands, time.monotonic() + self._patience
+        while left:
+            left, told = await self._once(left, batch)
+            if not left:
+                return
+            if time.monotonic() > end:
+                raise self._refusal(told, batch)
+            _LOG.info("%s: %s", self._target.pod, told)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _once(self, commands: list[bytes], batch: Batch) -> tuple[list[bytes], str]:
+        """Send commands; return those that were not taken for now, and why."""
+        try:
+            link = await self._connected()
+            if self._database != batch.database:
+                await link.ask("SELECT", batch.database)
+                self._database = batch.database
+            answers = await link.ask_raw(b"".join(commands), len(commands), timeout=_SECONDS)
+        except TargetError as error:
+            self._close()
+            if not error.passing and not _passes(error.answer):
+                raise
+            return commands, str(error)
+        left, told = [], ""
+        for number, answer in answers:
+            if batch.only_new and answer.startswith("BUSYKEY"):
+                continue
+            if not _passes(answer):
+                raise self._refusal(answer, batch)
+            left.append(commands[number])
+            told = answer
+        return left, told
+
+    async def _connected(self) -> Link:
+        if self._link is None:
+            place = self._target
+            self._link = await connect(
+                place.pod, host=place.host, port=place.port, login=self._login()
+            )
+            self._database = 0
+        return self._link
+
+    def _close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._link = None
+
+    def _refusal(self, answer: str, batch: Batch) -> TargetError:
+        return TargetError(
+            f"{self._target.pod} does not take {len(batch.commands)} keys ({batch.size} bytes): "
+            f"{answer}{advice(answer)}",
+            answer=answer,
+        )
+
+
+def _passes(answer: str) -> bool:
+    """Whether a server may answer otherwise a little later."""
+    return answer.partition(" ")[0] in PASSING
+
+
+def advice(text: str) -> str:
+    """Say what to do about a refusal, where it is known."""
+    if "OOM" in text:
+        return "; the new database needs more memory (spec.resources.limits.memory), or more shards"
+    if "MOVED" in text or "READONLY" in text:
+        return "; it is not the primary of these keys any more: the restore begins again"
+    return ""
