@@ -231,3 +231,47 @@ def test_a_server_that_began_again_is_another_one() -> None:
     again = replace(some, nodes=tuple(map(restarted, some.nodes)))  # type: ignore[arg-type]
     words = [restoring(one, REPLACED, shut=True).servers for one in (some, some, again)]
     assert words[0] == words[1] != words[2]
+
+
+def test_clients_are_served_while_only_the_file_of_servers_shuts_them_out() -> None:
+    served = replace(REPLACED, served=True)
+    wanted = replace(given()[0], filling=served)
+    context = Context(RedisStatus(), generation=1, now="2030-01-01T00:00:00Z", binding="db-conn")
+    advice = plan(wanted, in_use(), NOW)
+    found = status(wanted, in_use(), advice, context)
+    assert available(found)[0] == "True"
+    assert (advice.rule, advice.stages) == ("fill", ())
+    assert found.restoring is not None
+    assert (found.restoring.shut, found.restoring.closed) == (False, False)
+
+
+def test_a_replica_that_is_lost_while_data_are_replaced_does_not_keep_clients_out() -> None:
+    """It had shut them out before that, by its file, and does so again when it starts."""
+    some = in_use()
+    silent = tuple(
+        Unreachable(n.pod, "no answer", NOW) if n.pod.name == "db-0-1" else n for n in some.nodes
+    )
+    empties = replace(REPLACED, empties=True, closing=False)
+    known = RestoringStatus("back", "u", shut=True, closed=True, replacing=True)
+    assert restoring(replace(some, nodes=silent), empties, known, shut=True).closed
+    given_all = replace(empties, carried=done(given()[2]).carried, job="back-replace-1")
+    found = restoring(replace(some, nodes=silent), given_all, known, shut=True)
+    assert found.filled == "back-replace-1"
+
+
+def opened(observed: Observed, *, opened: bool) -> RestoringStatus | None:
+    wanted = given()[0]
+    context = Context(
+        previous=RedisStatus(restoring=RestoringStatus("back", "u", replacing=True)),
+        generation=1,
+        now="2030-01-01T00:00:00Z",
+        binding="db-conn",
+        opening=RestoringStatus("back", "u", opened=opened),
+    )
+    return status(wanted, observed, plan(wanted, observed, NOW), context).restoring
+
+
+def test_a_database_says_when_its_clients_are_let_in() -> None:
+    assert opened(in_use(), opened=True) == RestoringStatus("back", "u", opened=True)
+    assert opened(in_use(), opened=False) == RestoringStatus("back", "u")
+    assert opened(replace(in_use(), nodes=()), opened=True) == RestoringStatus("back", "u")

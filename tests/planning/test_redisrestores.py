@@ -226,7 +226,9 @@ def test_the_present_data_are_backed_up_when_every_client_is_shut_out() -> None:
 
 def test_a_database_that_does_not_close_is_opened_again_after_a_while() -> None:
     closing = restore(phase="Closing", closedTime="2030-01-01T11:50:00Z", saves=1)
-    assert said(decide(closing)) == ("Failed", "NotClosed")
+    plan = decide(closing)
+    assert said(plan) == ("Opening", "NotClosed")
+    assert "clients of Redis cache are let in" in plan.status.message
 
 
 def saving(**more: Any) -> RedisRestore:
@@ -257,7 +259,7 @@ def test_data_that_could_not_be_saved_are_not_replaced(
 ) -> None:
     known = {"kept": "kept", "servers": "s", "saves": 1, "closedTime": TEXT}
     plan = decide(restore(spec=spec, phase="Saving", **known), redis=database(CLOSED), **facts)
-    assert said(plan) == ("Failed", "NotSaved")
+    assert said(plan) == ("Opening", "NotSaved")
     assert not is_whole(plan.status)  # nothing was replaced: there is nothing to say of it
 
 
@@ -275,7 +277,7 @@ def test_a_server_that_began_again_has_the_data_backed_up_again() -> None:
     plan = decide(saving(), redis=again, kept=backup())
     assert said(plan)[0] == "Closing"
     assert plan.status.saves == 2
-    assert said(decide(saving(saves=5), redis=again, kept=backup())) == ("Failed", "NotSaved")
+    assert said(decide(saving(saves=5), redis=again, kept=backup())) == ("Opening", "NotSaved")
 
 
 @pytest.mark.parametrize("kept", [None, backup(phase=None), backup(phase="Pending")])
@@ -284,7 +286,7 @@ def test_clients_do_not_wait_for_ever_for_a_backup_that_does_not_begin(
 ) -> None:
     late = saving(closedTime="2030-01-01T11:50:00Z")
     plan = decide(late, redis=database(CLOSED), kept=kept)
-    assert said(plan) == ("Failed", "NotSaved")
+    assert said(plan) == ("Opening", "NotSaved")
     running = decide(late, redis=database(CLOSED), kept=backup(phase="Running"))
     assert said(running)[0] == "Saving"
 
@@ -299,7 +301,7 @@ HALFWAY = CLOSED | {"replacing": True}
 
 def replacing(phase: str = "Restoring", **more: Any) -> RedisRestore:
     known = {"kept": "kept", "keptUid": "k", "servers": "s", "saves": 1, "attempt": 1}
-    known |= {"location": "monday's place", "keptLocation": "there"}
+    known |= {"location": "monday's place", "keptLocation": "there", "started": True}
     return restore(deleted=more.pop("deleted", False), phase=phase, **known | more)
 
 
@@ -320,16 +322,54 @@ def test_jobs_of_earlier_attempts_end_whoever_was_to_end_them() -> None:
     assert decide(restore(phase="Completed"), others=("back-replace-1",)).end == ("back-replace-1",)
 
 
-def test_it_is_over_when_the_database_says_that_it_has_everything() -> None:
+def test_clients_are_let_in_when_the_database_says_that_it_has_everything() -> None:
     done = worker(State.SUCCEEDED)
     plan = decide(replacing(), redis=database(HALFWAY), worker=done)
     assert said(plan)[0] == "Restoring"
     plan = decide(replacing(), redis=database(HALFWAY | {"filled": "job-0"}), worker=done)
     assert said(plan)[0] == "Restoring"
     plan = decide(replacing(), redis=database(HALFWAY | {"filled": "job-1"}), worker=done)
-    assert said(plan) == ("Completed", "Completed")
+    assert said(plan) == ("Opening", "Opening")
     assert plan.end == ("job-1",)
+    assert (plan.status.completion_time, is_whole(plan.status)) == ("", True)
+
+
+def opening(**more: Any) -> RedisRestore:
+    return replacing("Opening", keys=7, **more)
+
+
+@pytest.mark.parametrize("told", [None, {"opened": False}, {"opened": True, "uid": "another"}])
+def test_it_is_not_over_before_clients_are_let_in(told: dict[str, Any] | None) -> None:
+    plan = decide(opening(), redis=database(told))
+    assert said(plan) == ("Opening", "Opening")
+    assert "clients of Redis cache are let in: all is well" in plan.status.message
+    assert plan.again
+    failed = decide(opening(failure="it is damaged", failureReason="x"), redis=database(told))
+    assert said(failed) == ("Opening", "x")
+    assert failed.status.message.startswith("it is damaged; clients")
+
+
+OPENED = {"opened": True}
+
+
+def test_it_is_over_when_clients_are_let_in() -> None:
+    plan = decide(opening(), redis=database(OPENED))
+    assert said(plan) == ("Completed", "Completed")
+    assert "7 keys of monday's place" in plan.status.message
     assert "RedisBackup kept (there)" in plan.status.message
+    assert plan.status.completion_time == TEXT
+    failed = decide(opening(failure="it is damaged", failureReason="x"), redis=database(OPENED))
+    assert said(failed) == ("Failed", "x")
+    assert failed.status.message == "it is damaged"
+
+
+def test_it_is_over_where_no_client_can_be_let_in() -> None:
+    gone = restore(deleted=True, phase="Opening", failure="why", failureReason="x")
+    assert said(decide(gone, redis=None)) == ("Failed", "x")
+    halfway = restore(phase="Opening", failure="why", failureReason="x")
+    assert not is_whole(halfway.status)  # an earlier one left the database in the middle
+    plan = decide(halfway, redis=database(HALFWAY), orphaned=True)
+    assert said(plan) == ("Failed", "x")
 
 
 def test_a_primary_that_changed_is_given_everything_again_and_that_is_not_a_failure() -> None:
@@ -367,16 +407,19 @@ def test_a_roll_back_is_tried_until_it_is_done_and_ends_as_a_failure() -> None:
     assert said(plan)[0] == "RollingBack"
     done = database(HALFWAY | {"filled": "job-1"})
     plan = decide(asked, redis=done, worker=worker(State.SUCCEEDED))
-    assert said(plan) == ("Failed", "x")
-    assert "it is damaged; the database has again what it had" in plan.status.message
+    assert said(plan) == ("Opening", "x")
+    assert "it is damaged; the database has again what it had" in plan.status.failure
     assert is_whole(plan.status)
 
 
 def test_one_that_is_deleted_changes_nothing_or_is_rolled_back() -> None:
-    for phase in ("Checking", "Closing", "Saving"):
+    for phase, after in (("Checking", "Failed"), ("Closing", "Opening"), ("Saving", "Opening")):
         plan = decide(restore(deleted=True, phase=phase), redis=database(CLOSED))
-        assert said(plan) == ("Failed", "Deleted")
+        assert said(plan) == (after, "Deleted")
         assert not is_whole(plan.status)
+    plan = decide(replacing(deleted=True, started=False), redis=database(HALFWAY))
+    assert said(plan) == ("Opening", "Deleted")
+    assert is_whole(plan.status)
     plan = decide(replacing(deleted=True), redis=database(HALFWAY))
     assert said(plan) == ("RollingBack", "Deleted")
     plan = decide(replacing("RollingBack", deleted=True), redis=database(HALFWAY))
@@ -429,6 +472,7 @@ def test_a_worker_may_start_by_what_the_api_says() -> None:
         ("mine", ("status", "keptUid"), ""),
         ("kept", ("metadata", "uid"), "another"),
         ("kept", ("status", "phase"), "Running"),
+        ("kept", ("metadata", "deletionTimestamp"), TEXT),
         ("redis", ("metadata", "uid"), "another"),
         ("redis", ("status", "restoring"), None),
         ("redis", ("status", "restoring", "uid"), "another"),
@@ -456,3 +500,85 @@ def test_the_backup_of_the_present_data_is_kept_where_the_other_one_is() -> None
     elsewhere = restore(spec={"keep": {"storage": {"claim": {"name": "other"}}}}, phase="Saving")
     encrypted = replace(origin(), encryption=None)
     assert kept_backup(elsewhere, encrypted)["spec"]["storage"] == {"claim": {"name": "other"}}
+
+
+def test_clients_are_served_until_every_pod_has_had_time_for_the_file_that_shuts_them_out() -> None:
+    plan = decide(restore(phase="Checking", attempt=1), worker=worker(State.SUCCEEDED))
+    assert said(plan) == ("Closing", "Preparing")
+    assert (plan.status.closing_time, plan.status.closed_time) == (TEXT, "")
+    refresh = timedelta(seconds=90)
+    early = restore(phase="Closing", closingTime="2030-01-01T11:59:00Z", saves=1)
+    plan = decide(early, redis=database(CLOSED), refresh=refresh)
+    assert said(plan) == ("Closing", "Preparing")
+    assert (plan.status.closed_time, plan.save, plan.again) == ("", False, 30.0)
+    later = restore(phase="Closing", closingTime="2030-01-01T11:58:00Z", saves=1)
+    plan = decide(later, redis=database(CLOSED), refresh=refresh)
+    assert said(plan) == ("Closing", "Closing")
+    assert (plan.status.closed_time, plan.save) == (TEXT, False)
+
+
+LONG_AGO = "2030-01-01T11:50:00Z"
+REFUSED = {"type": "Complete", "status": "False", "reason": "ChildRefused", "message": "a quota"}
+HELD = {"waitingTime": LONG_AGO, "message": "a quota", "conditions": [REFUSED]}
+
+
+def test_a_worker_that_cannot_be_started_has_its_time_noted() -> None:
+    for asked in (restore(phase="Checking", attempt=1), replacing(started=False)):
+        plan = decide(asked, redis=database(HALFWAY))
+        assert (plan.start, plan.status.waiting_time) == (True, TEXT)
+        runs = decide(
+            replace(asked, status=replace(asked.status, waiting_time=LONG_AGO)),
+            redis=database(HALFWAY),
+            worker=worker(State.ACTIVE),
+        )
+        assert runs.status.waiting_time == ""
+
+
+def test_clients_do_not_wait_for_ever_for_a_worker_that_is_refused() -> None:
+    """A quota that refuses the first worker also refuses one that would give the data back."""
+    plan = decide(restore(phase="Checking", attempt=1, **HELD))
+    assert said(plan) == ("Failed", "ChildRefused")
+    assert plan.status.message == "a quota; nothing was changed"
+    plan = decide(replacing(started=False, **HELD), redis=database(HALFWAY))
+    assert said(plan) == ("Opening", "ChildRefused")
+    assert plan.status.failure == "a quota; no data were replaced"
+    assert is_whole(plan.status)
+
+
+@pytest.mark.parametrize("more", [{"started": True}, {"started": False, "attempt": 2}])
+def test_data_that_may_have_been_replaced_are_given_back(more: dict[str, Any]) -> None:
+    plan = decide(replacing(**HELD | more), redis=database(HALFWAY))
+    assert said(plan) == ("RollingBack", "ChildRefused")
+    assert "a quota" in plan.status.message
+    assert plan.status.waiting_time == ""
+    plan = decide(replacing("RollingBack", **HELD), redis=database(HALFWAY))
+    assert said(plan) == ("RollingBack", "ChildRefused")
+    assert plan.start
+
+
+def test_a_database_that_stays_unready_is_opened_again_where_no_data_were_replaced() -> None:
+    waits = decide(replacing(started=False), redis=database(CLOSED))
+    assert said(waits) == ("Restoring", "WorkerWaits")
+    asked = replacing(started=False, waitingTime=LONG_AGO, message="x", conditions=[REFUSED])
+    assert said(decide(asked, redis=database(CLOSED)))[0] == "Opening"
+
+
+@pytest.mark.parametrize("reason", ["ChildRefused", "WorkerWaits"])
+def test_a_backup_of_the_present_data_that_is_held_up_is_not_waited_for_ever(reason: str) -> None:
+    held = backup(phase="Running", message="a quota", conditions=[REFUSED | {"reason": reason}])
+    plan = decide(saving(), redis=database(CLOSED), kept=held)
+    assert (said(plan)[0], plan.status.waiting_time) == ("Saving", TEXT)
+    plan = decide(saving(waitingTime=LONG_AGO), redis=database(CLOSED), kept=held)
+    assert said(plan) == ("Opening", "NotSaved")
+    assert "a quota; that took too long" in plan.status.failure
+    reads = backup(phase="Running", conditions=[REFUSED | {"reason": "Reading"}])
+    plan = decide(saving(waitingTime=LONG_AGO), redis=database(CLOSED), kept=reads)
+    assert (said(plan)[0], plan.status.waiting_time) == ("Saving", "")
+
+
+def test_a_backup_of_the_present_data_that_is_being_deleted_keeps_nothing() -> None:
+    kept = backup()
+    kept = replace(kept, metadata=replace(kept.metadata, deletion_timestamp=TEXT))
+    plan = decide(saving(), redis=database(CLOSED), kept=kept)
+    assert said(plan) == ("Opening", "NotSaved")
+    assert "it is being deleted; nothing was changed" in plan.status.failure

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 import hiredis
 
 from redis_operator.redis.resp import Reply
 
-__all__ = ["Users", "accepts", "answer_acl", "read_users"]
+__all__ = ["Users", "accepts", "answer_acl", "lets_clients_in", "read_users"]
 
 Users = MutableMapping[str, tuple[str, ...]]
-"""The hashes that a server accepts, by user."""
+"""The hashes that a server accepts, by user; with the word `off` the user may not log in."""
+_OFF = "off"
 
 
 def read_users(file: str) -> dict[str, tuple[str, ...]]:
@@ -20,26 +21,48 @@ def read_users(file: str) -> dict[str, tuple[str, ...]]:
     found = {}
     for line in file.splitlines():
         _, name, *rules = line.split()
-        found[name] = tuple(rule for rule in rules if rule.startswith("#"))
+        found[name] = tuple(rule for rule in rules if rule.startswith("#") or rule == _OFF)
     return found
 
 
 def accepts(users: Mapping[str, Sequence[str]], name: str, password: str) -> bool:
     """Tell whether a server lets a user in."""
-    return f"#{hashlib.sha256(password.encode()).hexdigest()}" in users.get(name, ())
+    known = users.get(name, ())
+    return f"#{hashlib.sha256(password.encode()).hexdigest()}" in known and _OFF not in known
 
 
-def answer_acl(users: Users, words: Sequence[str]) -> Reply:
-    """Answer ACL: DRYRUN allows everything, SETUSER knows passwords, LIST tells them."""
+def lets_clients_in(users: Mapping[str, Sequence[str]]) -> bool:
+    """Tell whether applications may log in to a server."""
+    return _OFF not in users.get("default", ())
+
+
+def answer_acl(users: Users, words: Sequence[str], file: Callable[[], str]) -> Reply:
+    """Answer ACL: DRYRUN allows everything, SETUSER knows passwords and who is off, LIST tells.
+
+    LOAD reads the `file` of the server again.
+    """
     match words[1].upper():
         case "DRYRUN":
             return b"OK"
         case "LIST":
-            lines = (f"user {name} on {' '.join(found)} ~* +@all" for name, found in users.items())
-            return [line.encode() for line in lines]
+            return [_line(name, found).encode() for name, found in users.items()]
+        case "LOAD":
+            loaded = read_users(file())
+            users.clear()
+            users.update(loaded)
+            return b"OK"
         case "SETUSER":
-            found = () if "resetpass" in words else users.get(words[2], ())
-            added = (word for word in words[3:] if word.startswith("#"))
+            known = users.get(words[2], ())
+            found = tuple(w for w in known if w == _OFF) if "resetpass" in words else known
+            told = {*words[3:]} & {"on", _OFF}
+            found = tuple(word for word in found if word != _OFF or "on" not in told)
+            added = (word for word in words[3:] if word.startswith("#") or word == _OFF)
             users[words[2]] = tuple(dict.fromkeys([*found, *added]))
             return b"OK"
     return hiredis.ReplyError(f"ERR unknown subcommand '{words[1]}'")
+
+
+def _line(name: str, found: Sequence[str]) -> str:
+    state = _OFF if _OFF in found else "on"
+    hashes = " ".join(word for word in found if word != _OFF)
+    return f"user {name} {state} {hashes} ~* +@all"

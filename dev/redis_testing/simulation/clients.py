@@ -19,6 +19,7 @@ from ..cluster.disk import refuses_writes
 from ..cluster.memory import is_out_of_memory
 from ..cluster.replication import good_replicas
 from ..cluster.state import Server
+from ..cluster.users import lets_clients_in
 from ..cluster.world import SimulatedCluster
 
 __all__ = ["Ledger", "Writer"]
@@ -226,6 +227,8 @@ class Writer:
         if self._world.now < server.paused_until:
             return False
         if refuses_writes(server) or is_out_of_memory(server):
+            return False
+        if not lets_clients_in(self._world.passwords.get(server.name, {})):
             return False
         if server.is_alone and not self._may_be_written(server):
             return False

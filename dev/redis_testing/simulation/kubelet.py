@@ -41,6 +41,7 @@ from .failover_pods import (
     is_sentinel,
 )
 from .kept_pod import KeptPod, Volume
+from .mounts import Mounts
 from .network import Network
 from .workers import work
 
@@ -62,8 +63,12 @@ _FOREVER = timedelta(days=3650)
 class Kubelet:
     """All nodes of one simulated Kubernetes."""
 
-    def __init__(self, client: Client, network: Network, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, client: Client, network: Network, mounts: Mounts, clock: Callable[[], datetime]
+    ) -> None:
         self._client = client
+        self.mounts = mounts
+        network.users_of = mounts.users_of
         self._network = network
         self._world = network.world
         self._clock = clock
@@ -257,7 +262,7 @@ class Kubelet:
             BUILT_IN_KINDS["secrets"], (namespace, volumes["users"]["secret"]["secretName"])
         )
         users = {name: b64decode(value).decode() for name, value in secret["data"].items()}
-        return config["data"], users
+        return config["data"], self.mounts.of(pod["metadata"]["name"], users)
 
     async def _prepare_volume(self, pod: Manifest, kept: KeptPod) -> float:
         """Do what the boot script does before the server starts; return how long it waits."""

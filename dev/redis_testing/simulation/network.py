@@ -32,7 +32,7 @@ _CHANGING = frozenset(
     | {"CLUSTER ADDSLOTS", "CLUSTER ADDSLOTSRANGE", "CLUSTER DELSLOTS", "CLUSTER SETSLOT"}
     | {"CLUSTER SET-CONFIG-EPOCH", "CLUSTER BUMPEPOCH", "CLUSTER MIGRATESLOTS"}
     | {"CLUSTER CANCELSLOTMIGRATIONS", "CLUSTER MIGRATION IMPORT", "CLUSTER MIGRATION CANCEL"}
-    | {"ACL SETUSER", "REPLICAOF", "FAILOVER", "SENTINEL MONITOR", "SENTINEL REMOVE"}
+    | {"ACL SETUSER", "ACL LOAD", "REPLICAOF", "FAILOVER", "SENTINEL MONITOR", "SENTINEL REMOVE"}
     | {"SENTINEL SET", "SENTINEL RESET", "SENTINEL FAILOVER", "SENTINEL CONFIG"}
     | {"PUBLISH", "SENTINEL IS-MASTER-DOWN-BY-ADDR"}
 )
@@ -46,6 +46,7 @@ class Network:
         self.journal = journal
         self.sandboxes: set[str] = set()  # addresses that pods have now, whoever listens
         self.unreachable: set[tuple[str, str]] = set()  # process and server that cannot talk
+        self.users_of: Callable[[str], str] = lambda _: ""  # the file of users of a server
         self.refused: dict[str, str] = {}  # commands that every server refuses, and how
         self._wires: dict[Wire, None] = {}  # in order: sets differ from run to run
 
@@ -209,7 +210,7 @@ class Wire(asyncio.Transport):
             return hiredis.ReplyError("WRONGPASS invalid username-password pair")
         if name == "ACL":
             users = self._network.world.passwords.setdefault(self.server.name, {})
-            return answer_acl(users, words)
+            return answer_acl(users, words, lambda: self._network.users_of(self.server.name))
         if name in self._network.refused:
             return hiredis.ReplyError(self._network.refused[name])
         return answer(self._network.world, self.server, words)

@@ -48,6 +48,7 @@ from ..cluster.world import TICK, SimulatedCluster
 from .api import ProcessTransport
 from .clients import Ledger, Writer
 from .kubelet import Kubelet
+from .mounts import Mounts
 from .network import Network, SimulationLoop
 from .process import Effect, Journal, Process
 from .snapshot import Snapshot, restored, taken
@@ -134,7 +135,8 @@ class Simulation:
         self.server = ApiServer(store, clock=self.now, bits=chance.getrandbits)
         self.network = loop.network = Network(self.world, self.journal)
         self.client = Client(InProcessTransport(self.server), field_manager="person")
-        self.kubelet = Kubelet(self._system_client("kubelet"), self.network, self.now)
+        kubelet = self._system_client("kubelet")
+        self.kubelet = Kubelet(kubelet, self.network, Mounts(store), self.now)
         self.ledger = Ledger(self.world, DATABASE)
         if snapshot is not None:
             kept, volumes, ledger = deepcopy(snapshot.parts)

@@ -427,6 +427,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RestoringStatus.replacing": _f(
         "The data may be those of the backup, those before, or a part of either."
     ),
+    "RestoringStatus.opened": _f("Every server that responds lets clients in again."),
     "RestoringStatus.servers": _f("A word that changes when any server begins again."),
     "RestoringStatus.filled": _f("The Job whose worker gave the database everything."),
     "RestoreStatus.backup": _f("Name of the backup."),

@@ -58,8 +58,11 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisRestoreStatus.message": described("The state in one sentence."),
     "RedisRestoreStatus.conditions": described("The state for machines.", listKey="type"),
     "RedisRestoreStatus.start_time": described("When the backup began to be checked."),
+    "RedisRestoreStatus.closing_time": described(
+        "When servers began to be given the file of users that shuts clients out at their start."
+    ),
     "RedisRestoreStatus.closed_time": described("When clients began to be shut out."),
-    "RedisRestoreStatus.completion_time": described("When it ended."),
+    "RedisRestoreStatus.completion_time": described("When it ended, with clients let in."),
     "RedisRestoreStatus.database": described("The uid of the database."),
     "RedisRestoreStatus.backup": described("The backup that is restored; a schedule's newest one."),
     "RedisRestoreStatus.location": described("Where that is, for people."),
@@ -71,11 +74,17 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisRestoreStatus.saves": described("How often it was taken: a primary may have changed."),
     "RedisRestoreStatus.attempt": described("Number of the worker that runs or ran last."),
     "RedisRestoreStatus.failures": described("How many workers failed in this phase."),
+    "RedisRestoreStatus.started": described(
+        "Whether a worker that replaces data may have been started."
+    ),
+    "RedisRestoreStatus.waiting_time": described(
+        "Since when the next worker cannot be started; after five minutes that is given up."
+    ),
     "RedisRestoreStatus.job": described("Name of that worker's Job."),
     "RedisRestoreStatus.keys": described("Keys that the backup has, counted when it was checked."),
     "RedisRestoreStatus.servers": described(
         "The servers that had shut clients out when the backup of the present data began."
     ),
-    "RedisRestoreStatus.failure": described("Why the database is given back what it had."),
+    "RedisRestoreStatus.failure": described("Why the backup is not restored."),
     "RedisRestoreStatus.failure_reason": described("The same in one word."),
 }

@@ -35,6 +35,7 @@ class RestorePhase(Enum):
     SAVING = "Saving"
     RESTORING = "Restoring"
     ROLLING_BACK = "RollingBack"
+    OPENING = "Opening"
     COMPLETED = "Completed"
     FAILED = "Failed"
 
@@ -71,6 +72,7 @@ class RedisRestoreStatus(Part, frozen=True):
     message: str = ""
     conditions: tuple[Condition, ...] = ()
     start_time: str = ""
+    closing_time: str = ""
     closed_time: str = ""
     completion_time: str = ""
     database: str = ""
@@ -82,6 +84,8 @@ class RedisRestoreStatus(Part, frozen=True):
     saves: int = 0
     attempt: int = 0
     failures: int = 0
+    started: bool = False
+    waiting_time: str = ""
     job: str = ""
     keys: int | None = None
     servers: str = ""

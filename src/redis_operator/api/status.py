@@ -142,7 +142,8 @@ class RestoringStatus(Part, frozen=True):
     `shut`: every server has shut clients out. `closed`: and every replica has all that was written
     before. `replacing`: the data may be those of the backup, those before, or a part of either.
     `filled`: the Job whose worker gave it everything. `servers`: which processes are meant, as one
-    word that changes when any of them begins again.
+    word that changes when any of them begins again. `opened`: every server that responds lets
+    clients in again.
     """
 
     name: str
@@ -152,6 +153,7 @@ class RestoringStatus(Part, frozen=True):
     replacing: bool = False
     filled: str = ""
     servers: str = ""
+    opened: bool = False
 
 
 class Progress(Part, frozen=True):

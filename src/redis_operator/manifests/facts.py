@@ -110,7 +110,8 @@ class Filling(Struct, frozen=True):
 
     `carried` tells which history each primary had whom the worker gave its keys, once it is done.
     With the name and the uid of a `RedisRestore` the database was in use before: what it had is
-    dropped first where it `empties`, by the Job named `job`. `shut`: in this pass every server that
+    dropped first where it `empties`, by the Job named `job`. `served`: clients are served still,
+    and shut out only by the file that servers start with. `shut`: in this pass every server that
     answers was seen to have shut clients out.
     """
 
@@ -123,7 +124,16 @@ class Filling(Struct, frozen=True):
     job: str = ""
     empties: bool = False
     closing: bool = False  # its clients are being shut out
+    served: bool = False
     shut: bool = False
+
+
+class Opening(Struct, frozen=True):
+    """A `RedisRestore` that is done with the data; `opened`: servers let clients in again."""
+
+    restore: str
+    uid: str
+    opened: bool = False
 
 
 class Facts(Struct, frozen=True):
@@ -167,12 +177,23 @@ class Facts(Struct, frozen=True):
     restore: Restore | None = None
     backup: str = ""  # the name of one that is being read
     filling: Filling | None = None  # it is given the content of a backup, and clients are shut out
+    opening: Opening | None = None  # the restore whose end waits for clients to be let in
     sidecar_broken: bool = False  # a pod is not ready though its server is
 
     @property
     def is_closed(self) -> bool:
-        """Whether clients are shut out."""
+        """Whether servers start with clients shut out."""
         return self.filling is not None
+
+    @property
+    def shuts_out(self) -> bool:
+        """Whether servers that run shut clients out."""
+        return self.filling is not None and not self.filling.served
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether servers shut clients out by their file alone, to see that they have it."""
+        return self.filling is not None and self.filling.closing
 
     @property
     def is_emptied(self) -> bool:

@@ -164,6 +164,7 @@ def add_redis_restores(
         applier=builder.applier(annotation=INTENT_ANNOTATION),
         recorder=manager.recorder,
         image=settings.worker_image,
+        refresh_seconds=settings.secret_refresh,
         clock=clock,
     )
     return builder.add(reconciler.reconcile, workers=2, deadline=60.0)

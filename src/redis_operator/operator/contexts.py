@@ -10,8 +10,9 @@ from typing import Final
 from msgspec import Struct
 
 from kubecontroller.client.meta import Key
-from redis_operator.api.status import RedisStatus
+from redis_operator.api.status import RedisStatus, RestoringStatus
 from redis_operator.manifests import names
+from redis_operator.manifests.facts import Facts
 from redis_operator.operator.children import Children
 from redis_operator.operator.movers import SlotMovers
 from redis_operator.operator.passes import Pass
@@ -58,6 +59,7 @@ class Contexts(Struct, frozen=True):
             deletion_waits=self.precautions.waits(one.raw) if meta.is_being_deleted else "",
             backed_up=self.precautions.condition(one.key),
             shut=one.facts.filling is not None and one.facts.filling.shut,
+            opening=_opening(one.facts),
             binding=names.connection_secret(meta.name),
             selector=",".join(f"{k}={v}" for k, v in names.selector(meta.name).items()),
         )
@@ -68,6 +70,11 @@ class Contexts(Struct, frozen=True):
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self.clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _opening(facts: Facts) -> RestoringStatus | None:
+    found = facts.opening
+    return RestoringStatus(found.restore, found.uid, opened=found.opened) if found else None
 
 
 def _generation(one: Pass) -> int:

@@ -5,6 +5,9 @@ each connection which passwords it has, and again whenever these should be other
 restarted with an old file answers on a new connection. Rights are changed only with a user that the
 server does not have yet, and with that of backups; users of ours that belong to another mode, or
 that nothing needs any more, are deleted. IN-28, T-01
+
+Before data are replaced, clients are shut out by the file alone (ACL LOAD): a server that did so
+has that file in its pod, and does not let clients in when it starts again.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from redis_operator.manifests.users import (
     password_hash,
     rules_of,
 )
+from redis_operator.operator.jobs import loop_time
 from redis_operator.operator.links import Links, Target
 from redis_operator.planning.observed import Observed, SentinelSeen
 from redis_operator.redis import commands, sentinel
@@ -47,10 +51,15 @@ SERVER_PASSWORD = "password for servers"  # noqa: S105 - the name of a note
 """Noted of a connection to a sentinel: the hash of what it was told when it began to monitor."""
 
 _TIMEOUT = 5.0
+_LOAD_SECONDS = 10.0  # older versions cut replicas off when they read their file of users again
 _TOLD = "users"  # a note of a connection
 _REPLICA_LOGIN = "masterauth"
 _LATER_RIGHTS = frozenset({"+replicaof", "+publish"})  # of another mode, or of a later version
 _OURS = frozenset({*USERS, *FAILOVER_USERS}) - {DEFAULT}
+_OLD_FILE = (
+    "does not have the file of users yet that shuts clients out (its kubelet refreshes mounted "
+    "Secrets within a minute or two)"
+)
 Users: TypeAlias = Mapping[str, Callable[[Version], str]]
 
 
@@ -64,6 +73,7 @@ class _Who(Struct, frozen=True):
     login: Callable[[Connection, Passwords], Awaitable[list[Command[None]]]]
     filling: bool = False  # it is given the content of a backup, and clients are shut out
     emptying: bool = False  # and what it had is dropped before
+    proves: bool = False  # they are shut out by its file, so that it is known to have that
 
 
 class Logins:
@@ -72,6 +82,7 @@ class Logins:
     def __init__(self, links: Links, *, may_act: Callable[[], bool] = lambda: True) -> None:
         self._links = links
         self._may_act = may_act
+        self._loads: dict[str, float] = {}
 
     async def apply(
         self, redis: Redis, observed: Observed, targets: Mapping[str, Target], facts: Facts
@@ -81,7 +92,8 @@ class Logins:
         Sentinels too, where there are any.
         """
         layout, meta, passwords = layout_of(redis), redis.metadata, facts.passwords
-        digest, closed = _digest(passwords, layout.users), (facts.is_closed, facts.is_emptied)
+        digest = _digest(passwords, layout.users)
+        closed = (facts.shuts_out, facts.is_emptied, facts.shuts_out and facts.is_proven)
         elsewhere = _elsewhere(redis, facts, observed)
         name = primary_name(meta.namespace, meta.name)
         work = [
@@ -128,6 +140,13 @@ class Logins:
             if connection.notes.get(_TOLD) == digest:
                 return ""
             found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
+            if who.proves and not _is_shut(found, who.users):
+                if not await self._load(target, connection):
+                    return f"{who.pod} {_OLD_FILE}"
+                connection = await self._links.open(target, timeout=_TIMEOUT)
+                found = await connection.run(commands.acl_list(), timeout=_TIMEOUT)
+                if not _is_shut(found, who.users):
+                    return f"{who.pod} {_OLD_FILE}"
             changes = changes_of(
                 found,
                 version,
@@ -147,6 +166,17 @@ class Logins:
             return f"{who.pod} could not be given its passwords: {error}"
         connection.notes[_TOLD] = digest
         return ""
+
+    async def _load(self, target: Target, connection: Connection) -> bool:
+        """Have a server read its file of users again; False: it did so a moment ago."""
+        now = loop_time()
+        self._loads = {uid: at for uid, at in self._loads.items() if now - at < _LOAD_SECONDS}
+        if target.uid in self._loads or not self._may_act():
+            return False
+        await connection.run(commands.acl_load(), timeout=_TIMEOUT)
+        self._loads[target.uid] = now
+        self._links.drop(target.uid)  # older versions end it themselves, a moment later
+        return True
 
 
 def _elsewhere(redis: Redis, facts: Facts, observed: Observed) -> dict[str, SourceLogin | None]:
@@ -244,6 +274,12 @@ def changes_of(
         if {word for word in known[user] if word.startswith("#")} != set(wanted):
             changes.append(commands.acl_setuser(user, ["resetpass", *wanted]))
     return changes
+
+
+def _is_shut(found: Iterable[str], users: Users) -> bool:
+    """Tell whether a server has every user off that could write."""
+    known = {words[1]: words[2:] for line in found if len(words := line.split()) > 1}
+    return all("off" in known[user] for user in users if is_shut_out(user) and user in known)
 
 
 def cut_off(users: Users) -> list[Command[int]]:

@@ -223,7 +223,10 @@ class PassReader(Struct, frozen=True):
             return None
         redis, facts = known
         now = replace(redis.metadata, generation=meta.get("generation", 0))
-        one = _pass(key, raw, replace(redis, status=before, metadata=now), facts)
+        redis = replace(redis, status=before, metadata=now)
+        # What is remembered of a restore is that of the pass which could follow the spec.
+        facts = replace(facts, filling=None, opening=None)
+        one = _pass(key, raw, redis, replacement_facts(redis, facts, self.world))
         return replace(one, hindrance=Degradation(why.reason, "; ".join(why.messages)))
 
     def forget(self, key: Key) -> None:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -83,6 +83,7 @@ from redis_operator.planning.redisrestores import (
     plan_restore,
 )
 from redis_operator.planning.replacing import kept_backup, start_limitation
+from redis_operator.planning.restore_plans import reason_told
 from redis_operator.redis.versions import parse_version
 
 __all__ = ["RESTORE_FINALIZER", "RedisRestores"]
@@ -92,6 +93,10 @@ _LOG = logging.getLogger(__name__)
 _REFUSED_SECONDS = 30.0
 _SOON_SECONDS = 0.5
 _LOOK_SECONDS = 5.0
+_USUAL = (  # of what is said within a phase: nothing is wrong
+    *("AnotherRestore", "NoBackup", "BackupRuns", "NotReady", "Checking", "Preparing", "Closing"),
+    *("Saving", "Restoring", "Opening", "WorkerWaits"),
+)
 
 
 class RedisRestores(Struct, frozen=True):
@@ -102,6 +107,7 @@ class RedisRestores(Struct, frozen=True):
     applier: Applier
     recorder: Recorder
     image: str
+    refresh_seconds: float  # within so long kubelets refresh mounted Secrets
     clock: Callable[[], float] = time.time
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -117,8 +123,7 @@ class RedisRestores(Struct, frozen=True):
     async def _pass(self, key: Key, raw: Manifest) -> Outcome:
         restore = load_redisrestore(raw)
         if not isinstance(restore, RedisRestore):
-            text = "; ".join(map(str, restore))
-            await self._report(raw, self._refused(raw, "InvalidSpec", text))
+            await self._report(raw, self._unreadable(raw, "; ".join(map(str, restore))))
             return Done()
         facts = self._facts(key, restore)
         if facts is None:
@@ -132,9 +137,8 @@ class RedisRestores(Struct, frozen=True):
             return Again(_SOON_SECONDS)
         if facts.redis is not None and not plan.status.database and begun:
             plan = replace(plan, status=replace(plan.status, database=facts.redis.metadata.uid))
-        if plan.start:
-            plan = replace(plan, status=replace(plan.status, job=_job_name(plan.status, key[1])))
-        await self._report(raw, plan.status)
+        if not plan.start:
+            await self._report(raw, plan.status)
         return await self._do(raw, restore, facts, plan)
 
     async def _do(
@@ -181,6 +185,7 @@ class RedisRestores(Struct, frozen=True):
             living=self.world.workers.lives(key, current),
             outdated=job is not None and redis is not None and is_outdated(redis, job),
             orphaned=redis is not None and is_orphaned(redis, self.world),
+            refresh=timedelta(seconds=self.refresh_seconds),
         )
 
     def _origin(
@@ -256,31 +261,53 @@ class RedisRestores(Struct, frozen=True):
         return Again(_SOON_SECONDS)
 
     async def _start(self, raw: Manifest, restore: RedisRestore, facts: RestoreFacts) -> Outcome:
-        """Start the worker of the attempt, once what it needs is there."""
-        redis, status = facts.redis, restore.status
-        if redis is None:
-            return Done()
-        found = await self._job(restore, redis, facts)
+        """Start the worker of the attempt, once what it needs is there.
+
+        Which one it is, and that it may have replaced data, is written down before it is created.
+        """
+        status, name = restore.status, _job_name(restore.status, restore.metadata.name)
+        replaces = status.phase in REPLACING_PHASES
+        found = self._job(restore, facts)
         if isinstance(found, str):
-            _LOG.info("no worker is started", extra=fields(restore=status.job, why=found))
-            return Again(_LOOK_SECONDS)
+            return await self._not_started(raw, raw, restore, "WorkerWaits", found)
+        status = replace(status, job=name, started=status.started or replaces)
+        await self._report(raw, status)
+        written = {**raw, "status": _plain(status)}
+        refused = await self._not_allowed(restore) if replaces else None
+        if refused is not None:
+            return await self._not_started(raw, written, restore, "WorkerWaits", refused)
         try:
             await self.client.create(JOBS, found)
         except AlreadyExists:
             return Again(_LOOK_SECONDS)
         except (Forbidden, Invalid, BadRequest) as error:
-            text = f"Job {status.job} may not be created: {error}"
-            fresh = {**raw, "status": _plain(status)}
-            await self._report(fresh, self._refused(fresh, "ChildRefused", text))
-            return Again(_REFUSED_SECONDS)
-        _LOG.info("a worker was started", extra=fields(job=status.job))
+            text = f"Job {name} may not be created: {error}"
+            return await self._not_started(raw, written, restore, "ChildRefused", text)
+        _LOG.info("a worker was started", extra=fields(job=name))
         return Done()
 
-    async def _job(self, restore: RedisRestore, redis: Redis, facts: RestoreFacts) -> Object | str:
+    async def _not_started(
+        self, raw: Manifest, written: Manifest, restore: RedisRestore, reason: str, text: str
+    ) -> Outcome:
+        """Say why a worker was not started, and that it was not.
+
+        Where an operator before this pass may have started one, that stays said.
+        """
+        decided = {**raw, "status": _plain(restore.status)}
+        told = self._refused(decided, reason, f"the next worker does not start: {text}")
+        started = load_redisrestore_status(raw).started
+        await self._report(written, replace(told, job="", started=started))
+        return Again(_REFUSED_SECONDS if reason == "ChildRefused" else _LOOK_SECONDS)
+
+    def _job(self, restore: RedisRestore, facts: RestoreFacts) -> Object | str:
         """Return the Job to create, or why not now."""
-        status, replaces = restore.status, restore.status.phase in REPLACING_PHASES
+        status, redis = restore.status, facts.redis
+        if redis is None:
+            return f"there is no Redis {restore.spec.redis}"
         origin: Origin | Limitation = facts.origin
-        if status.phase is RestorePhase.ROLLING_BACK and facts.kept is not None:
+        if status.phase is RestorePhase.ROLLING_BACK:
+            if facts.kept is None:  # never that of the backup that could not be restored
+                return f"RedisBackup {status.kept}, which has the data before, is not there"
             origin = origin_of_backup(facts.kept)
         if isinstance(origin, Limitation):
             return origin.text
@@ -295,11 +322,8 @@ class RedisRestores(Struct, frozen=True):
             "image": self.image,
             "server_image": images[targets[0].pod],
         }
-        if not replaces:
+        if status.phase not in REPLACING_PHASES:
             return rehearse_job(restore, redis, _content(origin), **common)
-        refused = await self._not_allowed(restore)
-        if refused is not None:
-            return refused
         return replace_job(restore, redis, _content(origin), targets=targets, **common)
 
     async def _not_allowed(self, restore: RedisRestore) -> str | None:
@@ -328,6 +352,14 @@ class RedisRestores(Struct, frozen=True):
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self.clock(), UTC)
+
+    def _unreadable(self, raw: Manifest, text: str) -> RedisRestoreStatus:
+        """Refuse a spec for good; one that has begun is left as it is, and says why."""
+        status = self._refused(raw, "InvalidSpec", text)
+        if status.phase is not RestorePhase.PENDING:
+            return status
+        moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return replace(status, phase=RestorePhase.FAILED, completion_time=moment)
 
     def _refused(self, raw: Manifest, reason: str, text: str) -> RedisRestoreStatus:
         known, generation = load_redisrestore_status(raw), raw["metadata"].get("generation", 0)
@@ -360,10 +392,12 @@ class RedisRestores(Struct, frozen=True):
         about = Regarding.of(REDIS_RESTORES, raw)
         if after.phase is not before.phase and after.phase is not None:
             bad = after.phase in (RestorePhase.FAILED, RestorePhase.ROLLING_BACK)
-            tell = self.recorder.warning if bad else self.recorder.normal
+            tell = self.recorder.warning if bad or after.failure else self.recorder.normal
             tell(about, f"Restore{after.phase.value}", after.message)
-        elif _reason(after) not in (_reason(before), "Working"):
-            self.recorder.normal(about, _reason(after), after.message)
+        elif reason_told(after) not in (reason_told(before), "Working"):
+            usual = reason_told(after) in _USUAL
+            tell = self.recorder.normal if usual else self.recorder.warning
+            tell(about, reason_told(after), after.message)
 
 
 def _content(origin: Origin) -> Content:
@@ -373,13 +407,9 @@ def _content(origin: Origin) -> Content:
 
 def _job_name(status: RedisRestoreStatus, name: str) -> str:
     attempt = max(status.attempt, 1)
-    if status.phase in REPLACING_PHASES or status.phase in ENDED_PHASES:
+    if status.phase in (*REPLACING_PHASES, RestorePhase.OPENING, *ENDED_PHASES):
         return replace_job_name(name, attempt)
     return rehearse_job_name(name, attempt)
-
-
-def _reason(status: RedisRestoreStatus) -> str:
-    return next((c.reason for c in status.conditions if c.type == "Complete"), "")
 
 
 def _plain(status: RedisRestoreStatus) -> dict[str, Any]:

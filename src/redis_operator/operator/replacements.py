@@ -8,7 +8,7 @@ from kubecontroller.client.meta import Key, Manifest, meta_of
 from redis_operator.api.redis import Redis
 from redis_operator.api.redisrestore import RedisRestoreStatus, RestorePhase
 from redis_operator.api.redisrestore_validation import load_redisrestore_status
-from redis_operator.manifests.facts import Facts, Filling
+from redis_operator.manifests.facts import Facts, Filling, Opening
 from redis_operator.manifests.replacing_workers import replace_job_name
 from redis_operator.operator.fillings import filling_of
 from redis_operator.operator.workers import is_controlled_by
@@ -19,7 +19,7 @@ __all__ = ["is_orphaned", "replacement_facts", "restore_that_closes"]
 
 
 def replacement_facts(redis: Redis, facts: Facts, world: World) -> Facts:
-    """Return the facts with the restore that has clients shut out, where there is one.
+    """Return the facts with the restore that has clients shut out or let in, where there is one.
 
     What a restore that is gone has left in the middle is not served either.
     """
@@ -29,7 +29,7 @@ def replacement_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     if raw is not None:
         return replace(facts, filling=_filling(raw, load_redisrestore_status(raw), world))
     if not is_orphaned(redis, world):
-        return facts
+        return replace(facts, opening=_opening(world, key))
     told = redis.status.restoring
     assert told is not None
     text = (
@@ -49,6 +49,14 @@ def restore_that_closes(world: World, key: Key) -> Manifest | None:
     return None
 
 
+def _opening(world: World, key: Key) -> Opening | None:
+    """Return the restore that is over when clients are let in."""
+    for raw in world.restores.find("database", key):
+        if load_redisrestore_status(raw).phase is RestorePhase.OPENING:
+            return Opening(meta_of(raw).name, meta_of(raw).uid)
+    return None
+
+
 def is_orphaned(redis: Redis, world: World) -> bool:
     """Tell whether a restore that is gone, or that failed for another reason, left it halfway."""
     told = redis.status.restoring
@@ -65,7 +73,9 @@ def _filling(raw: Manifest, status: RedisRestoreStatus, world: World) -> Filling
     backup = status.backup
     if status.phase is RestorePhase.ROLLING_BACK:
         backup = status.kept
-    found = Filling(backup, message=status.message)
+    # Not its message: that has what the database says, which would be repeated within itself.
+    assert status.phase is not None
+    found = Filling(backup, message=f"it is {status.phase.value}")
     job = world.workers.job((meta.namespace, replace_job_name(meta.name, status.attempt)))
     name = ""
     if status.phase in REPLACING_PHASES and job is not None and is_controlled_by(job, meta.uid):
@@ -77,4 +87,5 @@ def _filling(raw: Manifest, status: RedisRestoreStatus, world: World) -> Filling
         job=name,
         empties=status.phase in REPLACING_PHASES,
         closing=status.phase is RestorePhase.CLOSING,
+        served=status.phase is RestorePhase.CLOSING and not status.closed_time,
     )

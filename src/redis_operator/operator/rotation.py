@@ -71,8 +71,10 @@ class Rotations(Jobs[_Stage, None]):
             problems = await self._logins.apply(redis, observed, targets, facts)
             reasons = self._reasons(redis, facts.passwords, observed, moving=moving)
         self._note(redis, facts.passwords, [*problems, *reasons])
-        if facts.filling is not None and not problems:
+        if facts.filling is not None and facts.shuts_out and not problems:
             facts = replace(facts, filling=replace(facts.filling, shut=True))
+        if facts.opening is not None and not problems:
+            facts = replace(facts, opening=replace(facts.opening, opened=True))
         return facts
 
     def problem(self, redis: Redis) -> Degradation | None:

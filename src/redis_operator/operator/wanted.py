@@ -114,6 +114,7 @@ def _filling(facts: Facts) -> Filling | None:
         job=found.job,
         empties=found.empties,
         closing=found.closing,
+        served=found.served,
     )
 
 

@@ -69,8 +69,9 @@ def conditions(
 
 def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Condition:
     formed, unserved = situation.observed.formed, situation.unserved
-    if not unserved and situation.wanted.filling is not None:
-        text = unfilled(situation, situation.wanted.filling) or "the last key has arrived"
+    filling = situation.wanted.filling
+    if not unserved and filling is not None and not filling.served:
+        text = unfilled(situation, filling) or "the last key has arrived"
         was = "clients are shut out" if situation.observed.formed else "no client is let in yet"
         text = f"{was}: {text}"
         return Condition(type="Available", status="False", reason="Restoring", message=text)

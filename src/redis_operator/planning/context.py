@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..api.metadata import Condition
-from ..api.status import Endpoints, Progress, RedisStatus
+from ..api.status import Endpoints, Progress, RedisStatus, RestoringStatus
 from .degradations import Degradation
 
 __all__ = ["Context"]
@@ -29,4 +29,5 @@ class Context(Struct, frozen=True):
     protected: bool = False  # a deletion was asked for and the spec forbids it
     deletion_waits: str = ""  # a deletion was asked for and waits for a backup
     shut: bool = False  # every server that answers has shut clients out
+    opening: RestoringStatus | None = None  # the restore that is over when clients are let in
     backed_up: Condition | None = None  # whether there is a good backup, where one is asked for

@@ -114,11 +114,13 @@ def restoring(situation: Topology, context: Context) -> RestoringStatus | None:
     """
     filling, known = situation.wanted.filling, context.previous.restoring
     if filling is None or not filling.restore:
-        return None
+        opening = context.opening
+        return replace(opening, opened=False) if opening and situation.unserved else opening
     halfway = known is not None and known.replacing  # whichever restore left it so
     if known is None or known.uid != filling.uid:
         known = RestoringStatus(filling.restore, filling.uid)
-    shut = context.shut and not unwatched(situation)
+    # What does not respond was seen to be shut before any data were replaced, and starts so too.
+    shut = context.shut and (filling.empties or not unwatched(situation))
     filled = filling.carried is not None and unfilled(situation, filling) is None
     return RestoringStatus(
         name=filling.restore,

@@ -57,6 +57,8 @@ def start_limitation(
         return f"RedisRestore {meta.name} is further than this operator knew"
     if not found.kept_uid or kept["metadata"]["uid"] != found.kept_uid:
         return f"RedisBackup {decided.kept} is not the one that was taken of the present data"
+    if kept["metadata"].get("deletionTimestamp"):
+        return f"RedisBackup {decided.kept} of the present data is being deleted"
     if (kept.get("status") or {}).get("phase") != "Completed":
         return f"RedisBackup {decided.kept} is not complete"
     told = load_status(redis).restoring

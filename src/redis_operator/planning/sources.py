@@ -46,6 +46,7 @@ class Filling(Struct, frozen=True):
     job: str = ""
     empties: bool = False
     closing: bool = False  # its clients are being shut out
+    served: bool = False  # they are served still
 
 
 class SourceSeen(Struct, frozen=True):

@@ -46,6 +46,7 @@ __all__ = [
     "acl_deluser",
     "acl_dryrun",
     "acl_list",
+    "acl_load",
     "acl_setuser",
     "acl_whoami",
     "add_slots",
@@ -252,6 +253,11 @@ def acl_whoami() -> Command[str]:
 def acl_list() -> Command[tuple[str, ...]]:
     """ACL LIST; passwords come as hashes."""
     return Command(("ACL", "LIST"), lambda reply: tuple(as_text(line) for line in as_list(reply)))
+
+
+def acl_load() -> Command[None]:
+    """ACL LOAD: read the file of users again; before Redis 7.2 all but `default` are cut off."""
+    return Command(("ACL", "LOAD"), as_ok)
 
 
 def acl_setuser(name: str, rules: Sequence[str]) -> Command[None]:

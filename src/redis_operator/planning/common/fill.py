@@ -13,6 +13,7 @@ from ..topology import Topology
 __all__ = ["fill", "unfilled", "unsaved", "unwatched"]
 
 _LOOK_SECONDS = 2.0
+_CLOSING_SECONDS = 0.3
 _RECORD_SECONDS = 0.1  # the pass ends: the status is written before the next one begins
 
 
@@ -27,13 +28,13 @@ def fill(situation: Topology) -> Plan | None:
         return None
     reason = unfilled(situation, filling)
     told = reason or f"it is written down that the database has all of backup {filling.backup}"
-    waits = reason is not None and not filling.closing
+    waits = _LOOK_SECONDS if filling.served or not filling.closing else _CLOSING_SECONDS
     return Plan(
         rule="fill",
         blocked=(told,),
         phase=Phase.UPDATING if filling.restore else Phase.CREATING,
         final=True,
-        again_after=_LOOK_SECONDS if waits else _RECORD_SECONDS,
+        again_after=waits if reason is not None else _RECORD_SECONDS,
     )
 
 
