@@ -145,7 +145,9 @@ def _waits_in_vain(topology: FailoverTopology) -> bool:
 
 def _release(topology: FailoverTopology) -> Plan:
     name = topology.wanted.primary_name
-    steps = tuple(Unwatch(at(node), name) for node in topology.watchers)
+    steps = tuple(
+        Unwatch(at(node), name, topology.place_named_by(node)) for node in topology.watchers
+    )
     return Plan(
         rule="name_primary",
         why="every server has restarted, and no sentinel can promote any of them",
@@ -186,6 +188,7 @@ def _named(
         sentinels=tuple(at(node) for node in topology.watchers) if asks else (),
         needed=needed(topology) if fence is Fence.DEPOSED else 0,
         name=topology.wanted.primary_name,
+        named=tuple(sorted({topology.place_named_by(node) for node in topology.watchers} - {""})),
     )
     others = [n for n in topology.seen if n.id != chosen.id and not n.loading]
     others = [node for node in others if not _keeps_apart(node, chosen)]
