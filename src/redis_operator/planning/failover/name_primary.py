@@ -55,7 +55,9 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
         reason = f"{loading.pod.name} is loading" if loading is not None else absent
         return _wait(topology, f"no primary is named before all servers are seen: {reason}")
     asked = topology.wanted.switchover
-    chosen = best(candidates, topology.led, asked.pod if asked is not None else "")
+    chosen = best(
+        candidates, topology.led, asked.pod if asked is not None else "", topology.elected
+    )
     if isinstance(chosen, Undecided):
         blocked = (chosen.why,)
         return Plan(
@@ -210,7 +212,7 @@ def _contested(topology: FailoverTopology) -> bool:
 
 def _keeps_apart(node: Seen, chosen: Seen) -> bool:
     """Whether what a server holds would be dropped for nothing."""
-    return holds(node) and not holds(chosen)
+    return holds(node) and not holds(chosen) and not same_history(node, chosen)
 
 
 def _lost(topology: FailoverTopology) -> tuple[Loss, ...]:

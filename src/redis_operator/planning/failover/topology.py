@@ -61,6 +61,18 @@ class FailoverTopology(OneGroup):
             return place if 2 * count > self.wanted.sentinels else ""
         return ""
 
+    @property
+    def elected(self) -> str:
+        """The pod that the sentinels elected themselves, and whose server only restarted since.
+
+        A pod that was recreated may have the address of another one.
+        """
+        epochs = [found.config_epoch for node in self.watchers if (found := self.monitored(node))]
+        node = next((n for n in self.seen if address(n) == self.named), None)
+        if node is None or not node.pod.restarts or not max(epochs, default=0):
+            return ""
+        return node.pod.name
+
     @cached_property
     def election(self) -> str | None:
         """Why the sentinels may be about to promote a replica themselves, or None."""
