@@ -10,118 +10,30 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from tests.operator.replicated import NAME, Database, replicated
 
-from redis_operator.manifests.facts import Passwords
-from redis_operator.operator.effects import carry_out
-from redis_operator.operator.errors import ActionError
-from redis_operator.operator.failover_dialect import FAILOVER
-from redis_operator.operator.links import Links, Target
-from redis_operator.operator.live import LivePod
-from redis_operator.operator.replication import replication_effects
-from redis_operator.operator.servers import Servers as Reached
-from redis_operator.planning.at import At
 from redis_operator.planning.failover.actions import (
     Elect,
     Follow,
     Introduce,
     Promote,
     ResetSentinel,
-    SwitchOver,
     Watch,
 )
 from redis_operator.planning.fence import Fence
-from redis_operator.planning.identity import NodeId
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis.command import Command
 from redis_operator.redis.connection import Address
 from redis_operator.redis.errors import BusyError, ReplyError
-from redis_testing.servers import EngineBinary, Server, Servers, find_engines
+from redis_testing.servers import Server, find_engines
 
 pytestmark = pytest.mark.servers
-
-NAME = "ns.db"
-PASSWORDS = Passwords("a", "b", "c", "d", "e", sentinel="watch")
-RULES = ["on", ">watch", "&*", "~*", "+@all"]
-
-
-class Database:
-    """One primary, two replicas and sentinels that monitor nothing yet."""
-
-    def __init__(self, servers: list[Server], sentinels: list[Server]) -> None:
-        self.servers, self.sentinels = servers, sentinels
-        self.links = Links(on_lost=lambda _: None)
-        named = {f"db-{n}": s for n, s in enumerate(servers)}
-        named |= {f"sentinel-{n}": s for n, s in enumerate(sentinels)}
-        self._targets = {pod: Target(f"uid-{pod}", server.address) for pod, server in named.items()}
-        reached = Reached(self.links, self._targets, self, FAILOVER)
-        self.effects = replication_effects(reached, PASSWORDS)
-
-    def reach(self, pod: str, address: Address) -> None:
-        """Speak to a pod's server at another address from now on."""
-        self.links.close()
-        self._targets[pod] = Target(f"uid-{pod}", address)
-
-    async def read(self, pod: str) -> LivePod | None:
-        return LivePod(f"uid-{pod}", self.servers[int(pod[-1])].address.host)
-
-    async def do(self, action: Any) -> str:
-        """Carry an action out as the executor does; return why it was not."""
-        try:
-            await carry_out(self.effects, action)
-        except ActionError as error:
-            return str(error)
-        return ""
-
-    async def at(self, ordinal: int) -> At:
-        (info,) = await self.servers[ordinal].ask(commands.info())
-        host = self.servers[ordinal].address.host
-        return At(f"db-{ordinal}", f"uid-db-{ordinal}", host, NodeId(info.server.run_id))  # type: ignore[attr-defined]
-
-    async def watcher(self, ordinal: int) -> At:
-        (found,) = await self.sentinels[ordinal].ask(sentinel.my_id())
-        pod = f"sentinel-{ordinal}"
-        return At(pod, f"uid-{pod}", self.sentinels[ordinal].address.host, NodeId(str(found)))
-
-    def of(self, ordinal: int) -> str:
-        return f"{self.servers[ordinal].address.host}:6379"
-
-    async def is_primary(self, ordinal: int) -> bool:
-        (found,) = await self.servers[ordinal].ask(commands.info_replication())
-        return bool(found.is_primary)  # type: ignore[attr-defined]
-
-    async def named(self) -> list[Any]:
-        return [(await s.ask(sentinel.address_of(NAME)))[0] for s in self.sentinels]
-
-    async def in_sync(self) -> None:
-        while True:
-            (found,) = await self.servers[0].ask(commands.info_replication())
-            if sum(line.state == "online" for line in found.replicas) == 2:  # type: ignore[attr-defined]
-                return
-            await asyncio.sleep(0.02)
-
-    async def switch(self, to: int) -> SwitchOver:
-        watchers = [await self.watcher(n) for n in range(len(self.sentinels))]
-        return SwitchOver(await self.at(to), await self.at(0), NAME, tuple(watchers))
 
 
 @pytest.fixture(params=find_engines(), ids=lambda engine: engine.name)
 async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
-    engine: EngineBinary = request.param
-    async with Servers(engine) as servers:
-        started = await servers.start(3, cluster=False, options={"repl-diskless-sync-delay": "0"})
-        watching = await servers.start_sentinels(3, config="")
-        made = Database(started, watching)
-        for server in started:
-            await server.ask(commands.acl_setuser("sentinel", RULES))
-        primary = await made.at(0)
-        for n in (1, 2):
-            assert not await made.do(Follow(await made.at(n), primary, ""))
-        async with asyncio.timeout(60):
-            await made.in_sync()
-        for n in range(3):
-            assert not await made.do(Watch(await made.watcher(n), NAME, primary, 2))
+    async with replicated(request.param) as made:
         yield made
-        made.links.close()
 
 
 async def _write(server: Server, acknowledged: list[int], begun: asyncio.Event) -> None:
@@ -159,7 +71,8 @@ async def test_a_switchover_loses_no_acknowledged_write_and_the_sentinels_know(
     assert (await database.is_primary(1), await database.is_primary(0)) == (True, False)
     assert await _get(database.servers[1]) >= acknowledged[-1]
     for n in range(3):
-        assert not await database.do(Watch(await database.watcher(n), NAME, action.node, 2))
+        told = Watch(await database.watcher(n), NAME, action.node, 2, named=database.of(0))
+        assert not await database.do(told)
     assert await database.named() == [(database.servers[1].address.host, 6379)] * 3
     assert not await database.do(action)  # once more, it changes nothing
     assert (await database.is_primary(1), await database.is_primary(0)) == (True, False)
@@ -317,7 +230,8 @@ async def test_nobody_follows_or_watches_a_server_that_is_not_a_primary(database
     replica, other = await database.at(1), await database.at(2)
     words = "db-1 is not a primary by now"
     assert words in await database.do(Follow(other, replica, database.of(0)))
-    assert words in await database.do(Watch(await database.watcher(0), NAME, replica, 2))
+    told = Watch(await database.watcher(0), NAME, replica, 2, named=database.of(0))
+    assert words in await database.do(told)
     assert await database.named() == [(database.servers[0].address.host, 6379)] * 3
 
 

@@ -1,8 +1,8 @@
 """What the boot and stop scripts of mode Failover do, on simulated nodes.
 
 A server never starts as a primary: it follows an address where nothing listens, whose port tells
-whether it found files, and no sentinel may promote it. A sentinel has the id of its place, and
-keeps its file while its pod lives.
+whether it found files, and whether they are of a server that led when it was stopped. No sentinel
+may promote it. A sentinel has the id of its place, and keeps its file while its pod lives.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from redis_operator.planning.failover.set_aside import MARK
 from ..cluster.state import Server
 from ..cluster.world import SimulatedCluster
 from ..sentinels.wire import configure
+from .kept_pod import Volume
 
 __all__ = [
     "boot_sentinel",
@@ -23,10 +24,11 @@ __all__ = [
     "is_failover",
     "is_put_aside",
     "is_sentinel",
+    "leads_at_end",
 ]
 
 _NO_PRIMARY = "127.0.0.1"
-_WITH_FILES, _WITHOUT_FILES = 1, 2
+_WITH_FILES, _WITHOUT_FILES, _LED = 1, 2, 3
 _LOOK_SECONDS = 0.2
 
 
@@ -41,10 +43,11 @@ def is_failover(files: Mapping[str, str]) -> bool:
     return "--replica-priority" in script or ("--replicaof" in script and "follow" in files)
 
 
-def follows_at_start(server: Server, *, fresh: bool) -> tuple[str, int]:
+def follows_at_start(server: Server, volume: Volume) -> tuple[str, int]:
     """Whom a server follows when it starts, before anybody told it."""
-    found = server.persistent and not fresh
-    return _NO_PRIMARY, _WITH_FILES if found else _WITHOUT_FILES
+    if not server.persistent or volume.fresh:
+        return _NO_PRIMARY, _WITHOUT_FILES
+    return _NO_PRIMARY, _LED if volume.led else _WITH_FILES
 
 
 def boot_sentinel(
@@ -109,6 +112,16 @@ def _is_only_copy(world: SimulatedCluster, server: Server) -> bool:
 def is_put_aside(world: SimulatedCluster, server: Server) -> bool:
     """Tell whether the next start keeps the files of a server aside: marked, and not named."""
     marked = server.is_primary and server.config.get("replica-priority") == MARK
+    return marked and _is_replaced(world, server)
+
+
+def leads_at_end(world: SimulatedCluster, server: Server) -> bool:
+    """Tell whether a server that ends in peace notes on its volume that it led."""
+    return server.persistent and server.is_primary and not _is_replaced(world, server)
+
+
+def _is_replaced(world: SimulatedCluster, server: Server) -> bool:
+    """Tell whether the sentinels that can be asked name another server."""
     watchers = [s.sentinel for s in world.servers.values() if s.alive and s.sentinel is not None]
     named = {p.ip for sentinel in watchers for p in sentinel.primaries.values()}
-    return marked and bool(named) and server.ip not in named
+    return bool(named) and server.ip not in named

@@ -39,6 +39,7 @@ from .failover_pods import (
     is_failover,
     is_put_aside,
     is_sentinel,
+    leads_at_end,
 )
 from .kept_pod import KeptPod, Volume
 from .mounts import Mounts
@@ -309,7 +310,7 @@ class Kubelet:
         volume, follows = self.volumes[kept.name], None
         if is_failover(files):
             kept.handover_seconds = float(environment.get("HANDOVER_SECONDS", "20"))
-            follows = follows_at_start(self._world.servers[kept.name], fresh=volume.fresh)
+            follows = follows_at_start(self._world.servers[kept.name], volume)
         server = self._world.start(kept.name, address=kept.ip, follows=follows)
         server.engine, server.version = _software(kept.server.image)
         shared, own = files[environment["CONFIG_FILE"]], environment.get("SETTINGS", "")
@@ -372,6 +373,8 @@ class Kubelet:
         kept.server.ready = (
             server.answers(self._world.now) and self._world.state_ok(server) and synced
         )
+        if kept.server.ready and kept.name in self.volumes:
+            self.volumes[kept.name].led = False
         await self._publish(kept)
 
     async def _end(self, uid: str, kept: KeptPod) -> None:
@@ -385,6 +388,8 @@ class Kubelet:
                 if await hand_over(self._world, server, kept.handover_seconds):
                     self.on_last_copy(server)
                 aside = is_put_aside(self._world, server)
+                if kept.name in self.volumes:
+                    self.volumes[kept.name].led = leads_at_end(self._world, server)
                 await self._shut_down(server)
                 if aside:
                     self.volumes[kept.name].uid = ""  # its files are not found again

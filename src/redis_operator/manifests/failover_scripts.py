@@ -26,7 +26,8 @@ __all__ = [
 
 NO_PRIMARY = "127.0.0.1"
 """The primary of a server that has none. Nothing listens there, so writes are refused; the port
-tells whether the server found files (1) or none (2)."""
+tells whether the server found files (1), none (2), or files of a server that led when it was told
+to stop (3)."""
 
 _NAMED = r"""
 # What a sentinel answers.
@@ -99,7 +100,7 @@ if [ -e put-aside ]; then
     for file in dump.rdb appendonly.aof appendonlydir; do
         [ ! -e "$file" ] || mv -f "$file" "aside-$when-$file"
     done
-    rm -f put-aside
+    rm -f put-aside led led-before
     say "what this server took beside the primary is kept in $DATA/aside-$when-*"
 fi
 
@@ -110,14 +111,16 @@ found=$(cat identity 2>/dev/null || :)
     + r"""
 find_data
 if [ "$found" != "$identity" ]; then
-    [ -z "$found" ] || say "this volume was used by another server"
+    [ -z "$found" ] || { rm -f led led-before; say "this volume was used by another server"; }
 """
     + KEEP_IDENTITY
     + r"""fi
 """
     + APPEND
     + rf"""
-if [ -n "$data" ]; then nobody=1; else nobody=2; fi
+# That it led when it was stopped counts until it has a role again, however often it starts.
+[ ! -e led ] || mv -f led led-before
+if [ -z "$data" ]; then nobody=2; elif [ -e led-before ]; then nobody=3; else nobody=1; fi
 # No file is named first: whoever asks for CONFIG REWRITE, as sentinels do, changes nothing that the
 # next start reads.
 set -- --include "$CONFIG/$CONFIG_FILE" --include "$USERS/replication.conf" \
@@ -153,6 +156,8 @@ until is_ready; do
     left=$((left - 1))
     sleep 0.4 2>/dev/null || exit 1
 done
+# It has a role again: that it led before it started says nothing any more.
+rm -f "$DATA/led-before"
 """
 )
 
@@ -203,12 +208,15 @@ hand_over() {
 """
     + WAIT_SAVED
     + r"""
-# Whether the sentinels name another server.
+# Whether the sentinels name another server. What a client says of a sentinel that does not respond
+# has an address in it too, and does not count.
 is_replaced() {
     other=
     for word in $(ask_sentinel "SENTINEL GET-MASTER-ADDR-BY-NAME ${PRIMARY_NAME:-}"); do
+        word=${word%"$cr"}
         case $word in
-            "$POD_IP"|"$POD_IP$cr") return 1 ;;
+            "$POD_IP") return 1 ;;
+            *[!0-9a-fA-F.:]*|*:) ;;
             *.*.*.*|*:*:*) other=$word ;;
         esac
     done
@@ -227,8 +235,19 @@ put_aside() {
     mv -f "$DATA/put-aside.new" "$DATA/put-aside"
 }
 
+# A primary that ends, and that the sentinels have not replaced, leaves a note on its volume: where
+# all servers start again, append-only files do not tell whose data are the last.
+note_lead() {
+    [ "$PERSISTENCE" != none ] || return 0
+    case $(ask "INFO replication") in *role:master*) ;; *) return 0 ;; esac
+    ! in_time is_replaced || return 0
+    : >"$DATA/led"
+    sync "$DATA/led" 2>/dev/null || :
+}
+
 hand_over
 put_aside
+note_lead
 wait_saved
 """
 )

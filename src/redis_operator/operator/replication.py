@@ -72,7 +72,7 @@ class _Replication:
         return {
             Elect: Effect(self._elect, read=self._read_promotion),
             Promote: Effect(self._promote, read=self._read_promotion, verify=self._promoted),
-            Follow: Effect(self._follow, read=self._read),
+            Follow: Effect(self._follow, read=self._read_promotion),
             FollowSource: Effect(self._follow_source, read=self._read),
             Watch: Effect(self._watch, read=self._read_sentinel),
             Introduce: Effect(self._introduce, read=self._read_sentinel),
@@ -86,11 +86,11 @@ class _Replication:
     async def _facts(self, at: At) -> ServerFacts:
         return await self._servers.dialect.facts(await self._servers.reach(at))
 
-    async def _read(self, action: Follow | FollowSource) -> Facts:
+    async def _read(self, action: FollowSource) -> Facts:
         return Facts(server=await self._facts(action.node))
 
-    async def _read_promotion(self, action: Promote | Elect | SwitchOver) -> Facts:
-        """Ask the replica, and all sentinels that are known to answer."""
+    async def _read_promotion(self, action: Promote | Elect | SwitchOver | Follow) -> Facts:
+        """Ask the server, and all sentinels that are known to answer."""
         server, views = await asyncio.gather(
             self._facts(action.node), asyncio.gather(*map(self._view, action.sentinels))
         )

@@ -29,7 +29,8 @@ class Promote(Struct, frozen=True):
 
     It must still be a replica of that address, at `min_offset` at least and with the history
     `replication_id`. The fence must hold again right before, as with `Failover`; and no sentinel of
-    `sentinels` may have begun an election, unless nobody could win it.
+    `sentinels` may have begun an election, unless nobody could win it, or name another server than
+    when the plan was made: they have elected it since.
     """
 
     node: At
@@ -43,6 +44,7 @@ class Promote(Struct, frozen=True):
     unseen: tuple[str, ...] = ()
     sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
     name: str = ""  # what they call the primary
+    named: tuple[str, ...] = ()  # the addresses that they named when the plan was made
     needed: int = 0  # of the sentinels: how many must name it, with the fence DEPOSED
     source: str = ""  # a server elsewhere, all of whose data must have arrived right before
     whole: bool = False  # and the server must have refused nothing of them
@@ -52,7 +54,8 @@ class Follow(Struct, frozen=True):
     """`REPLICAOF` on a server: it copies `primary`, which must be one right before.
 
     The server must still follow `follows`; empty: it is a primary, and what it holds is known to be
-    part of the history of `primary`, or was given up. In a copy of a server elsewhere the primary
+    part of the history of `primary`, or was given up; and the sentinels must not have elected it
+    since. In a copy of a server elsewhere the primary
     is a replica of `source` itself.
     """
 
@@ -60,6 +63,9 @@ class Follow(Struct, frozen=True):
     primary: At
     follows: str
     source: str = ""
+    sentinels: tuple[At, ...] = ()  # asked right before, where the server is a primary itself
+    name: str = ""  # what they call the primary
+    needed: int = 0  # of the sentinels: the server stays where so many name it, or one elects
 
 
 class FollowSource(Struct, frozen=True):
@@ -95,7 +101,8 @@ class Elect(Struct, frozen=True):
 class Watch(Struct, frozen=True):
     """Have a sentinel monitor `primary` under `name`, with these settings and no other address.
 
-    Refused while the sentinel fails over, and unless the primary is one right before. It is told of
+    Refused while the sentinel fails over, unless the primary is one right before, and where the
+    sentinel names another address than when the plan was made: it failed over since. It is told of
     the other sentinels at once. `afresh`: what it knows is forgotten, so that it asks the primary
     for its replicas now; only while it has nothing against the primary.
     """
@@ -107,6 +114,7 @@ class Watch(Struct, frozen=True):
     settings: tuple[tuple[str, str], ...] = ()
     others: tuple[At, ...] = ()
     afresh: bool = False
+    named: str = ""  # the address that it named when the plan was made; empty: none
 
 
 class Introduce(Struct, frozen=True):
@@ -125,11 +133,13 @@ class Unwatch(Struct, frozen=True):
     """`SENTINEL REMOVE`: a sentinel stops to monitor a primary that it cannot replace.
 
     Every server has restarted, and the one that the sentinels name waits for them to promote
-    another: they never will, since none of the others is eligible.
+    another: they never will, since none of the others is eligible. Refused where they name another
+    one since, or fail over.
     """
 
     node: At
     name: str
+    named: str = ""  # the address that it named when the plan was made
 
 
 class ResetSentinel(Struct, frozen=True):
@@ -148,8 +158,9 @@ class SwitchOver(Struct, frozen=True):
     """Give the place of a primary to a replica that has all that it acknowledged. I6, I10
 
     Writes are paused (bounded by the server), the replica is seen to have the offset, it is
-    promoted, and the old primary follows it. Refused when a sentinel has begun an election. The
-    sentinels are told right after: they take a promoted replica back after eight seconds.
+    promoted, and the old primary follows it. Refused when a sentinel has begun an election, or
+    names another server than `primary`. The sentinels are told right after: they take a promoted
+    replica back after eight seconds.
     """
 
     node: At  # the replica

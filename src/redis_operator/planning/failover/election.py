@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from ..observed import Led, Seen
 
-__all__ = ["FRESH", "Undecided", "best", "holds", "same_history"]
+__all__ = ["FRESH", "LED", "Undecided", "best", "holds", "same_history"]
 
 FRESH = "127.0.0.1:2"
 """What a server follows that just started and found no files: it is new, or lost them."""
+LED = "127.0.0.1:3"
+"""What a server follows that just started and found files of one that led when it was stopped."""
 
 
 class Undecided(Struct, frozen=True):
@@ -33,12 +35,15 @@ def same_history(one: Seen, other: Seen) -> bool:
     return bool(a.id) and (a.id in (b.id, b.id2) or b.id in (a.id, a.id2))
 
 
-def best(nodes: list[Seen], led: Led | None, asked: str = "") -> Seen | Undecided:
+def best(
+    nodes: list[Seen], led: Led | None, asked: str = "", elected: str = ""
+) -> Seen | Undecided:
     """The server whose data are the database's, or why that cannot be known.
 
-    Servers that hold nothing are only named where none holds anything. Of several histories, the
-    one that the status last told of is the database's; where none of them is that (a server that
-    reads an append-only file begins a new one), it is what the last primary holds. SE-05, SE-18
+    Servers that hold nothing are only named where none holds anything, or where they came further
+    in the history of those that do: keys were deleted since. Of several histories, the one that the
+    status last told of is the database's; where none of them is that (a server that reads an
+    append-only file begins a new one), it is what the last primary holds. SE-05, SE-18
     """
     holders = [node for node in nodes if holds(node)]
     if not holders:
@@ -47,21 +52,49 @@ def best(nodes: list[Seen], led: Led | None, asked: str = "") -> Seen | Undecide
             nodes,
             key=lambda n: (n.replication.follows == FRESH, n.pod.name != pod, n.pod.ordinal),
         )
+    holders += [n for n in nodes if any(_emptied_since(n, holder) for holder in holders)]
     first = max(holders, key=lambda node: node.replication.offset)
     if all(same_history(first, node) for node in holders):
         return _furthest(holders, led)
     told = [n for n in holders if led and led.replication_id and _is_of(n, led.replication_id)]
     if told:
         return _furthest(told, led)
-    chosen = [n for n in holders if n.pod.name == (asked or (led.pod if led else ""))]
-    if chosen:
-        return chosen[0]
-    names = ", ".join(node.pod.name for node in holders)
+    return _last_primary(holders, led, asked, elected)
+
+
+def _last_primary(
+    holders: list[Seen], led: Led | None, asked: str, elected: str
+) -> Seen | Undecided:
+    """The server that led last, by all that is known of it: status, volumes and sentinels.
+
+    Each may be older than the others: where they differ, a person decides.
+    """
+    known = {node.pod.name: node for node in holders}
+    if asked in known:
+        return known[asked]
+    signs = {
+        "the status": {led.pod} if led is not None else set(),
+        "the volumes": {n.pod.name for n in holders if n.replication.follows == LED},
+        "the sentinels": {elected},
+    }
+    named = {sign: sorted(pods & known.keys()) for sign, pods in signs.items()}
+    found = sorted({pod for pods in named.values() for pod in pods})
+    if len(found) == 1:
+        return known[found[0]]
+    told = "; ".join(f"by {sign} {' and '.join(pods)} led" for sign, pods in named.items() if pods)
     return Undecided(
-        f"{names} hold data of different histories, and it is not known which are the "
-        "database's: name the pod whose data are kept with the annotation "
-        "redisoperator.dev/switch-primary-to; what the others hold is then replaced"
+        f"{', '.join(known)} hold data of different histories, and it is not known which are the "
+        f"database's{f' ({told})' if told else ''}: name the pod whose data are kept with the "
+        "annotation redisoperator.dev/switch-primary-to; what the others hold is then replaced"
     )
+
+
+def _emptied_since(node: Seen, holder: Seen) -> bool:
+    """Whether a server without keys has all that a holder has, and deleted it since."""
+    mine, other = node.replication, holder.replication
+    if holds(node) or mine.follows == FRESH or mine.syncing or not mine.id:
+        return False
+    return mine.id == other.id and mine.offset > other.offset
 
 
 def _is_of(node: Seen, history: str) -> bool:

@@ -6,7 +6,7 @@ from ..advice import Phase, Plan
 from ..observed import Seen
 from .election import holds, same_history
 from .tails import tail
-from .topology import FailoverTopology, address, follow_step
+from .topology import FailoverTopology, address
 
 __all__ = ["follow", "limitation"]
 
@@ -33,7 +33,9 @@ def follow(topology: FailoverTopology) -> Plan | None:
     if topology.election:
         return Plan(rule="follow", blocked=(topology.election,), phase=phase, again_after=0.2)
     reasons = tuple(reason for node in apart if (reason := limitation(node, primary)))
-    steps = tuple(follow_step(node, primary) for node in apart if not limitation(node, primary))
+    steps = tuple(
+        topology.follow_step(node, primary) for node in apart if not limitation(node, primary)
+    )
     names = ", ".join(node.pod.name for node in apart)
     dropped = [f"{n.pod.name} drops {lost}" for n in apart if (lost := tail(n, primary))]
     return Plan(

@@ -55,7 +55,9 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
         reason = f"{loading.pod.name} is loading" if loading is not None else absent
         return _wait(topology, f"no primary is named before all servers are seen: {reason}")
     asked = topology.wanted.switchover
-    chosen = best(candidates, topology.led, asked.pod if asked is not None else "")
+    chosen = best(
+        candidates, topology.led, asked.pod if asked is not None else "", topology.elected
+    )
     if isinstance(chosen, Undecided):
         blocked = (chosen.why,)
         return Plan(
@@ -145,7 +147,9 @@ def _waits_in_vain(topology: FailoverTopology) -> bool:
 
 def _release(topology: FailoverTopology) -> Plan:
     name = topology.wanted.primary_name
-    steps = tuple(Unwatch(at(node), name) for node in topology.watchers)
+    steps = tuple(
+        Unwatch(at(node), name, topology.place_named_by(node)) for node in topology.watchers
+    )
     return Plan(
         rule="name_primary",
         why="every server has restarted, and no sentinel can promote any of them",
@@ -186,6 +190,7 @@ def _named(
         sentinels=tuple(at(node) for node in topology.watchers) if asks else (),
         needed=needed(topology) if fence is Fence.DEPOSED else 0,
         name=topology.wanted.primary_name,
+        named=tuple(sorted({topology.place_named_by(node) for node in topology.watchers} - {""})),
     )
     others = [n for n in topology.seen if n.id != chosen.id and not n.loading]
     others = [node for node in others if not _keeps_apart(node, chosen)]
@@ -207,7 +212,7 @@ def _contested(topology: FailoverTopology) -> bool:
 
 def _keeps_apart(node: Seen, chosen: Seen) -> bool:
     """Whether what a server holds would be dropped for nothing."""
-    return holds(node) and not holds(chosen)
+    return holds(node) and not holds(chosen) and not same_history(node, chosen)
 
 
 def _lost(topology: FailoverTopology) -> tuple[Loss, ...]:

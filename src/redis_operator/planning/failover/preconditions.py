@@ -66,6 +66,16 @@ def naming(name: str, node: At, views: tuple[SentinelView, ...]) -> int:
     return sum((one.ip, one.port) == (node.ip, _PORT) for one in found if one is not None)
 
 
+def named_since(name: str, known: tuple[str, ...], views: tuple[SentinelView, ...]) -> str | None:
+    """Why the sentinels have failed over since a plan was made, by the addresses it knew. I2, I7"""
+    for view in views:
+        found = view.named(name)
+        place = f"{found.ip}:{found.port}" if found is not None else ""
+        if place and place not in known:
+            return f"a sentinel names {place} as the primary by now"
+    return None
+
+
 def _is_promotable(replica: WatchedReplica) -> bool:
     return replica.up and replica.priority > 0
 
@@ -88,7 +98,10 @@ def _promote(action: Promote, facts: Facts) -> str | None:
         named = naming(action.name, action.node, facts.sentinels)
         if named < action.needed:
             return f"{named} sentinels name {pod}, and {action.needed} have to"
-    return begun_election(action.name, facts.sentinels)
+    known = (action.follows, f"{action.node.ip}:{_PORT}", *action.named)
+    return named_since(action.name, known, facts.sentinels) or begun_election(
+        action.name, facts.sentinels
+    )
 
 
 @precondition_of(Elect)
@@ -119,7 +132,10 @@ def _follow(action: Follow, facts: Facts) -> str | None:
         return None
     if server.follows != action.follows:
         return f"{pod} follows {server.follows or 'no primary'} by now"
-    return None
+    named = naming(action.name, action.node, facts.sentinels)
+    if action.needed and named >= action.needed:
+        return f"{named} sentinels name {pod} as the primary by now"
+    return begun_election(action.name, facts.sentinels)
 
 
 @precondition_of(FollowSource)
@@ -143,6 +159,10 @@ def _watch(action: Watch, facts: Facts) -> str | None:
     found = facts.sentinel.named(action.name)
     if found is not None and found.failing_over:
         return f"{action.node.pod} is failing over"
+    known = (action.named, f"{action.primary.ip}:{_PORT}")
+    since = named_since(action.name, known, (facts.sentinel,))
+    if since:
+        return f"{action.node.pod}: {since}"
     if action.afresh and found is not None and not found.up:
         return f"{action.node.pod} has no connection to the primary: it forgets nothing now"
     return None
@@ -160,10 +180,12 @@ def _introduce(action: Introduce, facts: Facts) -> str | None:
 
 @precondition_of(Unwatch)
 def _unwatch(action: Unwatch, facts: Facts) -> str | None:
-    """Only a sentinel that answers can be known to have given up."""
+    """Only a sentinel that answers and has not failed over since is known to have given up."""
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
-    return None
+    views = (facts.sentinel,)
+    reason = named_since(action.name, (action.named,), views) or begun_election(action.name, views)
+    return f"{action.node.pod}: {reason}" if reason else None
 
 
 @precondition_of(ResetSentinel)
@@ -192,4 +214,10 @@ def _switch_over(action: SwitchOver, facts: Facts) -> str | None:
         return f"{pod} follows {server.follows} by now"
     if len(facts.sentinels) < len(action.sentinels):
         return "a sentinel does not respond"
+    named = naming(action.name, action.primary, facts.sentinels)
+    if named < len(action.sentinels):
+        return (
+            f"{named} of {len(action.sentinels)} sentinels name {action.primary.pod} as the "
+            "primary by now"
+        )
     return begun_election(action.name, facts.sentinels)

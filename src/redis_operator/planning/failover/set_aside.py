@@ -15,7 +15,7 @@ from ..identity import Role
 from ..observed import Seen
 from .follow import limitation
 from .tails import tail
-from .topology import FailoverTopology, follow_step
+from .topology import FailoverTopology
 
 __all__ = ["MARK", "set_aside"]
 
@@ -38,7 +38,7 @@ def set_aside(topology: FailoverTopology) -> Plan | None:
         why = f"{node.pod.name} took {told} beside {primary.pod.name}, which leads"
         followers = topology.followers(node)
         if followers:
-            steps = tuple(follow_step(other, primary) for other in followers)
+            steps = tuple(topology.follow_step(other, primary) for other in followers)
             return Plan(rule="set_aside", why=why, stages=(steps,), phase=Phase.HEALING)
         return _restart(node, f"{why}; it is restarted and keeps its files aside")
     return None

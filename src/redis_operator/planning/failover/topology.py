@@ -18,14 +18,9 @@ from .actions import Follow, SwitchOver, Watch
 from .divided import divided, finds_again
 from .preconditions import begun_election
 
-__all__ = ["PORT", "FailoverTopology", "address", "follow_step"]
+__all__ = ["PORT", "FailoverTopology", "address"]
 
 _LAG_BYTES = 1024 * 1024
-
-
-def follow_step(node: Seen, primary: Seen) -> Follow:
-    """One server, made to follow."""
-    return Follow(node=at(node), primary=at(primary), follows=node.replication.follows)
 
 
 class FailoverTopology(OneGroup):
@@ -48,6 +43,11 @@ class FailoverTopology(OneGroup):
         """What a sentinel monitors under the name of this database."""
         return sentinel.view.named(self.wanted.primary_name)
 
+    def place_named_by(self, sentinel: SentinelSeen) -> str:
+        """The address that a sentinel names as the primary; empty: it monitors none."""
+        found = self.monitored(sentinel)
+        return f"{found.ip}:{found.port}" if found is not None else ""
+
     @cached_property
     def views(self) -> tuple[SentinelView, ...]:
         """What the sentinels that answered say."""
@@ -56,12 +56,22 @@ class FailoverTopology(OneGroup):
     @cached_property
     def named(self) -> str:
         """The address that a majority of the wanted sentinels names; empty: there is none."""
-        told = Counter(
-            f"{found.ip}:{found.port}" for node in self.watchers if (found := self.monitored(node))
-        )
+        told = Counter(filter(None, map(self.place_named_by, self.watchers)))
         for place, count in told.most_common(1):
             return place if 2 * count > self.wanted.sentinels else ""
         return ""
+
+    @property
+    def elected(self) -> str:
+        """The pod that the sentinels elected themselves, and whose server only restarted since.
+
+        A pod that was recreated may have the address of another one.
+        """
+        epochs = [found.config_epoch for node in self.watchers if (found := self.monitored(node))]
+        node = next((n for n in self.seen if address(n) == self.named), None)
+        if node is None or not node.pod.restarts or not max(epochs, default=0):
+            return ""
+        return node.pod.name
 
     @cached_property
     def election(self) -> str | None:
@@ -369,7 +379,19 @@ class FailoverTopology(OneGroup):
         return (
             LabelRole(chosen.pod.name, chosen.pod.uid, Role.PRIMARY),
             *(self.watch_step(node, chosen) for node in self.watchers),
-            *(follow_step(node, chosen) for node in others),
+            *(self.follow_step(node, chosen) for node in others),
+        )
+
+    def follow_step(self, node: Seen, primary: Seen) -> Follow:
+        """One server, made to follow; where it is a primary, unless the sentinels elect it."""
+        asked = self.watchers if node.is_primary else ()
+        return Follow(
+            node=at(node),
+            primary=at(primary),
+            follows=node.replication.follows,
+            sentinels=tuple(at(watcher) for watcher in asked),
+            name=self.wanted.primary_name,
+            needed=self.wanted.sentinels // 2 + 1 if asked else 0,
         )
 
     def watch_step(self, node: SentinelSeen, primary: Seen, *, afresh: bool = False) -> Watch:
@@ -383,6 +405,7 @@ class FailoverTopology(OneGroup):
             settings=wanted.sentinel_settings,
             others=self.others_than(node),
             afresh=afresh,
+            named=self.place_named_by(node),
         )
 
     def others_than(self, node: SentinelSeen) -> tuple[At, ...]:
