@@ -16,6 +16,7 @@ from hypothesis import core, settings
 
 import kept_failures
 import leftovers
+from groups import keep_together
 from redis_testing.servers import find_engines
 from redis_testing.simulation.scenarios import SNAPSHOTS
 
@@ -96,7 +97,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"the same histories again: SEED={seed} make test")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in _HEAVY and any(engine in item.name for engine in _LATER):
             item.add_marker(pytest.mark.campaign)
@@ -109,6 +110,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(_PATIENCE_SECONDS))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items[:] = _long_first(items)
+        keep_together(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials as Peer
 
 from backup.conftest import LOGIN, source, task
 from backup.test_s3 import NEWEST, keys, place, s3  # noqa: F401 - fixtures
@@ -74,6 +71,11 @@ async def test_a_store_that_refuses_to_list_uploads_fails_nothing(
 
 @pytest.mark.parametrize("query", ["prefix=a%2Fb%2F&uploads=", "uploadId=x%2By%3D"])
 def test_requests_are_signed_as_by_the_stores_own_library(query: str) -> None:
+    # Here, since every worker reads this module and one of them runs this test.
+    from botocore.auth import S3SigV4Auth  # noqa: PLC0415
+    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
+    from botocore.credentials import Credentials as Peer  # noqa: PLC0415
+
     bucket = Bucket("https://store:9000", "eu-1", "backups", Credentials("ours", "hidden-word"))
     path = "/backups/a%20b/c%26d"
     found = signature_of(bucket, "GET", "store:9000", path, query, now=datetime.now(UTC))

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import lru_cache
 
 import pytest
 
 from kubecontroller.client.meta import Manifest
 from kubelocal.apiserver.storage.entries import decode
+from kubelocal.apiserver.storage.store import unpack
 from redis_operator.manifests.pod import SHAPE_ANNOTATION
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import Simulation, database, simulate
+
+
+@lru_cache(1000)
+def decoded(kept: bytes) -> Manifest:
+    """Return an object of the store: each write is judged by all of them, and changes one."""
+    return decode(unpack(kept))
 
 
 def stored(simulation: Simulation, resource: str) -> Iterator[Manifest]:
     for collection in simulation.server.core.store.collections():
         if collection.name.partition(".")[0] == resource:
             for entry in collection.entries.values():
-                yield decode(entry.body)
+                yield decoded(entry.kept)
 
 
 def outdated(simulation: Simulation) -> list[str]:

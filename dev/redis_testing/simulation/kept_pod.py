@@ -38,6 +38,7 @@ class KeptPod:
     failures: int = 0
     handover_seconds: float = 0.0  # that a primary of mode Failover waits before it ends
     published: dict[str, Any] = field(default_factory=dict)
+    judged: tuple[Any, ...] = ()  # what the last status was made from
 
     @property
     def server(self) -> Container:

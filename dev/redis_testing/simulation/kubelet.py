@@ -12,6 +12,7 @@ import asyncio
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -445,6 +446,12 @@ class Kubelet:
         pod = self._latest.get(kept.uid)
         if pod is None or kept.node in self.down:
             return
+        # A status without its times follows from these, and most probes find them unchanged.
+        version = pod["metadata"]["resourceVersion"]
+        judged = (version, kept.ip, kept.begun, *(copy(one) for one in kept.containers))
+        if judged == kept.judged:
+            return
+        kept.judged = judged
         state = PodState(
             containers=kept.containers,
             host_ip="10.255.0.1",
