@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -31,7 +31,7 @@ from kubecontroller.client.patches import MergePatch
 from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.entries import decode
-from kubelocal.apiserver.storage.store import Store
+from kubelocal.apiserver.storage.store import Entry, Store
 from kubelocal.controllers.loop import ControlLoops
 from redis_operator.api.crd import crds
 from redis_operator.api.webhooks import CONFIGURATION, INSTALLATION_LABEL, SECRET
@@ -57,10 +57,26 @@ _NOT_SAID = {
 }
 
 
+class Snapshot(NamedTuple):
+    """All objects of a cluster at some moment, to go on from there as often as one likes."""
+
+    time: float
+    version: int
+    objects: dict[str, tuple[Entry, ...]]
+
+    def restored(self) -> Store:
+        store = Store(version=self.version)
+        for collection, entries in self.objects.items():
+            for entry in entries:
+                store.load(collection, entry)
+        return store
+
+
 class SmallCluster:
-    def __init__(self) -> None:
+    def __init__(self, before: Snapshot | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        self.server = ApiServer(Store(), clock=self.now)
+        store = Store() if before is None else before.restored()
+        self.server = ApiServer(store, clock=self.now)
         self.transport = InProcessTransport(self.server)
         self.client = Client(self.transport, field_manager="person")
         self.told: list[str] = []
@@ -71,6 +87,11 @@ class SmallCluster:
 
     def now(self) -> datetime:
         return _EPOCH + timedelta(seconds=self._loop.time())
+
+    def snapshot(self) -> Snapshot:
+        store = self.server.core.store
+        objects = {one.name: tuple(one.entries.values()) for one in store.collections()}
+        return Snapshot(self._loop.time(), store.version, objects)
 
     def installer(self, transport: Any = None, *, seconds: float = 60.0) -> Installer:
         client = Client(transport or self.transport, field_manager="redis-operator-install")
@@ -332,8 +353,11 @@ def _said(raw: Manifest) -> Manifest:
 
 
 @asynccontextmanager
-async def small_cluster() -> AsyncIterator[SmallCluster]:
-    cluster = SmallCluster()
+async def small_cluster(before: Snapshot | None = None) -> AsyncIterator[SmallCluster]:
+    """Run a cluster: a new one, or one that goes on from a snapshot, at no earlier time."""
+    if before is not None:
+        await asyncio.sleep(max(0.0, before.time - asyncio.get_running_loop().time()))
+    cluster = SmallCluster(before)
     room = {"cpu": "8", "memory": "16Gi", "pods": "50", "ephemeral-storage": "1Ti"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     for name in ("node1", "node2"):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from install.small_cluster import SmallCluster, small_cluster
+from install.small_cluster import SmallCluster, Snapshot, small_cluster
 from kubecontroller.client.objects import NAMESPACES
 from kubecontroller.testing.faults import (
     CRASHES,
@@ -63,17 +63,30 @@ WORKS = {
 }
 
 
-async def play(work: Work, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
+End = tuple[dict[str, Any], int]  # what there is, and by how many writes it came
+_prepared: dict[str, Snapshot] = {}
+_ends: dict[str, End] = {}
+
+
+async def prepare(name: str) -> Snapshot:
+    """Return a cluster in which was done what was done before, made once for each work."""
+    if name not in _prepared:
+        async with small_cluster() as cluster:
+            await cluster.serve_cert_manager()
+            await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
+            for options in WORKS[name].before:
+                seconds = 60.0 if options != MISSING else 2.0
+                with suppress(NotInForce):
+                    await cluster.installer(seconds=seconds).install(options)
+            await cluster.create_database("cache", "team")
+            _prepared[name] = cluster.snapshot()
+    return _prepared[name]
+
+
+async def play(name: str, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
     """Do it once with the plan's faults, then to the end; return that, and how many writes."""
-    async with small_cluster() as cluster:
-        await cluster.serve_cert_manager()
-        await cluster.client.create(NAMESPACES.plain(), {"metadata": {"name": "team"}})
-        for options in work.before:
-            with suppress(NotInForce):
-                await cluster.installer(seconds=60.0 if options != MISSING else 2.0).install(
-                    options
-                )
-        await cluster.create_database("cache", "team")
+    work = WORKS[name]
+    async with small_cluster(await prepare(name)) as cluster:
         transport = FaultyTransport(cluster.transport, plan)
         with suppress(Crashed):
             await work.do(cluster, transport)
@@ -82,18 +95,30 @@ async def play(work: Work, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
         return await cluster.state(), transport.writes, transport.journal
 
 
+async def undisturbed(name: str) -> End:
+    """Return what a work comes to without any fault, and by how many writes; played once."""
+    if name not in _ends:
+        end, writes, _ = await play(name, NoFaults())
+        _ends[name] = (end, writes)
+    return _ends[name]
+
+
+# The tests of one work share what was done before it, and its end.
+TOGETHER = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in WORKS]
+
+
 async def strike(name: str, chosen: Callable[[list[Blow]], list[Blow]]) -> None:
     """End some work at writes of it, each time in another way, and begin it again."""
-    end, writes, _ = await play(WORKS[name], NoFaults())
+    end, writes = await undisturbed(name)
     assert writes > 5
     blows = [(number, crash) for number in range(1, writes + 1) for crash in sorted(CRASHES)]
     for number, crash in chosen(blows):
-        found, _, struck = await play(WORKS[name], Nth(writes={number: crash}))
+        found, _, struck = await play(name, Nth(writes={number: crash}))
         assert struck, f"nothing happened at write {number}"
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
 
 
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("name", TOGETHER)
 async def test_the_same_end_after_a_crash_at_some_writes(name: str) -> None:
     await strike(name, lambda blows: random.Random(derive(name)).sample(blows, 2))
 
@@ -116,10 +141,10 @@ TROUBLE = {
 }
 
 
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("name", TOGETHER)
 async def test_the_same_end_in_one_run_over_a_server_in_trouble(name: str) -> None:
-    end, _, _ = await play(WORKS[name], NoFaults())
+    end, _ = await undisturbed(name)
     seed = derive(f"trouble {name}")
-    found, _, struck = await play(WORKS[name], Seeded(seed, TROUBLE))
+    found, _, struck = await play(name, Seeded(seed, TROUBLE))
     assert len(struck) > 5
     assert found == end, f"{name} ends otherwise with faults of seed {seed}"

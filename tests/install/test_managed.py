@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from install.small_cluster import SmallCluster, small_cluster
+from install.small_cluster import SmallCluster, Snapshot, small_cluster
 from install.test_installer import CLUSTER_ROLES
 from kubecontroller.client.api import Client
 from kubecontroller.client.errors import Invalid, NotFound
@@ -116,10 +116,11 @@ class Managed:
 
 
 @asynccontextmanager
-async def managed() -> AsyncIterator[Managed]:
-    async with small_cluster() as cluster:
+async def managed(before: Snapshot | None = None) -> AsyncIterator[Managed]:
+    async with small_cluster(before) as cluster:
         made = Managed(cluster)
-        await made.prepare()
+        if before is None:
+            await made.prepare()
         try:
             yield made
         finally:

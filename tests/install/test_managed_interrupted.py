@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from install.small_cluster import Snapshot
 from install.test_components import OFF
 from install.test_managed import KEY, Managed, managed
 from install.test_monitoring import serve_monitoring
@@ -62,8 +63,8 @@ async def settle(one: Managed, spec: Spec | None) -> None:
     pytest.fail("the RedisOperator stays")
 
 
-async def play(work: Work, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
-    """Have it done by an installer that the plan kills, then by another; return the end."""
+async def prepare(work: Work) -> Snapshot:
+    """Return a cluster in which was done what was asked for before, its installer dead."""
     async with managed() as one:
         await serve_monitoring(one.cluster)
         await one.cluster.serve_cert_manager()
@@ -73,6 +74,12 @@ async def play(work: Work, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
             await settle(one, spec)
         await one.cluster.create_database("cache")
         await one.kill()
+        return one.cluster.snapshot()
+
+
+async def play(work: Work, before: Snapshot, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
+    """Have it done by an installer that the plan kills, then by another; return the end."""
+    async with managed(before) as one:
         transport = one.start(plan)
         await ask(one, work.wanted)
         for _ in range(120):
@@ -89,11 +96,13 @@ async def play(work: Work, plan: Plan) -> tuple[dict[str, Any], int, list[Any]]:
 
 
 async def strike(name: str, chosen: Callable[[list[Blow]], list[Blow]]) -> None:
-    end, writes, _ = await play(WORKS[name], NoFaults())
+    work = WORKS[name]
+    before = await prepare(work)
+    end, writes, _ = await play(work, before, NoFaults())
     assert writes > 10
     blows = [(number, crash) for number in range(1, writes + 1) for crash in sorted(CRASHES)]
     for number, crash in chosen(blows):
-        found, _, struck = await play(WORKS[name], Nth(writes={number: crash}))
+        found, _, struck = await play(work, before, Nth(writes={number: crash}))
         assert struck, f"nothing happened at write {number}"
         assert found == end, f"{name}: {crash} at write {number} ends otherwise"
 

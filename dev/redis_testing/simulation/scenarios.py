@@ -11,6 +11,7 @@ import os
 import pickle
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from fcntl import LOCK_EX, flock
 from hashlib import sha256
 from pathlib import Path
 
@@ -122,16 +123,19 @@ def formed(manifest: Manifest) -> Snapshot:
 def _shared(manifest: Manifest, name: str) -> Snapshot:
     """Take what another process of this run has formed, or form it for all of them."""
     directory = os.environ.get(SNAPSHOTS)
-    place = Path(directory) / name if directory else None
-    if place is not None and place.exists():
-        found: Snapshot = pickle.loads(place.read_bytes())  # noqa: S301 - our own run wrote it
-        return found
-    snapshot = simulate(lambda simulation: _form(simulation, manifest))
-    if place is not None:
-        unfinished = place.with_suffix(f".{os.getpid()}")
+    if not directory:
+        return simulate(lambda simulation: _form(simulation, manifest))
+    place = Path(directory) / name
+    with place.with_suffix(".lock").open("w") as turn:
+        flock(turn, LOCK_EX)  # whoever needs it meanwhile waits, and does not form it too
+        if place.exists():
+            found: Snapshot = pickle.loads(place.read_bytes())  # noqa: S301 - our own run wrote it
+            return found
+        snapshot = simulate(lambda simulation: _form(simulation, manifest))
+        unfinished = place.with_suffix(".unfinished")
         unfinished.write_bytes(pickle.dumps(snapshot))
         unfinished.replace(place)
-    return snapshot
+        return snapshot
 
 
 async def _form(simulation: Simulation, manifest: Manifest) -> Snapshot:

@@ -163,7 +163,7 @@ def meta_of(obj: HasMetadata | Mapping[str, Any]) -> ObjectMeta:
     """Return an object's metadata, be it a Struct or a plain value."""
     if isinstance(obj, Projected):  # first, because it is the quickest test and the usual case
         return obj.metadata
-    if isinstance(obj, Mapping):
+    if type(obj) is dict or isinstance(obj, Mapping):  # a test of an abstract class is slow
         found = msgspec.convert(obj, _OnlyMeta).metadata
         return found if isinstance(found, ObjectMeta) else _EMPTY
     return obj.metadata
@@ -171,7 +171,7 @@ def meta_of(obj: HasMetadata | Mapping[str, Any]) -> ObjectMeta:
 
 def key_of(obj: HasMetadata | Mapping[str, Any]) -> Key:
     """Return an object's namespace and name, cheaply."""
-    if isinstance(obj, Mapping):
+    if type(obj) is dict or isinstance(obj, Mapping):
         meta = cast("Mapping[str, str]", obj.get("metadata") or {})
         return (meta.get("namespace", ""), meta.get("name", ""))
     return obj.metadata.key

@@ -294,3 +294,21 @@ def test_a_rule_that_makes_a_huge_list_fails_instead_of_filling_the_memory() -> 
     (found,) = judged(ruled("lists.range(self.n).size() > 0", n=INTEGER), {"n": 10**12})
     assert "cost limit exceeded" in found
     assert judged(ruled("lists.range(self.n).size() == 5", n=INTEGER), {"n": 5}) == []
+
+
+def test_what_rules_said_is_remembered_for_the_same_values_under_the_same_rules_alone() -> None:
+    grows = ruled("self.n >= oldSelf.n", n=INTEGER)
+    falls = ruled("self.n <= oldSelf.n", n=INTEGER)
+    for _ in range(2):
+        assert judged(grows, {"n": 2}, {"n": 1}) == []
+        assert len(judged(grows, {"n": 1}, {"n": 2})) == 1
+        assert judged(grows, {"n": 1}) == []
+        assert len(judged(falls, {"n": 2}, {"n": 1})) == 1
+        assert judged(falls, {"n": 1}, {"n": 2}) == []
+
+
+def test_a_schema_that_is_gone_answers_for_no_other() -> None:
+    """Each schema may be made where another one was before."""
+    for turn in range(1500):
+        found = judged(ruled(f"self.n >= {turn % 3}", n=INTEGER), {"n": 1})
+        assert bool(found) == (turn % 3 > 1), turn

@@ -3,7 +3,7 @@
 `evaluate` tells which rules a value breaks; a rule that looks at `oldSelf` is only asked where
 there is an old counterpart, and other rules do not complain about what did not change.
 `compile_rules` tells which rules a CRD may not have. Compiled rules are kept, so that a second
-object of a kind costs microseconds. Pure.
+object of a kind costs microseconds, and so is what they said of the same values. Pure.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from kubelocal.apiserver.causes import (
     Cause,
@@ -102,6 +105,18 @@ def _walk_object(place: Place, value: dict[str, Any], old: Any, path: str) -> It
             yield from _walk(below, item, before.get(name, ABSENT), under)
 
 
+class _Answer(Struct, frozen=True):
+    """What rules said of a value; it keeps them, since it is found by their identity."""
+
+    holder: dict[str, Any]
+    schema: dict[str, Any]
+    causes: tuple[Cause, ...]
+
+
+_MOST_ANSWERS = 1024
+_ANSWERS: dict[tuple[object, ...], _Answer] = {}
+
+
 def _check(
     holder: dict[str, Any],
     schema: dict[str, Any],
@@ -111,15 +126,41 @@ def _check(
     *,
     ratchet: bool,
     is_root: bool,
-) -> Iterator[Cause]:
+) -> tuple[Cause, ...]:
+    """Ask the rules of one place; what they said of the same values before is not asked again."""
     rules = [(rule, compiled(rule["rule"])) for rule in holder["x-kubernetes-validations"]]
     if ratchet:  # what did not change is not asked again: most writes change the status alone
         rules = [(rule, ready) for rule, ready in rules if ready.uses_old]
     if not rules:
-        return
+        return ()
     fields = _fields(rule for rule, _ in rules)
-    now = to_cel(schema, _part(value, fields), is_root=is_root)
-    before = None if old is ABSENT else to_cel(schema, _part(old, fields), is_root=is_root)
+    now = _part(value, fields)
+    before = old if old is ABSENT else _part(old, fields)
+    try:
+        told = (msgspec.json.encode(now), b"" if before is ABSENT else msgspec.json.encode(before))
+    except (OverflowError, TypeError, ValueError):
+        return tuple(_asked(rules, schema, now, before, path, is_root=is_root))
+    key = (id(holder), id(schema), path, ratchet, is_root, *told)
+    known = _ANSWERS.get(key)
+    if known is None:
+        while len(_ANSWERS) >= _MOST_ANSWERS:
+            del _ANSWERS[next(iter(_ANSWERS))]
+        causes = tuple(_asked(rules, schema, now, before, path, is_root=is_root))
+        known = _ANSWERS[key] = _Answer(holder, schema, causes)
+    return known.causes
+
+
+def _asked(
+    rules: list[tuple[dict[str, Any], Rule]],
+    schema: dict[str, Any],
+    value: Any,
+    old: Any,
+    path: str,
+    *,
+    is_root: bool,
+) -> Iterator[Cause]:
+    now = to_cel(schema, value, is_root=is_root)
+    before = None if old is ABSENT else to_cel(schema, old, is_root=is_root)
     told = _told({"self": now, "oldSelf": before})
     for rule, ready in rules:
         is_optional = bool(rule.get("optionalOldSelf"))
