@@ -25,6 +25,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -130,8 +131,11 @@ def _spread(copies: list[Copy], work: list[_T], do: Callable[[Copy, _T], None]) 
         finally:
             free.put(copy)
 
-    with ThreadPoolExecutor(len(copies)) as pool:
+    pool = ThreadPoolExecutor(len(copies))
+    try:
         list(pool.map(one, work))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 # Trying
@@ -241,6 +245,8 @@ def main(paths: list[str]) -> int:
     seconds = float(os.environ.get("MUTANTS_SECONDS", "600"))
     files = _chosen(paths)
     drawn = _draw(files, sample, seed)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
     print(f"SEED={seed}: {len(drawn)} changes in {len(files)} files")
     base = Path(tempfile.mkdtemp(prefix="mutants-"))
     base.chmod(0o755)
