@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,8 +60,10 @@ class Copy:
         raise SystemExit(f"the tests cannot be collected:\n{''.join(printed)}")
 
     def cool(self) -> None:
-        """End the warm tests."""
+        """End the warm tests, and whatever they still run."""
         if self._warm is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._warm.pid, signal.SIGKILL)
             self._warm.communicate()
 
     def run_cold(self, tests: list[str], *, seconds: float) -> tuple[int, str]:

@@ -4,7 +4,8 @@ Usage: python -m tools.mutants [path below src or src/redis_operator ...]
 Environment: MUTANTS_SECONDS (how long after the record, 600), MUTANTS_SAMPLE (how many changes
 of each group; all unless given), MUTANTS_TESTS (folders of tests, chosen by package unless given),
 SEED (of the sample; printed), MUTANTS_TEST_SECONDS (CPU time of the tests of one change, 10),
-MUTANTS_SLOWEST (CPU time of one test, 4), MUTANTS_COPIES (how many changes at a time, 2).
+MUTANTS_SLOWEST (CPU time of one test, 4), MUTANTS_COPIES (how many changes at a time, 2),
+MUTANTS_AGAIN (a file that an earlier run wrote: only what no test noticed then is tried).
 
 1. Copies of the repository are made in a temporary folder, and run by a user of their own
    where we are root: a changed program can delete or signal nothing that is not its own.
@@ -25,6 +26,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,7 +70,9 @@ _STRICT = (
     "redis_operator/operator",
     *(f"redis_operator/planning/cluster/{name}.py" for name in ("election", "situation", "guards")),
 )
-_RULES = tuple(f"redis_operator/planning/{name}" for name in ("common", "cluster", "standalone"))
+_RULES = tuple(
+    f"redis_operator/planning/{name}" for name in ("common", "cluster", "failover", "standalone")
+)
 _AIM, _STRICT_AIM = 90, 95
 _COPIES = int(os.environ.get("MUTANTS_COPIES", "2"))
 _RECORD_SECONDS = 3000.0
@@ -130,8 +134,11 @@ def _spread(copies: list[Copy], work: list[_T], do: Callable[[Copy, _T], None]) 
         finally:
             free.put(copy)
 
-    with ThreadPoolExecutor(len(copies)) as pool:
+    pool = ThreadPoolExecutor(len(copies))
+    try:
         list(pool.map(one, work))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 # Trying
@@ -230,6 +237,16 @@ def _draw(files: list[str], sample: int, seed: int) -> list[tuple[str, Mutation,
     return kept
 
 
+def _again(drawn: list[tuple[str, Mutation, Result]]) -> list[tuple[str, Mutation, Result]]:
+    """Keep the changes that no test noticed in an earlier run, where one is named."""
+    before = os.environ.get("MUTANTS_AGAIN")
+    if not before:
+        return drawn
+    found = json.loads(Path(before).read_text())["results"]
+    left = {one["name"] for one in found if one["outcome"] in ("unnoticed", "not called")}
+    return [item for item in drawn if item[2].name in left]
+
+
 def _has_list() -> bool:
     return (_ROOT / "docs" / "mutants.md").exists()
 
@@ -240,7 +257,9 @@ def main(paths: list[str]) -> int:
     sample = int(os.environ.get("MUTANTS_SAMPLE", "0"))
     seconds = float(os.environ.get("MUTANTS_SECONDS", "600"))
     files = _chosen(paths)
-    drawn = _draw(files, sample, seed)
+    drawn = _again(_draw(files, sample, seed))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
     print(f"SEED={seed}: {len(drawn)} changes in {len(files)} files")
     base = Path(tempfile.mkdtemp(prefix="mutants-"))
     base.chmod(0o755)

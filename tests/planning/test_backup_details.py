@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from planning import test_backup_endings as endings
 from planning.test_backups import NOW, PODS, backup, database, decide, ended
+from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redis import Mode, Redis
 from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackupschedule import BackupRetention
@@ -17,6 +19,7 @@ from redis_operator.api.redisrestore import KEPT_LABEL
 from redis_operator.backup.task import Progress, Source
 from redis_operator.planning.attempts import State, Worker
 from redis_operator.planning.backups import is_due, plan_backup
+from redis_operator.planning.restores import is_same_store
 from redis_operator.planning.retention import Taken, surplus
 
 TEXT = "2026-01-05T03:00:00Z"
@@ -235,3 +238,67 @@ def test_ages_are_counted_up_to_the_newest_record_and_never_past_now() -> None:
     assert gone(late, max_age_days=5, now=4) == ()
     assert gone([], max_age_days=1) == ()
     assert gone([taken("a", 1)], max_age_days=1) == ()
+
+
+# One store or another
+
+STORES: dict[str, dict[str, Any]] = {
+    "s3": {"s3": {"bucket": "one", "endpoint": "https://a"}},
+    "s3 of another bucket": {"s3": {"bucket": "two", "endpoint": "https://a"}},
+    "s3 elsewhere": {"s3": {"bucket": "one", "endpoint": "https://b"}},
+    "gcs": {"gcs": {"bucket": "one", "endpoint": "https://a"}},
+    "gcs of another bucket": {"gcs": {"bucket": "two", "endpoint": "https://a"}},
+    "azure": {"azure": {"account": "a", "container": "one"}},
+    "azure of another container": {"azure": {"account": "a", "container": "two"}},
+    "azure of another account": {"azure": {"account": "b", "container": "one"}},
+    "claim": {"claim": {"name": "one"}},
+    "another claim": {"claim": {"name": "two"}},
+}
+
+
+@pytest.mark.parametrize("one", STORES)
+def test_each_store_is_the_same_as_itself_alone(one: str) -> None:
+    def stored(raw: dict[str, Any]) -> BackupStorage:
+        return msgspec.convert(raw, BackupStorage)
+
+    found = [name for name in STORES if is_same_store(stored(STORES[one]), stored(STORES[name]))]
+    assert found == [one]
+
+
+def test_a_slash_at_its_end_makes_no_other_store() -> None:
+    for kind in ("s3", "gcs"):
+        one = {kind: {"bucket": "b", "endpoint": "https://a"}}
+        other = {kind: {"bucket": "b", "endpoint": "https://a/"}}
+        assert is_same_store(
+            msgspec.convert(one, BackupStorage), msgspec.convert(other, BackupStorage)
+        )
+
+
+# The end of a backup
+
+
+def test_a_worker_that_could_not_delete_is_followed_after_half_a_minute() -> None:
+    early = endings.decide(deleting=endings.worker(State.FAILED, ago=29.5))
+    assert (early.again, early.end) == (0.5, ())
+    late = endings.decide(deleting=endings.worker(State.FAILED, ago=30))
+    assert late.end == ("monday-delete",)
+    assert late.again is not None
+    assert late.again <= 2
+    undated = replace(endings.worker(State.FAILED), ended=None)
+    assert endings.decide(deleting=undated).end == ("monday-delete",)
+
+
+def test_what_holds_the_end_of_a_backup_up_is_looked_at_within_seconds() -> None:
+    used = endings.decide(in_use=frozenset({"monday"}))
+    busy = endings.decide(endings.worker(State.ACTIVE, "monday-backup-1"))
+    for plan in (used, busy):
+        assert (plan.start, plan.release) == (False, False)
+        assert plan.again is not None
+        assert plan.again <= 10
+    assert busy.end == ("monday-backup-1",)
+    ended_one = endings.worker(State.FAILED, "monday-backup-1")
+    assert endings.decide(ended_one).start
+    assert endings.decide(ended_one, pods=1).end == ("monday-backup-1",)
+    pod_alone = endings.decide(pods=1)
+    assert (pod_alone.start, pod_alone.end) == (False, ())
+    assert "its pod is still there" in pod_alone.status.message
