@@ -213,8 +213,19 @@ def test_a_backup_that_is_not_verified_yet_does_not_push_out_the_last_that_is(wo
     assert damaged.delete == ("b-3", "b-1")
 
 
+def test_the_newest_verified_backup_stays_whatever_is_counted() -> None:
+    """Between two weekly verifications it is the only one that is known to be whole."""
+    what = schedule(retention={"keepLast": 2})
+    proven = [verified(taken(f"b-{n}", n), "True") for n in (4, 11)]
+    plan = decide(what, *(taken(f"b-{n}", n) for n in (1, 2, 3)), *proven)
+    assert plan.delete == ("b-11", "b-3")
+    aged = schedule(retention={"keepLast": 2, "maxAgeDays": 2})
+    plan = decide(aged, *(taken(f"b-{n}", n) for n in (1, 2, 3)), *proven)
+    assert plan.delete == ("b-11", "b-4", "b-3")  # age takes away whatever else says
+
+
 def test_what_is_not_verified_any_more_is_not_kept_for_ever() -> None:
-    what = schedule(retention={"keepLast": 1})
+    what = schedule(retention={"keepLast": 1}, verify="Never")
     plan = decide(what, taken("b-1", 1), verified(taken("b-2", 2), "True"))
     assert plan.delete == ("b-2",)
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
 from kubecontroller.client.objects import CONFIG_MAPS
-from redis_testing.simulation.archives import ARCHIVE_SCENARIOS, archive_objects, archiving
+from kubecontroller.client.scheme import Kind
+from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES
+from redis_testing.simulation.archives import (
+    ARCHIVE_SCENARIOS,
+    archive_objects,
+    archiving,
+    condition,
+    schedule,
+)
 from redis_testing.simulation.crashes import Blow, Reference, reference, strike_at_each
 from redis_testing.simulation.process import Strike
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import NAMESPACE, Simulation, simulate
 
+RESOURCE_QUOTAS: Kind[Any] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)
 pytestmark = pytest.mark.xdist_group("archives")
 
 
@@ -87,6 +97,43 @@ def test_what_is_somebody_elses_is_left_alone_and_named() -> None:
         found = await simulation.client.get(CONFIG_MAPS, (NAMESPACE, "hourly-archive"))
         assert found.data == {"shards.json": "theirs"}
         assert archive_objects(simulation) == []
+
+    base = ARCHIVE_SCENARIOS[0].base
+    assert base is not None
+    simulate(run, snapshot=formed(base))
+
+
+def test_an_archive_is_kept_while_backups_are_refused() -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": NAMESPACE, "name": "no-backups"},
+        "spec": {"hard": {"count/redisbackups.redisoperator.dev": "0"}},
+    }
+
+    async def run(simulation: Simulation) -> None:
+        await simulation.client.create(RESOURCE_QUOTAS, quota)
+        simulation.start_operator()
+        await simulation.client.create(REDIS_BACKUP_SCHEDULES, schedule("* * * * *"))
+
+        async def refused() -> bool:
+            return condition(simulation, "Scheduled") == ("False", "BackupRefused")
+
+        await simulation.until_all(refused, within=180.0, what="refused")
+
+        async def archived() -> bool:
+            return archiving(simulation) == ("True", "Archiving")
+
+        await simulation.until_all(archived, within=120.0, what="archived")
+        for kind in ("deployments.apps", "configmaps"):  # and put right where somebody deletes it
+            assert kind in archive_objects(simulation)
+        await simulation.client.delete(CONFIG_MAPS, (NAMESPACE, "hourly-archive"))
+
+        async def again() -> bool:
+            return "configmaps" in archive_objects(simulation)
+
+        await simulation.until_all(again, within=60.0, what="the sources again")
+        assert condition(simulation, "Scheduled") == ("False", "BackupRefused")
 
     base = ARCHIVE_SCENARIOS[0].base
     assert base is not None

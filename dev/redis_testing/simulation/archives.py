@@ -14,18 +14,26 @@ from redis_operator.planning.points import POINT_ANNOTATION
 from .scenarios import Scenario
 from .system import DATABASE, NAMESPACE, Simulation
 
-__all__ = ["ARCHIVE_SCENARIOS", "archive_objects", "archiving", "restore_points"]
+__all__ = [
+    "ARCHIVE_SCENARIOS",
+    "archive_objects",
+    "archiving",
+    "condition",
+    "restore_points",
+    "schedule",
+]
 
 _NAME = "hourly"
 _KINDS = ("deployments.apps", "configmaps", "pods")
 
 
-def _schedule() -> dict[str, Any]:
+def schedule(due: str = "0 0 1 1 *") -> dict[str, Any]:
+    """Return a schedule that archives."""
     return {
         "metadata": {"namespace": NAMESPACE, "name": _NAME},
         "spec": {
             "redis": DATABASE,
-            "schedule": "0 0 1 1 *",
+            "schedule": due,
             "template": {"storage": {"s3": {"bucket": "backups"}}},
             "continuous": True,
         },
@@ -59,8 +67,13 @@ def restore_points(simulation: Simulation) -> list[str]:
 
 def archiving(simulation: Simulation) -> tuple[str, str]:
     """Return the state and the reason of the schedule's condition."""
+    return condition(simulation, "Archiving")
+
+
+def condition(simulation: Simulation, kind: str) -> tuple[str, str]:
+    """Return the state and the reason of a condition of the schedule."""
     status = _status(simulation)
-    found = [c for c in status.get("conditions", ()) if c["type"] == "Archiving"]
+    found = [c for c in status.get("conditions", ()) if c["type"] == kind]
     return (found[0]["status"], found[0]["reason"]) if found else ("", "")
 
 
@@ -74,7 +87,7 @@ def _is_over(simulation: Simulation) -> bool:
 
 
 async def _begin(simulation: Simulation) -> None:
-    await simulation.client.create(REDIS_BACKUP_SCHEDULES, _schedule())
+    await simulation.client.create(REDIS_BACKUP_SCHEDULES, schedule())
 
 
 def _is_marked(simulation: Simulation) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -67,7 +67,7 @@ def _late_after(schedule: RedisBackupSchedule) -> float | None:
     cron = read_cron(spec.schedule, spec.time_zone)
     if spec.suspend or not since or not isinstance(cron, Cron):
         return None
-    times = [cron.after(datetime.fromisoformat(status.since))]
+    times = [cron.after(datetime.fromtimestamp(_seconds(status.since) or since, UTC))]
     while len(times) < _TIMES:
         times.append(cron.after(times[-1]))
     apart = max(after - before for before, after in pairwise(times))

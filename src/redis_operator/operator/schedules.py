@@ -95,12 +95,12 @@ class Schedules(Struct, frozen=True):
         plan = plan_schedule(schedule, cron, backups, in_use=in_use, now=now)
         for name in plan.delete:
             await self._delete(raw, found[name])
+        refused = ""
         if plan.create is not None:
             refused = await self._create(raw, schedule, plan.create)
-            if refused:
-                await self._report(raw, self._refused(raw, "BackupRefused", refused))
-                return Again(_REFUSED_SECONDS)
-        archive = await self.archives.keep(raw, schedule, plan.status, now)
+        status = self._refused(raw, "BackupRefused", refused) if refused else plan.status
+        # An archive is kept also while backups are refused: its worker has to know the servers.
+        archive = await self.archives.keep(raw, schedule, status, now)
         point = await self.points.plan(schedule, archive.status, archive.archive, now)
         await self._report(raw, point.status)
         if point.remove:
@@ -108,7 +108,8 @@ class Schedules(Struct, frozen=True):
         self._tell_of_missed(raw, plan)
         self._tell_of_gap(raw, archive)
         self._tell_of_point(raw, schedule.status, point)
-        waits = [wait for wait in (plan.again, archive.again, point.again) if wait is not None]
+        soon = _REFUSED_SECONDS if refused else plan.again
+        waits = [wait for wait in (soon, archive.again, point.again) if wait is not None]
         return Again(min(waits)) if waits else Done()
 
     async def _delete(self, raw: Manifest, backup: Manifest) -> None:
@@ -120,6 +121,11 @@ class Schedules(Struct, frozen=True):
             )
         except (NotFound, Conflict):
             return  # it is gone, or the next pass decides by what it is now
+        except (Forbidden, Invalid, BadRequest) as error:  # no reason to take no other backup
+            text = f"backup {meta.name} is no longer kept, and may not be deleted: {error}"
+            about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
+            self.recorder.warning(about, "BackupNotDeleted", bounded(text))
+            return
         about = Regarding.of(REDIS_BACKUP_SCHEDULES, raw)
         self.recorder.normal(about, "BackupDeleted", f"backup {meta.name} is no longer kept")
 

@@ -20,6 +20,7 @@ from redis_operator.api.cron import Cron
 from redis_operator.api.metadata import Condition, Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackupschedule import (
+    BackupRetention,
     ConcurrencyPolicy,
     RedisBackupSchedule,
     RedisBackupScheduleStatus,
@@ -272,11 +273,31 @@ def _gone(
         key=lambda one: (one.moment, one.name),
     )
     names = {*surplus(rules, good, now=now, zone=cron.zone)}
+    too_old = BackupRetention(max_age_days=rules.max_age_days)
+    aged = surplus(too_old, good, now=now, zone=cron.zone)
+    names -= _verified(schedule, standing) - {*aged}
     names -= _proven(standing)
     names |= {one.name for one in failed[: max(0, len(failed) - rules.keep_failed)]}
     free = [one for one in standing if one.name not in in_use and not _keep(one)]
     ordered = sorted(free, key=lambda one: (one.moment, one.name))
     return tuple(one.name for one in ordered if one.name in names)
+
+
+def _verified(schedule: RedisBackupSchedule, standing: Sequence[Scheduled]) -> set[str]:
+    """Return the newest backup that was verified, where backups are verified at all.
+
+    It is the only one that is known to be whole until the next verification.
+    """
+    spec = schedule.spec
+    if spec.verify is VerifyPolicy.NEVER and not spec.template.verify:
+        return set()
+    return _newest_verified(standing)
+
+
+def _newest_verified(standing: Sequence[Scheduled]) -> set[str]:
+    proven = [one for one in standing if is_good(one.status) and one.status.verified == "True"]
+    kept = max(proven, key=lambda one: (one.moment, one.name), default=None)
+    return {kept.name} if kept is not None else set()
 
 
 def _proven(standing: Sequence[Scheduled]) -> set[str]:
@@ -288,9 +309,7 @@ def _proven(standing: Sequence[Scheduled]) -> set[str]:
     newest = max(good, key=lambda one: (one.moment, one.name), default=None)
     if newest is None or not newest.verify or newest.status.verified == "True":
         return set()
-    proven = [one for one in good if one.status.verified == "True"]
-    kept = max(proven, key=lambda one: (one.moment, one.name), default=None)
-    return {kept.name} if kept is not None else set()
+    return _newest_verified(standing)
 
 
 def _keep(backup: Scheduled) -> bool:

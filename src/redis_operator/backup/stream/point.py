@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
@@ -22,7 +23,7 @@ from ..task import ShardTask
 from .records import Point, PointMark, decode, encode, point_name
 from .sampler import ask, look, open_link
 
-__all__ = ["mark_point"]
+__all__ = ["mark_point", "marks_of"]
 
 _PAUSE_MILLISECONDS = 500
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")
@@ -54,7 +55,11 @@ async def mark_point(
         raise PointTaken(f"there is a restore point {name} already; give another name")
     point = known or await _taken(name, shards, login, request)
     for shard in shards:
-        if not await shelves[shard.name].create(point_name(name), encode(point)) and known is None:
+        if await shelves[shard.name].create(point_name(name), encode(point)) or known is not None:
+            continue
+        # A lost reply has the store refuse our own point: what is there tells whose it is.
+        written = await _known(name, {shard.name: shelves[shard.name]})
+        if written != point:
             raise PointTaken(f"there is a restore point {name} already; give another name")
     return point
 
@@ -73,7 +78,7 @@ async def _taken(name: str, shards: tuple[ShardTask, ...], login: Login, request
     async with AsyncExitStack() as stack:
         links = {shard.name: await _primary(shard, login, stack) for shard in shards}
         try:
-            marks = await _marks(links)
+            marks = await marks_of(links)
         except RedisError as error:
             raise SourceError(f"the restore point cannot be taken: {error}") from error
     return Point(name, marks, request=request)
@@ -91,22 +96,22 @@ async def _primary(shard: ShardTask, login: Login, stack: AsyncExitStack) -> Con
     raise SourceError(f"{shard.name} has no primary that responds {told}".strip(), passing=True)
 
 
-async def _marks(links: Mapping[str, Connection]) -> dict[str, PointMark]:
-    paused = len(links) > 1
+async def marks_of(links: Mapping[str, Connection]) -> dict[str, PointMark]:
+    """Return where the primaries are, all of them at one moment. Raises `SourceError`."""
+    paused, begun = len(links) > 1, time.monotonic()
     try:
         if paused:
             pause = commands.client_pause_writes(_PAUSE_MILLISECONDS)
             await asyncio.gather(*(link.run(pause, timeout=5) for link in links.values()))
         asked = await asyncio.gather(*(ask(link) for link in links.values()))
+        taken = time.monotonic() - begun  # of the first pause that was asked for
     finally:
         if paused:
             unpause = commands.client_unpause()
             await asyncio.gather(
                 *(link.run(unpause, timeout=5) for link in links.values()), return_exceptions=True
             )
-    times = [found.sample.received for found in asked]
-    first = min(found.sample.sent for found in asked)
-    if paused and max(times) - first > _PAUSE_MILLISECONDS * 1000:
+    if paused and taken * 1000 > _PAUSE_MILLISECONDS:
         raise SourceError(
             f"the primaries took longer than {_PAUSE_MILLISECONDS} ms to respond, so they were not "
             "paused at one moment; try again"
