@@ -19,7 +19,8 @@ Entry: TypeAlias = tuple[int, bytes, int, int, int, int]
 1970; 0: never), and the number of its database."""
 _Skip: TypeAlias = Callable[[bytes, int], int]
 
-LARGEST: Final = 32 << 20
+LARGEST: Final = 8 << 20
+"""How many bytes an entry may have: some copies of it are in memory at once."""
 _HEADER: Final = 9
 _STRING: Final = 0
 _FUNCTION, _SLOT, _IDLE, _FREQUENCY, _AUX, _RESIZE = 0xF5, 0xF4, 0xF8, 0xF9, 0xFA, 0xFB
@@ -245,10 +246,8 @@ class Walk:
                 elif kind == _EXPIRES:
                     expires = max(int.from_bytes(buffer[at + 1 : at + 9], "little", signed=True), 1)
                     at += 9
-                elif kind == _IDLE:
-                    at = _lengths(buffer, at + 1, 1)
-                elif kind == _FREQUENCY:
-                    at += 2
+                elif kind in (_IDLE, _FREQUENCY):
+                    at = at + 2 if kind == _FREQUENCY else _lengths(buffer, at + 1, 1)
                 else:
                     at = self._mark(kind, at + 1)
                     if at > size:
