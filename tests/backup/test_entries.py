@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,7 +117,7 @@ def databases(draw: st.DrawFn) -> tuple[bytes, list[Found], bytes]:
 def walked(content: bytes, cuts: list[int]) -> tuple[list[Found], Walk]:
     walk, found = Walk(), []
     edges = sorted({0, *(cut % (len(content) + 1) for cut in cuts), len(content)})
-    taken = [content[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    taken = [content[a:b] for a, b in pairwise(edges)]
     for piece in [*taken, None]:
         entries = walk.finish() if piece is None else walk.feed(piece)
         for kind, key, begin, end, expires, database in entries:
