@@ -4,7 +4,8 @@ A value is never decoded. To find its end, its shape is enough: how many strings
 it has, which the table below says for each type. A version, a type or an opcode that the table does
 not have is never guessed at: `NotSplit` is raised, and whoever walks has to find another way.
 
-The table holds what was seen in RDBs of Redis 6.2, 7.0 and Valkey 9.1.
+An entry of the table that is wrong shows at once: the walk has to meet a known type after every
+value, the end of the RDB at its last byte, and as many keys as the server announced.
 """
 
 from __future__ import annotations
@@ -183,6 +184,7 @@ class Walk:
         self.buffer = b""
         self.version = 0  # of the format, once it is known
         self.functions = b""  # as they stand in the RDB
+        self.announced: dict[int, int] = {}  # keys of each database, as its server counted them
         self._shapes: dict[int, _Skip] = {}
         self._coming: list[bytes] = []
         self._size = 0  # of what is coming
@@ -263,7 +265,9 @@ class Walk:
         if kind == _AUX:
             return _strings(buffer, at, 2)
         if kind == _RESIZE:
-            return _lengths(buffer, at, 2)
+            keys, at = _length(buffer, at)
+            self.announced[self._database] = keys
+            return _lengths(buffer, at, 1)
         if kind == _SLOT:
             return _lengths(buffer, at, 3)
         if kind == _DATABASE:

@@ -80,6 +80,8 @@ async def survey(piece: Piece) -> Survey:
             obstacle = str(error)
             async for _ in contents:  # all of it has to be what was written all the same
                 pass
+    if not obstacle and walk.announced != keys:
+        obstacle = f"it has other numbers of keys than it announces: {keys}, {walk.announced}"
     if obstacle:
         return Survey(obstacle=obstacle)
     functions = payloads([walk.functions], walk.version)[0] if walk.functions else b""
