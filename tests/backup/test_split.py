@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from backup.conftest import STORE
 from backup.test_carry import Stage, has_functions, shares
-from pair_of_servers import speak
+from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import _backup_pieces
 from redis_operator.backup.split import Survey, survey
 from redis_operator.backup.store import open_shelf
@@ -149,6 +150,24 @@ async def test_a_snapshot_of_a_shard_of_a_cluster_can_be_split(stage: Stage) -> 
     found = [await survey(piece) for piece in pieces]
     assert [one.obstacle for one in found] == ["", ""]
     assert sum(one.keys[0] for one in found) == 500
+
+
+async def test_what_a_primary_refuses_for_now_is_sent_again(stage: Stage) -> None:
+    [old], [new] = await stage.shards(1), await stage.shards(1)
+    await speak(old, ("SET", "a", 1), ("RPUSH", "b", 2), ("SELECT", 3), ("SET", "c", 3))
+    await stage.backup([old])
+    await speak(new, ("CONFIG", "SET", "min-replicas-to-write", 1))
+    carrying = asyncio.ensure_future(stage.carry([new], patience=60))
+
+    async def refused() -> bool:
+        [told] = await speak(new, ("INFO", "errorstats"))
+        return isinstance(told, bytes) and b"NOREPLICAS" in told
+
+    await eventually(refused)
+    await speak(new, ("CONFIG", "SET", "min-replicas-to-write", 0))
+    assert await carrying == 3
+    found = await speak(new, ("GET", "a"), ("LRANGE", "b", 0, -1), ("SELECT", 3), ("GET", "c"))
+    assert found == [b"1", [b"2"], b"OK", b"3"]
 
 
 async def test_a_snapshot_with_a_value_too_large_to_split_is_carried_all_the_same(

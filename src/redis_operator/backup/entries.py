@@ -139,8 +139,10 @@ _SHAPES: Final[dict[bytes, dict[int, _Skip]]] = {
 
 
 def _key(buffer: bytes, at: int) -> tuple[bytes, int]:
-    """Return a key, whatever its form, and where it ends."""
+    """Return a key, whatever its form, and where it ends. Raises `IndexError` if it is not whole."""
     first, end = buffer[at], _string(buffer, at)
+    if end > len(buffer):
+        raise IndexError(end)
     if first in _INTEGERS:
         return b"%d" % int.from_bytes(buffer[at + 1 : end], "little", signed=True), end
     if first == _COMPRESSED:
