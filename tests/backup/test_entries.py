@@ -126,7 +126,7 @@ def walked(content: bytes, cuts: list[int]) -> tuple[list[Found], Walk]:
 
 
 @given(databases(), st.lists(st.integers(0, 10_000), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_key_is_found_with_all_of_its_value(
     database: tuple[bytes, list[Found], bytes], cuts: list[int]
 ) -> None:
@@ -138,7 +138,7 @@ def test_every_key_is_found_with_all_of_its_value(
 
 
 @given(databases(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_is_cut_off_is_never_taken_for_the_whole(
     database: tuple[bytes, list[Found], bytes], data: st.DataObject
 ) -> None:
@@ -181,7 +181,7 @@ def test_the_checksum_is_the_one_of_the_engines() -> None:
 
 
 @given(st.lists(st.one_of(st.binary(max_size=300), st.binary(max_size=3000)), max_size=60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_many_checksums_at_once_are_those_of_each(contents: list[bytes]) -> None:
     contents = contents + [content * 7 for content in contents]
     assert crc64_all(contents) == [crc64(content) for content in contents]

@@ -139,7 +139,7 @@ _SHAPES: Final[dict[bytes, dict[int, _Skip]]] = {
 
 
 def _key(buffer: bytes, at: int) -> tuple[bytes, int]:
-    """Return a key, whatever its form, and where it ends. Raises `IndexError` if it is not whole."""
+    """Return a key, whatever its form, and where it ends. Raises `IndexError`: not whole."""
     first, end = buffer[at], _string(buffer, at)
     if end > len(buffer):
         raise IndexError(end)
