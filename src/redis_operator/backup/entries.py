@@ -218,7 +218,7 @@ class Walk:
         if len(rest) > LARGEST:
             raise NotSplit(f"an entry is larger than {LARGEST >> 20} MiB")
         self._coming, self._size = [rest], len(rest)
-        self._wanted = 2 * len(rest) if len(rest) > 1 << 20 else 0
+        self._wanted = min(2 * len(rest), LARGEST + 1) if len(rest) > 1 << 20 else 0
         return found
 
     def _header(self) -> int:
