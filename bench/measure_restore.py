@@ -2,7 +2,7 @@
 
 A server holds values of 1 kB, half of each random (`BENCH_RESTORE_MIB`, 256 of them by default),
 and a backup of it is on this disk. Same shape: an empty server copies the worker, and the engine
-starts with the same RDB as its own file. Other shape: the worker carries all keys to a cluster of
+starts with the same RDB as its own file. Other shape: the worker splits the backup for a cluster of
 three, and `redis-cli --pipe` sends the same keys to an empty server over one connection. The worker
 is a process of its own; both sides run in turns, and what is measured is how long each takes.
 """
@@ -15,8 +15,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import hiredis
@@ -164,36 +162,12 @@ async def _carried(engine: EngineBinary, folder: Path) -> float:
             await said(server, "ACL", "SETUSER", "replication", *_RIGHTS, "+function|restore")
         while not await _all_serve(targets):  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.1)
-        async with _beside(engine, folder):
-            return await _worker(folder, "carry", *(one.address.host for one in targets))
+        return await _worker(folder, "carry", *(one.address.host for one in targets))
 
 
 async def _all_serve(servers: list[Server]) -> bool:
     told = [await asked(server, "CLUSTER", "INFO") for server in servers]
     return all(b"cluster_state:ok" in one for [one] in told)
-
-
-@asynccontextmanager
-async def _beside(engine: EngineBinary, folder: Path) -> AsyncIterator[None]:
-    """Be the container beside the worker."""
-    place = folder / "beside"
-    await asyncio.to_thread(place.mkdir)
-
-    async def serve() -> None:
-        while not (place / "server.conf").exists():  # noqa: ASYNC110 - as the container does
-            await asyncio.sleep(0.05)
-        process = await asyncio.create_subprocess_exec(
-            engine.path, "server.conf", cwd=place, stdout=asyncio.subprocess.DEVNULL
-        )
-        await process.wait()
-
-    running = asyncio.ensure_future(serve())
-    try:
-        yield
-        await running
-    finally:
-        running.cancel()
-        await asyncio.to_thread(shutil.rmtree, place)
 
 
 async def _piped(engine: EngineBinary, folder: Path) -> float:

@@ -67,7 +67,9 @@ class Stage:
         asked = replace(task(shards[0]), shards=wanted)
         return await take(asked, open_shelf(STORE, folder=str(self.folder)), lambda: LOGIN)
 
-    async def carry(self, targets: list[Server], history: str = "", **more: Any) -> int:
+    async def carry(
+        self, targets: list[Server], history: str = "", *, patience: float = 2, **more: Any
+    ) -> int:
         """Give the backup to new primaries; return how many keys were carried."""
         found = []
         for number, server in enumerate(targets):
@@ -92,7 +94,7 @@ class Stage:
                 lambda: REPLICATION,
                 folder=beside,
                 host=free_host(),
-                patience=2,
+                patience=patience,
             )
         return done.keys
 

@@ -89,12 +89,12 @@ async def carry(
     found = await _surveyed(task, pieces)
     await _same_primaries(task, login())
     carrier = _Carrier(task, login, patience)
-    for piece in pieces:
-        carrier.check_databases(found[piece.part.name].databases)
+    for one in found:
+        carrier.check_databases(one.databases)
     async with AsyncExitStack() as stack:
         dropped = not task.empty
-        for piece in sorted(pieces, key=lambda one: not found[one.part.name].obstacle):
-            surveyed = found[piece.part.name]
+        each = zip(pieces, found, strict=True)
+        for piece, surveyed in sorted(each, key=lambda one: not one[1].obstacle):
             if surveyed.obstacle:
                 await carrier.load(stack, piece, folder, host)
             if task.rehearsal:
@@ -140,25 +140,22 @@ async def _backup_pieces(task: CarryTask, shelf: Shelf) -> tuple[Piece, ...]:
     )
 
 
-async def _surveyed(task: CarryTask, pieces: tuple[Piece, ...]) -> dict[str, Survey]:
+async def _surveyed(task: CarryTask, pieces: tuple[Piece, ...]) -> list[Survey]:
     """Return what is known of each piece. Raises `Damaged`: each is read from end to end."""
-    turns, found = asyncio.Semaphore(_READ_AT_ONCE), {}
+    turns = asyncio.Semaphore(_READ_AT_ONCE)
 
-    async def one(piece: Piece) -> None:
+    async def one(piece: Piece) -> Survey:
         if piece.stream is not None:  # it was read when it was found
-            found[piece.part.name] = Survey(obstacle="a stream follows it")
-            return
+            return Survey(obstacle="a stream follows it")
         async with turns:
-            if task.rehearsal:
-                await verify(piece.shelf, piece.part)
-                found[piece.part.name] = Survey(obstacle="a server has to load it")
-            else:
-                found[piece.part.name] = await survey(piece)
+            if not task.rehearsal:
+                return await survey(piece)
+            await verify(piece.shelf, piece.part)
+            return Survey(obstacle="a server has to load it")
 
     async with asyncio.TaskGroup() as group:
-        for piece in pieces:
-            group.create_task(one(piece))
-    return found
+        running = [group.create_task(one(piece)) for piece in pieces]
+    return [done.result() for done in running]
 
 
 async def _same_primaries(task: CarryTask, login: Login) -> None:

@@ -4,7 +4,9 @@ A value is never decoded. To find its end, its shape is enough: how many strings
 it has, which the table below says for each type. A version, a type or an opcode that the table does
 not have is never guessed at: `NotSplit` is raised, and whoever walks has to find another way.
 
-The table holds what was seen in RDBs of Redis 6.2, 7.0 and Valkey 9.1.
+Formats 9, 10 and 80 were seen with Redis 6.2, Redis 7.0 and Valkey 9.1; format 11 has no other types
+than 80, but for hashes whose fields expire. An entry of the table that is wrong shows at once: the walk has to meet a known type after every
+value, the end of the RDB at its last byte, and as many keys as the server announced.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ Entry: TypeAlias = tuple[int, bytes, int, int, int, int]
 1970; 0: never), and the number of its database."""
 _Skip: TypeAlias = Callable[[bytes, int], int]
 
-LARGEST: Final = 32 << 20
+LARGEST: Final = 8 << 20
+"""How many bytes an entry may have: some copies of it are in memory at once."""
 _HEADER: Final = 9
 _STRING: Final = 0
 _FUNCTION, _SLOT, _IDLE, _FREQUENCY, _AUX, _RESIZE = 0xF5, 0xF4, 0xF8, 0xF9, 0xFA, 0xFB
@@ -137,8 +140,10 @@ _SHAPES: Final[dict[bytes, dict[int, _Skip]]] = {
 
 
 def _key(buffer: bytes, at: int) -> tuple[bytes, int]:
-    """Return a key, whatever its form, and where it ends."""
+    """Return a key, whatever its form, and where it ends. Raises `IndexError`: not whole."""
     first, end = buffer[at], _string(buffer, at)
+    if end > len(buffer):
+        raise IndexError(end)
     if first in _INTEGERS:
         return b"%d" % int.from_bytes(buffer[at + 1 : end], "little", signed=True), end
     if first == _COMPRESSED:
@@ -182,6 +187,7 @@ class Walk:
         self.buffer = b""
         self.version = 0  # of the format, once it is known
         self.functions = b""  # as they stand in the RDB
+        self.announced: dict[int, int] = {}  # keys of each database, as its server counted them
         self._shapes: dict[int, _Skip] = {}
         self._coming: list[bytes] = []
         self._size = 0  # of what is coming
@@ -213,7 +219,7 @@ class Walk:
         if len(rest) > LARGEST:
             raise NotSplit(f"an entry is larger than {LARGEST >> 20} MiB")
         self._coming, self._size = [rest], len(rest)
-        self._wanted = 2 * len(rest) if len(rest) > 1 << 20 else 0
+        self._wanted = min(2 * len(rest), LARGEST + 1) if len(rest) > 1 << 20 else 0
         return found
 
     def _header(self) -> int:
@@ -245,10 +251,8 @@ class Walk:
                 elif kind == _EXPIRES:
                     expires = max(int.from_bytes(buffer[at + 1 : at + 9], "little", signed=True), 1)
                     at += 9
-                elif kind == _IDLE:
-                    at = _lengths(buffer, at + 1, 1)
-                elif kind == _FREQUENCY:
-                    at += 2
+                elif kind in (_IDLE, _FREQUENCY):
+                    at = at + 2 if kind == _FREQUENCY else _lengths(buffer, at + 1, 1)
                 else:
                     at = self._mark(kind, at + 1)
                     if at > size:
@@ -264,7 +268,9 @@ class Walk:
         if kind == _AUX:
             return _strings(buffer, at, 2)
         if kind == _RESIZE:
-            return _lengths(buffer, at, 2)
+            keys, at = _length(buffer, at)
+            self.announced[self._database] = keys
+            return _lengths(buffer, at, 1)
         if kind == _SLOT:
             return _lengths(buffer, at, 3)
         if kind == _DATABASE:

@@ -20,13 +20,12 @@ from .link import Link, connect
 from .replica import Login
 from .task import Target
 
-__all__ = ["PASSING", "Batch", "Sender", "advice"]
+__all__ = ["PASSING", "Batch", "Room", "Sender", "advice"]
 
 _LOG = logging.getLogger(__name__)
 PASSING = ("IOERR", "LOADING", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "TRYAGAIN")
 _SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
-_WAITING = 2
 
 
 class Batch(Struct):
@@ -38,17 +37,42 @@ class Batch(Struct):
     size: int = 0
 
 
-class Sender:
-    """A connection to one primary. Batches may arrive in any order."""
+class Room:
+    """How many bytes may be on their way to all targets together."""
 
-    def __init__(self, target: Target, login: Callable[[], Login], patience: float) -> None:
+    def __init__(self, size: int) -> None:
+        self._size, self._used = size, 0
+        self._freed = asyncio.Event()
+
+    async def take(self, size: int) -> None:
+        """Wait for room; what is larger than all of it waits until nothing else is there."""
+        while self._used and self._used + size > self._size:
+            self._freed.clear()
+            await self._freed.wait()
+        self._used += size
+
+    def free(self, size: int) -> None:
+        """Give room back."""
+        self._used -= size
+        self._freed.set()
+
+
+class Sender:
+    """A connection to one primary. The order of batches does not matter."""
+
+    def __init__(
+        self, target: Target, login: Callable[[], Login], patience: float, room: Room
+    ) -> None:
         self._target, self._login, self._patience = target, login, patience
-        self._waiting: asyncio.Queue[Batch | None] = asyncio.Queue(_WAITING)
+        self._room = room
+        self._waiting: asyncio.Queue[Batch | None] = asyncio.Queue()
         self._link: Link | None = None
         self._database = 0
 
     async def put(self, batch: Batch | None) -> None:
-        """Have a batch sent; returns when few are waiting. None: that was the last one."""
+        """Have a batch sent; returns when there is room for it. None: that was the last one."""
+        if batch is not None:
+            await self._room.take(batch.size)
         await self._waiting.put(batch)
 
     async def run(self) -> None:
@@ -56,6 +80,7 @@ class Sender:
         try:
             while (batch := await self._waiting.get()) is not None:
                 await self._take(batch)
+                self._room.free(batch.size)
         finally:
             self._close()
 

@@ -4,8 +4,8 @@ Strings are written as they are (`SET`), everything else as the bytes that stand
 (`RESTORE`), which the engine reads: no value is decoded here. A first walk over the whole snapshot
 tells whether all of it can be split; nothing is sent before.
 
-Memory: a few pieces of 1 MiB, two batches for each target, and the largest entry of a snapshot
-(`entries.LARGEST` at most) some times over.
+Memory: what is on its way to all targets (16 MiB), as much that waits to be, and the largest entry
+of a snapshot (`entries.LARGEST` at most) some times over.
 Errors: `WorkerError`.
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from binascii import crc_hqx
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -30,16 +30,19 @@ from .loader import Keyspace
 from .piece import Piece
 from .primary import rdb_of
 from .replica import Login
-from .send import Batch, Sender
+from .send import Batch, Room, Sender
 from .task import Target
 
 __all__ = ["Given", "Survey", "give", "payloads", "survey"]
 
-_BATCH_KEYS: Final = 2000
-_BATCH_BYTES: Final = 1 << 20
+_BATCH_BYTES: Final = 1 << 18
+_ON_THEIR_WAY: Final = 16 << 20
 _STRING: Final = 0
 _COMPRESSED: Final = 0xC3
 _FIRST_BYTES: Final = {0x80: 5, 0x81: 9}
+_SET: Final = b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n"
+_Place: TypeAlias = tuple[int, int, bool]
+"""A target, a database, and whether keys that are there already are left as they are."""
 
 
 class Survey(Struct, frozen=True):
@@ -77,6 +80,8 @@ async def survey(piece: Piece) -> Survey:
             obstacle = str(error)
             async for _ in contents:  # all of it has to be what was written all the same
                 pass
+    if not obstacle and walk.announced != keys:
+        obstacle = f"it has other numbers of keys than it announces: {keys}, {walk.announced}"
     if obstacle:
         return Survey(obstacle=obstacle)
     functions = payloads([walk.functions], walk.version)[0] if walk.functions else b""
@@ -103,8 +108,9 @@ async def give(
     Keys of slots that the shard did not own were moving: they are given where the target does not
     have them.
     """
-    senders = [Sender(target, login, patience) for target in targets]
-    made = _Commands(owners, piece.slots)
+    room = Room(_ON_THEIR_WAY)
+    senders = [Sender(target, login, patience, room) for target in targets]
+    made = _Commands(owners, piece.slots, _ON_THEIR_WAY // len(targets))
     try:
         async with (
             aclosing(rdb_of(piece.shelf, piece.part)) as contents,
@@ -133,35 +139,40 @@ async def _put(batches: Iterable[tuple[int, Batch]], senders: list[Sender]) -> N
 class _Commands:
     """Makes commands of entries, and batches of commands."""
 
-    def __init__(self, owners: list[int], own: SlotSet | None) -> None:
+    def __init__(self, owners: list[int], own: SlotSet | None, most: int) -> None:
+        self._least = min(_BATCH_BYTES, most)
         self.given = Given()
         self._walk = Walk()
         self._owners = owners or [0] * SLOTS
         self._own = [own is None or slot in own for slot in range(SLOTS)]
-        self._batches: dict[tuple[int, int, bool], Batch] = {}
+        self._batches: dict[_Place, Batch] = {}
 
     def full(self, content: bytes) -> list[tuple[int, Batch]]:
         """Take more of the snapshot; return the batches that are large enough to be sent."""
-        return self._add(self._walk.feed(content))
+        self._add(self._walk.feed(content))
+        return self._taken(self._least)
 
     def last(self) -> list[tuple[int, Batch]]:
         """Return what is left at the end."""
-        found = self._add(self._walk.finish())
-        found += [(place[0], batch) for place, batch in self._batches.items()]
-        self._batches.clear()
-        return found
+        self._add(self._walk.finish())
+        return self._taken(0)
 
-    def _add(self, entries: list[Entry]) -> list[tuple[int, Batch]]:
-        found: list[tuple[int, Batch]] = []
-        buffer, owners, own, others = self._walk.buffer, self._owners, self._own, []
+    def _add(self, entries: list[Entry]) -> None:
+        made: defaultdict[_Place, list[bytes]] = defaultdict(list)
+        buffer, owners, own = self._walk.buffer, self._owners, self._own
+        others: list[tuple[Entry, int]] = []
+        lasting = 0
         for entry in entries:
             kind, key, begin, end, expires, database = entry
             slot = crc_hqx(key, 0) % SLOTS if b"{" not in key else key_slot(key)
             if kind == _STRING and own[slot] and buffer[begin] != _COMPRESSED:
-                words = ("SET", key, _text(buffer, begin, end))
-                command = encode((*words, "PXAT", expires) if expires else words)
-                self._append((owners[slot], database, False), command, found)
-                self.given.lasting += not expires
+                value = _text(buffer, begin, end)
+                if expires:
+                    command = encode(("SET", key, value, "PXAT", expires))
+                else:
+                    command = _SET % (len(key), key, len(value), value)
+                    lasting += 1
+                made[owners[slot], database, False].append(command)
             else:
                 others.append((entry, slot))
         contents = [bytes((e[0],)) + buffer[e[2] : e[3]] for e, _ in others]
@@ -170,21 +181,21 @@ class _Commands:
             _, key, _, _, expires, database = entry
             options = ("REPLACE", "ABSTTL") if own[slot] else ("ABSTTL",)
             command = encode(("RESTORE", key, expires, payload, *options))
-            self._append((owners[slot], database, not own[slot]), command, found)
-            self.given.lasting += own[slot] and not expires
+            made[owners[slot], database, not own[slot]].append(command)
+            lasting += own[slot] and not expires
         self.given.keys += len(entries)
-        return found
+        self.given.lasting += lasting
+        self._batch(made)
 
-    def _append(
-        self, place: tuple[int, int, bool], command: bytes, full: list[tuple[int, Batch]]
-    ) -> None:
-        batch = self._batches.get(place)
-        if batch is None:
-            batch = self._batches[place] = Batch(place[1], place[2])
-        batch.commands.append(command)
-        batch.size += len(command)
-        if batch.size > _BATCH_BYTES or len(batch.commands) >= _BATCH_KEYS:
-            full.append((place[0], self._batches.pop(place)))
+    def _batch(self, made: dict[_Place, list[bytes]]) -> None:
+        for place, commands in made.items():
+            batch = self._batches.setdefault(place, Batch(place[1], place[2]))
+            batch.commands += commands
+            batch.size += sum(map(len, commands))
+
+    def _taken(self, least: int) -> list[tuple[int, Batch]]:
+        large = [place for place, batch in self._batches.items() if batch.size >= least]
+        return [(place[0], self._batches.pop(place)) for place in large]
 
 
 def _text(buffer: bytes, begin: int, end: int) -> bytes:
