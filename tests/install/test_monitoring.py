@@ -183,6 +183,7 @@ def test_off_nothing_is_left_and_labels_and_pages_are_as_chosen() -> None:
 # Real Prometheus, where there is one
 
 _BACKUP = "redis_operator_backup_schedule"
+_RESTORE = "redis_operator_restore"
 _SERIES = {"namespace": "shop", "name": "cache"}
 
 
@@ -252,6 +253,14 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             ): "7000x180"
         },
         {_line(f"{_BACKUP}_archive_last_gap_timestamp_seconds", **_SERIES, schedule="s"): "60x180"},
+    ),
+    "RedisRestoreRollingBack": (
+        {_line("redis_operator_restore_rolling_back", **_SERIES): "1x180"},
+        {_line("redis_operator_restore_rolling_back", **_SERIES): "0x180"},
+    ),
+    "RedisRestoreFailed": (
+        {_line(f"{_RESTORE}_last_failure_timestamp_seconds", **_SERIES): "60x180"},
+        {_line(f"{_RESTORE}_last_failure_timestamp_seconds", **_SERIES): "0x180"},
     ),
     "RedisServerDown": ({_server("up"): "0x180"}, {_server("up"): "1x180"}),
     "RedisPersistenceFailing": (

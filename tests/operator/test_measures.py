@@ -155,6 +155,35 @@ def test_the_newest_good_backup_of_a_database_has_its_age_and_size() -> None:
     assert 'redis_operator_backup_last_size_bytes{name="other"' not in text
 
 
+def test_a_restore_that_rolls_back_or_failed_last_is_told() -> None:
+    def restore(redis: str, phase: str, ended: str = "") -> dict[str, Any]:
+        status = {"phase": phase, "completionTime": ended}
+        return {"metadata": {"namespace": "n"}, "spec": {"redis": redis}, "status": status}
+
+    restores = [
+        restore("a", "RollingBack"),
+        restore("a", "Completed", "2026-01-01T00:00:00Z"),
+        restore("b", "Completed", "2026-01-01T00:00:00Z"),
+        restore("b", "Failed", "2026-01-01T00:01:00Z"),
+        restore("c", "Failed", "2026-01-01T00:00:00Z"),
+        restore("c", "Completed", "2026-01-01T00:01:00Z"),
+        restore("d", "Opening"),
+    ]
+    registry = CollectorRegistry()
+    registry.register(RestoreCollector(lambda: restores))
+    failed = "restore_last_failure_timestamp_seconds"
+    for figure, name, value in (
+        ("restore_rolling_back", "a", 1.0),
+        ("restore_rolling_back", "b", 0.0),
+        (failed, "a", 0.0),
+        (failed, "b", 1767225660.0),
+        (failed, "c", 0.0),
+        (failed, "d", 0.0),
+    ):
+        labels = {"namespace": "n", "name": name}
+        assert registry.get_sample_value(f"redis_operator_{figure}", labels) == value
+
+
 def test_restores_are_counted_by_phase() -> None:
     def restore(phase: str | None) -> dict[str, Any]:
         status = {"phase": phase} if phase else {}

@@ -163,6 +163,25 @@ _OF_BACKUPS: Final = (
         "The archive of Redis {{ $labels.namespace }}/{{ $labels.name }} by schedule "
         "{{ $labels.schedule }} has a new gap",
     ),
+    Alert(
+        "RedisRestoreRollingBack",
+        Group.DATABASES,
+        Severity.CRITICAL,
+        f"{_most(_DATABASE, 'redis_operator_restore_rolling_back')} == 1",
+        "0m",
+        "A restore of Redis {{ $labels.namespace }}/{{ $labels.name }} failed: the database is "
+        "given back what it had, and its clients are shut out until that is done",
+    ),
+    Alert(
+        "RedisRestoreFailed",
+        Group.DATABASES,
+        Severity.WARNING,
+        "time() - "
+        f"{_most(_DATABASE, 'redis_operator_restore_last_failure_timestamp_seconds > 0')} < 86400",
+        "0m",
+        "The last restore of Redis {{ $labels.namespace }}/{{ $labels.name }} failed within the "
+        "last day",
+    ),
 )
 
 _OF_SERVERS: Final = (
