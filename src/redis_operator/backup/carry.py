@@ -299,7 +299,7 @@ class _Carrier:
         if held < self._lasting:
             raise ScratchError(
                 f"the new database has {held} keys without a time to live, and the backup "
-                f"{self._lasting}; the restore begins again"
+                f"{self._lasting}; the restore starts again"
             )
 
     async def _connect(self, target: Target) -> Link:
@@ -326,5 +326,5 @@ def _advice(text: str) -> str:
     if "OOM" in text:
         return "; the new database needs more memory (spec.resources.limits.memory), or more shards"
     if "MOVED" in text or "READONLY" in text:
-        return "; it is not the primary of these keys any more: the restore begins again"
+        return "; it is not the primary of these keys any more: the restore starts again"
     return ""

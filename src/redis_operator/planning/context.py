@@ -28,5 +28,5 @@ class Context(Struct, frozen=True):
     endpoints: Endpoints | None = None
     protected: bool = False  # a deletion was asked for and the spec forbids it
     deletion_waits: str = ""  # a deletion was asked for and waits for a backup
-    shut: bool = False  # every server that answers has shut clients out
+    shut: bool = False  # every server that answers refuses clients
     backed_up: Condition | None = None  # whether there is a good backup, where one is asked for

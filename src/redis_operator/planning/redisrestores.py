@@ -5,7 +5,7 @@ that is complete and holds every write that a client was told of. The phases, ea
 before anything is done in it:
 
 1. Checking: the backup is read and loaded beside the database, which serves meanwhile.
-2. Closing: clients are shut out, and every replica has all that was written.
+2. Closing: clients cannot connect, and every replica has all that was written.
 3. Saving: a backup of the present data is taken. Up to here a failure changes nothing.
 4. Restoring: a worker has the primaries drop what they have, and gives them the backup.
 5. RollingBack: that failed for good: the same with the backup of step 3, until it is done.
@@ -127,7 +127,7 @@ def _plan(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if phase in REPLACING_PHASES:
         return _replacing(restore, facts)
     if restore.metadata.is_being_deleted:
-        return _fail(restore, facts, "Deleted", "it was deleted before any data were replaced")
+        return _fail(restore, facts, "Deleted", "it was deleted before any data was replaced")
     if phase is RestorePhase.CLOSING:
         return _closing(restore, facts)
     if phase is RestorePhase.SAVING:
@@ -166,7 +166,7 @@ def _refusal(restore: RedisRestore, facts: RestoreFacts) -> tuple[str, str]:
     if discard is not None and discard.uid and discard.uid != redis.metadata.uid:
         return "OtherDatabase", (
             f"spec.discard.uid: the uid of Redis {name} is {redis.metadata.uid}: it is another "
-            "database than the one that is given up"
+            "database than the one to replace"
         )
     if redis.metadata.is_being_deleted:
         return "NotRunning", f"spec.redis: Redis {name} is being deleted"
@@ -223,7 +223,7 @@ def _checking(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if reason:
         status = _said(restore, RestorePhase.CHECKING, reason, text, facts.now)
         return RestorePlan(status, again=_LOOK_SECONDS)
-    text = f"clients of Redis {restore.spec.redis} are shut out"
+    text = f"clients of Redis {restore.spec.redis} cannot connect"
     status = _said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
     keys = worker.report.keys if worker.report is not None else None
     status = replace(
@@ -241,7 +241,7 @@ def _closing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     told = _restoring(restore, facts)
     if told is None or not told.closed:
         late = _late(known.closed_time, facts.now)
-        text = f"clients of Redis {restore.spec.redis} are shut out: {_message(facts.redis)}"
+        text = f"clients of Redis {restore.spec.redis} cannot connect: {_message(facts.redis)}"
         if late:
             return _fail(restore, facts, "NotClosed", f"{text}; that took too long")
         status = _said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
@@ -264,7 +264,7 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if kept is None:
         return RestorePlan(known, save=True, again=_LOOK_SECONDS)
     status, verify = kept.status, restore.spec.keep.verify
-    text = f"RedisBackup {known.kept} of the present data: {status.message or 'it begins'}"
+    text = f"RedisBackup {known.kept} of the present data: {status.message or 'it starts'}"
     waits = _said(restore, RestorePhase.SAVING, "Saving", text, facts.now)
     waits = replace(waits, kept_location=status.location)
     if status.phase is BackupPhase.FAILED or (verify and status.verified == "False"):
@@ -282,7 +282,7 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         return RestorePlan(
             _said(restore, RestorePhase.SAVING, "Saving", text, facts.now), again=_LOOK_SECONDS
         )
-    text = f"the data are in RedisBackup {known.kept}; those of the backup take their place"
+    text = f"the data is in RedisBackup {known.kept}; those of the backup take their place"
     begins = _said(restore, RestorePhase.RESTORING, "Restoring", text, facts.now)
     return RestorePlan(
         replace(
@@ -306,9 +306,9 @@ def _close_again(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     """Take another backup: a server that began again may have let clients in for a moment."""
     known = restore.status
     if known.saves >= _SAVES:
-        text = f"servers of Redis {restore.spec.redis} begin again and again; nothing was changed"
+        text = f"servers of Redis {restore.spec.redis} restart repeatedly; nothing was changed"
         return _fail(restore, facts, "NotSaved", text)
-    text = "a server began again since clients were shut out: the data are backed up again"
+    text = "a server restarted since clients were locked out: the data is backed up again"
     status = _said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
     return RestorePlan(
         replace(status, saves=known.saves + 1, closed_time=_text(facts.now)), again=_SOON_SECONDS
@@ -320,7 +320,7 @@ def _replacing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     known, worker = restore.status, facts.worker
     rolls_back = known.phase is RestorePhase.ROLLING_BACK
     if facts.redis is None:
-        text = f"Redis {restore.spec.redis} was deleted; its data are in {_kept(known)}"
+        text = f"Redis {restore.spec.redis} was deleted; its data is in {_kept(known)}"
         return _fail(restore, facts, "NoDatabase", text)
     if restore.metadata.is_being_deleted and not rolls_back:
         return _roll_back(restore, facts, "Deleted", "it was deleted before it was done")
@@ -332,7 +332,7 @@ def _replacing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         again = _SOON_SECONDS if ready else _LOOK_SECONDS
         return RestorePlan(status, start=ready and not facts.living, again=again)
     if worker.state is State.ACTIVE:
-        return _works(restore, worker, "gives the primaries the keys of the backup", facts)
+        return _works(restore, worker, "restores the keys of the backup to the primaries", facts)
     if worker.state is State.FAILED and not facts.outdated:
         failures = known.failures + 1
         for_good = reason_of(worker) == "BackupDamaged" or failures >= _ATTEMPTS
@@ -391,7 +391,7 @@ def _again(
     """Have another worker try a little later."""
     pause = _PAUSE * min(failures, _ATTEMPTS)
     left = (worker.ended + pause - facts.now).total_seconds() if worker.ended is not None else 0.0
-    text = f"attempt {worker.attempt} failed: {why(worker)}; another one follows"
+    text = f"attempt {worker.attempt} failed: {why(worker)}; another worker follows"
     status = _said(restore, None, reason_of(worker), text, facts.now)
     if left > 0:
         return RestorePlan(status, again=left)

@@ -158,7 +158,7 @@ class Archiver:
 
     async def _resume(self) -> None:
         """Find where an earlier archiver ended."""
-        end = await self.overview.read_end()  # all that may fail comes first: it is tried again
+        end = await self.overview.read_end()  # all that may fail comes first: it is retried
         self._spool.newest = end.stored
         self._spool.recover(end.stored)
         last = self._spool.last or end.stored
@@ -281,7 +281,7 @@ class Archiver:
         if link.replication_id != growing.replication_id:
             orphaned = growing.last + 1 - choice.first
             _LOG.info(
-                "%s: history %s goes on as %s at byte %s; %s bytes are orphaned",
+                "%s: history %s continues as %s at byte %s; %s bytes are orphaned",
                 self._shard.name,
                 growing.replication_id,
                 link.replication_id,

@@ -1,6 +1,6 @@
 """What an archive spans, from few of its manifests: its first base, its last one, and its gaps.
 
-Unlike `find.find_window` it does not read every segment, so that it can be asked again and again:
+Unlike `find.find_window` it does not read every segment, so that it can be asked repeatedly:
 what is missing or damaged within a line is not found here.
 """
 
@@ -25,7 +25,7 @@ _LOOKED_AT = 3  # segments from a base on, for the first answer of the primary a
 class Outline(Struct, frozen=True):
     """Times are microseconds since 1970; 0: there is none.
 
-    `is_open`: a line has a base by now and no time yet that it can be gone back to. `began_empty`:
+    `is_open`: a line has a base now and no time yet that it can be gone back to. `began_empty`:
     the shard of a cluster had no slot when its archive begins.
     """
 

@@ -44,7 +44,7 @@ class Promote(Struct, frozen=True):
     sentinels: tuple[At, ...] = ()  # asked right before whether they have begun an election
     name: str = ""  # what they call the primary
     needed: int = 0  # of the sentinels: how many must name it, with the fence DEPOSED
-    source: str = ""  # a server elsewhere, all of whose data must have arrived right before
+    source: str = ""  # an external server, all of whose data must have arrived right before
     whole: bool = False  # and the server must have refused nothing of them
 
 
@@ -52,7 +52,7 @@ class Follow(Struct, frozen=True):
     """`REPLICAOF` on a server: it copies `primary`, which must be one right before.
 
     The server must still follow `follows`; empty: it is a primary, and what it holds is known to be
-    part of the history of `primary`, or was given up. In a copy of a server elsewhere the primary
+    part of the history of `primary`, or was given up. In a copy of an external server the primary
     is a replica of `source` itself.
     """
 
@@ -63,7 +63,7 @@ class Follow(Struct, frozen=True):
 
 
 class FollowSource(Struct, frozen=True):
-    """`REPLICAOF` a server elsewhere, with its login: whatever the server holds is dropped.
+    """`REPLICAOF` an external server, with its login: whatever the server holds is dropped.
 
     It must be no primary and still follow `follows`; and the API must still say that the database
     wants this source and has no data of its own. I1
@@ -79,7 +79,7 @@ class Elect(Struct, frozen=True):
     """Have a majority of the sentinels vote for the operator, and name `node` in their epoch.
 
     They all hold the primary at `follows` for dead and know no replica that they could promote, so
-    that no failover of their own can be under way. Refused unless `needed` of them say so right
+    that no failover of their own can be in progress. Refused unless `needed` of them say so right
     before and give their votes, and unless the replica is still what the plan took it for. I7
     """
 

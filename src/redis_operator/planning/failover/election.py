@@ -59,7 +59,7 @@ def best(nodes: list[Seen], led: Led | None, asked: str = "") -> Seen | Undecide
     names = ", ".join(node.pod.name for node in holders)
     return Undecided(
         f"{names} hold data of different histories, and it is not known which are the "
-        "database's: name the pod whose data are kept with the annotation "
+        "database's: name the pod whose data is kept with the annotation "
         "redisoperator.dev/switch-primary-to; what the others hold is then replaced"
     )
 
