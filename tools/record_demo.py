@@ -78,7 +78,7 @@ def draw(lines: Sequence[Line], prompt: str) -> str:
 
 
 def _row(number: int, line: Line, whole: float) -> str:
-    """One line of text that appears at its moment, again and again."""
+    """One line of text that appears at its moment, repeatedly."""
     share = line.second / whole
     appears = (
         f'<animate attributeName="opacity" values="0;1" keyTimes="0;{share:.4f}" '

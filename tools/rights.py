@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
     """Print the comparison; return 1 where a call has no right."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("log")
-    parser.add_argument("--namespace", default=OPERATOR, help="where the operator lives")
+    parser.add_argument("--namespace", default=OPERATOR, help="namespace of the operator")
     given = parser.parse_args(arguments)
     options = Options(namespace=given.namespace)
     with Path(given.log).open() as log:

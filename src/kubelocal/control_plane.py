@@ -145,7 +145,7 @@ async def _serve(
         if stopping.is_set():
             await agent.shutdown(grace=_POD_GRACE_SECONDS)
         else:
-            _LOG.error("the control plane failed; its pods go on, and the next one adopts them")
+            _LOG.error("the control plane failed; its pods continue, and the next one adopts them")
         await daemon.stop()
 
 

@@ -141,7 +141,7 @@ async def test_a_source_that_does_not_begin_in_time_leaves_nobody_paused(
         task_ = asked(pairs)
         await speak(behind, ("CONFIG", "SET", "masterauth", "wrong"), ("REPLICAOF", "NO", "ONE"))
         shelf = open_shelf(task_.store, folder=str(tmp_path))
-        with pytest.raises(SourceError, match="replica-1 is a primary by now"):
+        with pytest.raises(SourceError, match="replica-1 is a primary now"):
             await take(task_, shelf, lambda: LOGIN, patience=0.1)
         for primary, _ in pairs:
             async with asyncio.timeout(2):  # less than the pause

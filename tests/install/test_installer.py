@@ -65,7 +65,7 @@ async def test_a_server_that_stays_away_is_told_soon() -> None:
         with pytest.raises(ConnectionFailed, match="connection reset"):
             await cluster.installer(away).install(Options())
         assert asyncio.get_running_loop().time() < 120
-        assert len([line for line in cluster.told if "trying again" in line]) == 1
+        assert len([line for line in cluster.told if "retrying" in line]) == 1
 
 
 async def test_kinds_that_a_helm_release_left_behind_are_taken_over() -> None:
@@ -264,7 +264,7 @@ async def test_an_operator_that_does_not_let_go_is_named() -> None:
         await cluster.installer().install(Options())
         await cluster.create_database("cache")
         cluster.lets_go = False
-        with pytest.raises(NotInForce, match="does not let go of default/cache"):
+        with pytest.raises(NotInForce, match="does not remove its finalizer from default/cache"):
             await cluster.remover(seconds=10).uninstall("redis-operator", everything=True)
 
 

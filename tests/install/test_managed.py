@@ -186,7 +186,7 @@ async def test_what_somebody_changed_by_hand_is_put_right_and_nothing_is_written
         await asyncio.sleep(5.0)
         one.written.clear()
         await asyncio.sleep(300.0)
-        # kinds that this cluster does not serve are tried again: it may be upgraded
+        # kinds that this cluster does not serve are retried: it may be upgraded
         tried = ("validatingadmission", "monitoring.coreos.com")
         assert [path for path in one.written if not any(kind in path for kind in tried)] == []
         change = MergePatch({"spec": {"replicas": 0}})

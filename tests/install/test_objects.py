@@ -170,12 +170,12 @@ def test_what_databases_need_is_never_surplus() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (Options(namespace="No"), "--namespace: 'No' is no name of a namespace"),
+        (Options(namespace="No"), "--namespace: 'No' is not a name of a namespace"),
         (Options(watch_namespaces=("a", "a")), "--watch-namespaces: 'a' is named twice"),
-        (Options(watch_namespaces=("A",)), "--watch-namespaces: 'A' is no name"),
-        (Options(image="what ever"), "--image: 'what ever' is no name of an image"),
+        (Options(watch_namespaces=("A",)), "--watch-namespaces: 'A' is not a name"),
+        (Options(image="what ever"), "--image: 'what ever' is not a name of an image"),
         (Options(replicas=0), "--replicas: 0 is not between 1 and 10"),
-        (Options(pull_policy="Maybe"), "--pull-policy: 'Maybe' is none of Always"),
+        (Options(pull_policy="Maybe"), "--pull-policy: 'Maybe' is not one of Always"),
     ],
 )
 def test_a_wrong_choice_is_named_with_its_option(options: Options, said: str) -> None:

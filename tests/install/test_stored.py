@@ -40,7 +40,7 @@ async def test_each_that_another_version_would_not_take_is_named_of_every_kind()
         cluster.told.clear()
         await cluster.installer().sync(of_version(stricter(generate(Options(replicas=3))), "2"))
         first = next(n for n, line in enumerate(cluster.told) if line.endswith(": applied"))
-        said = [line for line in cluster.told[:first] if "does not take its spec" in line]
+        said = [line for line in cluster.told[:first] if "does not accept its spec" in line]
         assert len(said) == 2, "before anything is written"
         assert said[0].startswith("Redis default/cache: version 2 does not take")
         assert "spec.mode: must be one of Cluster, Failover, not 'Standalone'" in said[0]

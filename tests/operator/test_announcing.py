@@ -62,7 +62,7 @@ async def switch(simulation: Simulation) -> None:
     ("effect", "act", "words"),
     [
         ("api DELETE pods", restart, "old revision"),
-        ("redis CLUSTER FAILOVER", switch, "was asked to be primary"),
+        ("redis CLUSTER FAILOVER", switch, "was requested as primary"),
         (
             "redis CONFIG SET",
             lambda s: s.change(config={"maxmemory-policy": "allkeys-lru"}),

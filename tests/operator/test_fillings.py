@@ -36,7 +36,7 @@ def test_no_key_is_given_to_a_database_that_was_not_seen_empty(
     restore: dict[str, Any] | None,
 ) -> None:
     assert targets_of(database(restore), {"copy-0": "10.0.0.1"}) == (
-        "the database was not seen empty yet"
+        "the database was not observed empty yet"
     )
 
 

@@ -107,7 +107,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return action, lambda: verbs.reset(database.world, database.server(0, 1), hard=True)
 
 
-@row("preconditions._tune#1", "db-0-0 holds data by now")
+@row("preconditions._tune#1", "db-0-0 holds data now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return TuneForBootstrap(node=place(database, 0, 0), values=(("hz", "1"),)), lambda: None
 
@@ -127,13 +127,13 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return AssignSlots(node=place(database, 1, 0), slots=SlotSet([0])), disowned
 
 
-@row("preconditions._unassign#1", "db-1-0 believes in another owner of slots 0-9 by now")
+@row("preconditions._unassign#1", "db-1-0 believes in another owner of slots 0-9 now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     owner = NodeId(database.server(2, 0).id)
     return UnassignSlots(place(database, 1, 0), SlotSet(range(10)), owner), lambda: None
 
 
-@row("preconditions._inherit#1", "db-0-1 is not a primary by now")
+@row("preconditions._inherit#1", "db-0-1 is no longer a primary")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     dead = NodeId(database.server(2, 0).id)
     return InheritSlots(place(database, 0, 1), SlotSet([1]), dead), lambda: None
@@ -145,7 +145,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return InheritSlots(place(database, 0, 0), SlotSet([16000]), dead), lambda: None
 
 
-@row("preconditions._replicate#1", "db-0-0 owns slots 0-5460 by now")
+@row("preconditions._replicate#1", "db-0-0 owns slots 0-5460 now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return Replicate(place(database, 0, 0), place(database, 1, 0)), lambda: None
 
@@ -160,7 +160,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return Replicate(place(database, 0, 1), place(database, 0, 0)), written
 
 
-@row("preconditions._replicate#3", "db-0-1 follows another primary by now")
+@row("preconditions._replicate#3", "db-0-1 follows another primary now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     action = Replicate(
         place(database, 0, 1), place(database, 2, 0), NodeId(database.server(0, 0).id)
@@ -203,7 +203,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return SetConfigEpoch(place(database, 0, 0), 77), lambda: None
 
 
-@row("preconditions._raise_epoch#1", "db-0-0 owns other slots by now")
+@row("preconditions._raise_epoch#1", "db-0-0 owns other slots now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     server = database.server(0, 0)
     action = RaiseEpoch(place(database, 0, 0), server.me.epoch, server.slots)
@@ -219,7 +219,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
 # Promotion
 
 
-@row("preconditions._failover#1", "db-0-1 follows another primary by now")
+@row("preconditions._failover#1", "db-0-1 follows another primary now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     other = database.server(1, 0).id
     action = failover(database, Fence.HANDSHAKE)
@@ -267,7 +267,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return failover(database, Fence.EMPTY_AND_PAUSED), lambda: database.remove_pod(0, 0)
 
 
-@row("preconditions._not_empty#2", "db-1-0 is another node by now")
+@row("preconditions._not_empty#2", "db-1-0 is another node now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return failover(database, Fence.EMPTY_AND_PAUSED, primary_pod="db-1-0"), lambda: None
 
@@ -299,7 +299,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return _deleted(database), frozen
 
 
-@row("preconditions._delete_pod#3", "db-0-1 is another node by now")
+@row("preconditions._delete_pod#3", "db-0-1 is another node now")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     server = database.server(0, 1)
     return _deleted(database), lambda: verbs.reset(database.world, server, hard=True)
@@ -354,7 +354,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return action, unlabelled
 
 
-@row("objects._patch_pod#1", "db-0-1 is not the pod it was")
+@row("objects._patch_pod#1", "db-0-1 was replaced meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     action = LabelRole("db-0-1", pod_of(database, 0, 1).uid, Role.PRIMARY)
     return action, lambda: recreated(database, 0, 1)
@@ -410,7 +410,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     return action, lambda: database.workloads.update({2: other})
 
 
-@row("objects._grow#1", "claim data-db-0-0 is not what it was")
+@row("objects._grow#1", "claim data-db-0-0 changed meanwhile")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     claim = database.volumes["data-db-0-0"]
     other = replace(claim, uid="of another day")
@@ -421,7 +421,7 @@ def _(database: SimulatedDatabase) -> tuple[Action, Move]:
 # Moves
 
 
-@row("movers.move#1", "the last try ended early")
+@row("movers.move#1", "the last attempt failed")
 def _(database: SimulatedDatabase) -> tuple[Action, Move]:
     slot = next(iter(database.server(0, 0).keys))
     action = MoveSlots(place(database, 0, 0), place(database, 1, 0), SlotSet([slot]))

@@ -36,13 +36,13 @@ async def test_a_move_that_ended_early_is_told_of_and_not_begun_again_at_once() 
     await ended_early(movers, ended)
     assert movers.failure(KEY) == "the target refuses the keys"
     told = movers.limitation(KEY, HERE, THERE) or ""
-    assert "the next is 1 s after it: the target refuses" in told
+    assert "the next follows 1 s after it: the target refuses" in told
     await asyncio.sleep(0.6)
     assert movers.limitation(KEY, HERE, THERE) == told, "or the status would never rest"
     assert movers.limitation(KEY, THERE, HERE) is None
     for _ in range(7):
         await ended_early(movers, ended)
-    assert "the next is 60 s after it" in (movers.limitation(KEY, HERE, THERE) or "")
+    assert "the next follows 60 s after it" in (movers.limitation(KEY, HERE, THERE) or "")
 
 
 async def test_a_move_that_succeeds_or_whose_database_is_gone_leaves_nothing_behind() -> None:

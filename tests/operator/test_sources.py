@@ -51,7 +51,7 @@ class Api:
 
 
 class Place:
-    """A server elsewhere with a user that may copy it, and two servers of a database."""
+    """An external server with a user that may copy it, and two servers of a database."""
 
     def __init__(self, source: Server, servers: list[Server]) -> None:
         self.source, self.servers = source, servers
@@ -164,7 +164,7 @@ async def test_a_server_follows_with_the_login_of_the_source_and_is_promoted_wit
     [
         (None, "db cannot be read"),
         ({**WANTED, "spec": {}}, "is not wanted any more"),
-        ("in use", "db may have data of its own by now"),
+        ("in use", "db may have data of its own now"),
     ],
     ids=["unread", "removed", "in use"],
 )
@@ -179,9 +179,9 @@ async def test_nothing_follows_unless_the_api_says_that_there_are_copies_only(
 async def test_a_server_that_takes_writes_or_follows_another_is_left_alone(place: Place) -> None:
     action = await place.follow()
     await place.servers[0].ask(commands.replica_of("127.0.0.1", 9))
-    assert "follows 127.0.0.1:9 by now" in await place.do(action)
+    assert "follows 127.0.0.1:9 now" in await place.do(action)
     await place.servers[0].ask(commands.replica_of_no_one())
-    assert "takes writes by now" in await place.do(action)
+    assert "accepts writes now" in await place.do(action)
     assert (await place.replication(place.servers[0])).is_primary
 
 
@@ -200,9 +200,9 @@ async def test_a_source_that_cannot_be_asked_keeps_its_copy_from_being_promoted(
     assert "NOPERM" in await place.do(action)
     await place.source.ask(commands.acl_setuser("mover", ["+info"]))
     await place.source.ask(commands.replica_of("127.0.0.1", 9))
-    assert "is a replica by now" in await place.do(action)
+    assert "is a replica now" in await place.do(action)
     await place.source.ask(commands.replica_of_no_one())
-    assert "another history by now" in await place.do(action)
+    assert "another history now" in await place.do(action)
     assert not (await place.replication(place.servers[0])).is_primary
     await place.linked(0)
     action = await place.promotion()

@@ -179,7 +179,7 @@ def test_a_deprecated_version_is_warned_of() -> None:
 
 def test_what_is_given_up_is_said_when_it_is_given_up() -> None:
     before = redis()
-    for text, said in (("0-100", "is given up"), ("rubbish", "is not followed")):
+    for text, said in (("0-100", "is accepted"), ("rubbish", "is not followed")):
         meta = {"annotations": {"redisoperator.dev/accept-data-loss": text}}
         after = redis(meta=meta)
         [told] = judge_redis(after, before, []).warnings

@@ -57,7 +57,7 @@ REPLICATE = {
         m.replicating(m.but(m.dead(W, "0-0"), "0-1", keys=0), "0-1", offset=0, link_up=False),
         (),
     ),
-    "one that does not answer": (m.silent(W, "0-1"), ("was not seen",)),
+    "one that does not answer": (m.silent(W, "0-1"), ("was not observed",)),
 }
 
 
@@ -71,7 +71,7 @@ def test_who_becomes_a_replica_has_nothing_that_is_not_elsewhere(
 def test_an_owner_of_slots_never_becomes_a_replica() -> None:
     step = Replicate(node=at(P0), primary=at(P1))
     check(("owns slots",), found(W, (step,)))
-    # Nor one that has not heard yet that its slots are another's.
+    # Nor one that has not heard yet that its slots belong to another server.
     old = m.but(W, "0-0", slots=P1.slots, config_epoch=0, keys=0)
     check(("owns slots",), found(old, (step,)))
 
@@ -83,7 +83,7 @@ RESET = {
         at(R0),
         ("not known to be empty",),
     ),
-    "another pod by now": (
+    "another pod now": (
         m.emptied(W, "0-1"),
         replace(at(R0), uid="another"),
         ("not known to be empty",),
@@ -164,10 +164,10 @@ UNASSIGN: dict[str, tuple[Observed, dict[str, Any], tuple[str, ...]]] = {
     "nobody has it": (FREE, {}, ()),
     "another has it": (W, {}, ("have an owner",)),
     "more than is free": (FREE, {"slots": SlotSet([5, 6])}, ("slots 6 have an owner",)),
-    "the one who gave it up was not seen": (
+    "the one who gave it up was not observed": (
         FREE,
         {"owner": NodeId(m.STRANGER)},
-        ("was not seen and may own",),
+        ("was not observed and may own",),
     ),
 }
 

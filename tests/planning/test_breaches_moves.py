@@ -149,7 +149,7 @@ def test_a_pod_is_deleted_only_where_its_shard_can_do_without_it(
 
 
 def test_a_pod_that_was_not_seen_is_not_deleted_and_no_two_of_a_shard() -> None:
-    check(("was not seen",), found(W, (DeletePod(pod="db-0-1", uid="another", why="test"),)))
+    check(("was not observed",), found(W, (DeletePod(pod="db-0-1", uid="another", why="test"),)))
     two = m.whole(2)
     both = delete(two, "0-1") + delete(two, "0-2")
     check(("would end at once",), found(two, both, replicas=2))
@@ -161,12 +161,12 @@ DISCARD = {
     "another leads with all keys": (BROKEN, {}, ()),
     "it answers": (W, {}, ("may be alive",)),
     "it is silent": (m.silent(W, "0-1"), {}, ("may be alive",)),
-    "it is another pod by now": (BROKEN, {"uid": "another"}, ("may be alive",)),
+    "it is another pod now": (BROKEN, {"uid": "another"}, ("may be alive",)),
     "an owner is not seen": (m.silent(BROKEN, "1-0"), {}, ("may be a slot owner",)),
     "nobody has keys": (m.but(BROKEN, "0-0", keys=0), {}, ("not known to hold",)),
     "the keeper has no slots": (m.but(BROKEN, "0-0", slots=NO_SLOTS), {}, ("not known to hold",)),
     "the keeper is another shard's": (BROKEN, {"keeper": at(P1)}, ("does not lead",)),
-    "the keeper was not seen": (
+    "the keeper was not observed": (
         BROKEN,
         {"keeper": replace(at(P0), id=m.STRANGER)},
         ("not known to hold",),

@@ -43,7 +43,7 @@ def test_a_silent_server_does_not_make_the_count_be_made_over_and_over() -> None
 
 
 def test_keys_that_their_owner_has_as_well_are_not_rescued_over_and_over() -> None:
-    """CL-07: both servers hold them since a move was cut off; the owner's are what clients see."""
+    """CL-07: both servers hold them since a move was interrupted; clients see the owner's."""
     database = whole_database()
     slot = key_slot("stray")
     holder = next(s for s in database.servers if s.is_primary and not SlotSet([slot]) <= s.slots)

@@ -201,7 +201,7 @@ def test_a_new_database_gets_a_primary_followers_and_watchers_in_one_plan() -> N
 def test_no_primary_is_named_before_all_servers_are_seen(late: Any) -> None:
     nodes = NEW.nodes[:2] if late is None else (*NEW.nodes[:2], late)
     assert steps(replace(NEW, nodes=nodes)) == ()
-    assert "before all servers are seen" in blocked(replace(NEW, nodes=nodes))
+    assert "before all servers are observed" in blocked(replace(NEW, nodes=nodes))
 
 
 def test_the_first_primary_is_who_has_the_data_and_not_the_first_pod() -> None:

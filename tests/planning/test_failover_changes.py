@@ -179,7 +179,7 @@ def test_hibernation_ends_servers_and_sentinels() -> None:
         ),
         (WHOLE, Follow(at(server(0)), at(server(0)), ""), "follow itself"),
         (WHOLE, DeletePod("db-0", "u0", "why"), "replicas that could take over"),
-        (WHOLE, DeletePod("db-9", "u9", "why"), "was not seen"),
+        (WHOLE, DeletePod("db-9", "u9", "why"), "was not observed"),
         (
             made(server(0, saving=True), *LOST),
             DeletePod("db-0", "u0", "why"),

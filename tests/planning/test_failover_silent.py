@@ -81,7 +81,7 @@ def test_the_replica_that_has_most_is_voted_for_named_and_promoted() -> None:
     assert labels["db-2"] is Role.PRIMARY
     assert [s.node.pod for s in after if isinstance(s, Follow)] == ["db-1"]
     assert found.urgent
-    assert "the sentinels hold db-0 for dead and cannot replace it" in found.why
+    assert "the sentinels consider db-0 dead and cannot replace it" in found.why
 
 
 def test_a_sentinel_that_went_with_the_primary_holds_nothing_up() -> None:
@@ -191,17 +191,17 @@ VIEWS = tuple(given_up(n).view for n in range(3))
         (Facts(server=REPLICA, sentinels=VIEWS), ""),
         (Facts(server=REPLICA, sentinels=VIEWS[:2]), ""),
         (Facts(sentinels=VIEWS), "does not respond"),
-        (Facts(server=replace(REPLICA, role=Role.PRIMARY), sentinels=VIEWS), "by now"),
-        (Facts(server=replace(REPLICA, follows=of(1)), sentinels=VIEWS), "by now"),
+        (Facts(server=replace(REPLICA, role=Role.PRIMARY), sentinels=VIEWS), " now"),
+        (Facts(server=replace(REPLICA, follows=of(1)), sentinels=VIEWS), " now"),
         (Facts(server=replace(REPLICA, offset=99), sentinels=VIEWS), "other data"),
         (Facts(server=replace(REPLICA, replication_id="x"), sentinels=VIEWS), "other data"),
-        (Facts(server=REPLICA, sentinels=VIEWS[:1]), "1 sentinels hold"),
+        (Facts(server=REPLICA, sentinels=VIEWS[:1]), "1 sentinels consider"),
         (
             Facts(server=REPLICA, sentinels=(*VIEWS[:2], given_up(2, replicas=PROMOTABLE).view)),
             "elect who fails over",
         ),
         (Facts(server=REPLICA, sentinels=tuple(s.view for s in NAMED)), ""),
-        (Facts(server=REPLICA, sentinels=(NAMED[0].view, *VIEWS[1:2])), "1 sentinels hold"),
+        (Facts(server=REPLICA, sentinels=(NAMED[0].view, *VIEWS[1:2])), "1 sentinels consider"),
     ],
 )
 def test_a_vote_is_asked_for_only_while_all_is_as_it_was(facts: Facts, words: str) -> None:
@@ -214,7 +214,7 @@ def test_a_vote_is_asked_for_only_while_all_is_as_it_was(facts: Facts, words: st
     [
         (NAMED, ""),
         (NAMED[:2], ""),
-        ((*NAMED[:1], given_up(1), given_up(2)), "1 sentinels name db-2, and 2 have to"),
+        ((*NAMED[:1], given_up(1), given_up(2)), "1 sentinels name db-2, 2 are needed"),
         ((sentinel(0, 1), sentinel(1, 1), sentinel(2, 2)), "1 sentinels name db-2"),
     ],
     ids=["all", "two of three", "one", "another one was voted for since"],
@@ -230,7 +230,7 @@ def test_no_rule_may_have_a_replica_voted_for_beside_a_primary_or_one_that_has_m
     for observed, step, words in (
         (WHOLE, replace(ELECT, node=replace(ELECT.node, id=WHOLE.seen[1].id)), "is a primary"),
         (lost(), behind, "db-2 has more than db-1"),
-        (lost(), replace(ELECT, node=replace(ELECT.node, id=WHOLE.seen[0].id)), "was not seen"),
+        (lost(), replace(ELECT, node=replace(ELECT.node, id=WHOLE.seen[0].id)), "was not observed"),
     ):
         topology = situation(WANTED, observed, NOW)
         found = breaches(topology, Plan(rule="any", stages=((step,),)), GUARDS)

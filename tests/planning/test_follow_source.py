@@ -1,4 +1,4 @@
-"""A database that copies a server elsewhere: who follows, when one is promoted, what is told."""
+"""A database that copies an external server: who follows, when one is promoted, what is told."""
 
 from __future__ import annotations
 
@@ -354,8 +354,8 @@ def test_a_database_in_use_is_never_made_to_follow() -> None:
         (replace(SYNCED, formed=True), COPIES, "data of its own"),
         (replace(SYNCED, copied=""), COPIES, "not known that what db-0 holds is a copy"),
         (SYNCED, PROMOTES, "names no server"),
-        (seen(copy(0, ""), copy(1, of(0))), COPIES, "db-0 takes writes, which would be lost"),
-        (seen(copy(1), copy(2, of(1))), COPIES, "was not seen"),
+        (seen(copy(0, ""), copy(1, of(0))), COPIES, "db-0 accepts writes, which would be lost"),
+        (seen(copy(1), copy(2, of(1))), COPIES, "was not observed"),
     ],
     ids=["formed", "not recorded", "not wanted", "primary", "unseen"],
 )

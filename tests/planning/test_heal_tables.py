@@ -202,7 +202,7 @@ def broken(observed: Observed = W, **fields: Any) -> Observed:
 MEND: dict[str, Row] = {
     "no files are broken": (m.dead(W, "0-1"), {}, ""),
     "a replica's are": (broken(), {}, "DiscardData 0-1"),
-    "it has tried once": (broken(pod_restarts=1), {}, "blocked: it tries again"),
+    "it has tried once": (broken(pod_restarts=1), {}, "blocked: it retries"),
     "it may be alive": (broken(evidence=Evidence.SILENT), {}, ""),
     "its pod goes": (broken(pod_deleting=True), {}, ""),
     "its primary holds nothing": (broken(m.but(W, "0-0", keys=0)), {}, "blocked: holds no key"),

@@ -115,7 +115,7 @@ def test_what_cannot_be_taken_has_failed_and_says_why_once(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"going": False}, "the archive does not go on: the worker starts"),
+        ({"going": False}, "the archive is not running: the worker starts"),
         ({"shards": ()}, "known"),
     ],
     ids=["no archive", "no shards"],

@@ -1,4 +1,4 @@
-"""Replicas that fall behind and copy everything again and again are told, and no pod is rolled."""
+"""Replicas that fall behind and copy everything repeatedly are told, and no pod is rolled."""
 
 from __future__ import annotations
 

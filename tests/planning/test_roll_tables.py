@@ -102,12 +102,12 @@ ROLL: dict[str, Row] = {
         {},
         "blocked: is not ready",
     ),
-    "a new pod does not run": (m.dead(rolled(W, "0-1"), "0-1"), {}, "blocked: does not come up"),
+    "a new pod does not run": (m.dead(rolled(W, "0-1"), "0-1"), {}, "blocked: does not start"),
     "an old one does not run": (m.dead(rolled(), "1-1"), {}, "DeletePod 1-1"),
     "an old one does not run, nor a new one": (
         m.dead(m.dead(rolled(W, "0-1"), "0-1"), "1-1"),
         {},
-        "blocked: does not come up",
+        "blocked: does not start",
     ),
     "an old replica is not ready": (m.but(rolled(), "1-1", pod_ready=False), {}, "DeletePod 1-1"),
     "an old primary is not ready": (
@@ -118,7 +118,7 @@ ROLL: dict[str, Row] = {
     "a server has just come up": (
         m.but(rolled(W, "0-0", "1-0", "1-1", "2-0", "2-1"), "0-1", started_at=m.NOW - 0.9),
         {},
-        "blocked: only just come up",
+        "blocked: has just started",
     ),
     "a second ago": (
         m.but(rolled(W, "0-0", "1-0", "1-1", "2-0", "2-1"), "0-1", started_at=m.NOW - 1.0),

@@ -225,7 +225,7 @@ SETTLE: dict[str, Row] = {
         {},
         "CloseSlots 0-0",
     ),
-    "the slot is another's by now": (
+    "the slot is another's now": (
         flagged(W, "0-0", SlotState.MIGRATING, P1.id, slot=16000),
         {},
         "CloseSlots 0-0",

@@ -115,7 +115,7 @@ def test_a_leaving_shard_waits_for_a_server_that_writes_its_append_only_file() -
 
 
 def test_a_leaving_shard_is_found_by_who_owns_not_by_ordinals() -> None:
-    """CL-07: its primary is another pod by now"""
+    """CL-07: its primary is another pod now"""
     database = whole_database(replace(WANTED, shards=4))
     database.world.kill("db-3-0")
     carry_out(database)
@@ -294,7 +294,7 @@ def test_a_roll_stops_at_the_first_pod_that_does_not_come_up_and_a_revert_recove
     advice = database.reconcile(patience=20)
     broken = [pod.name for pod in database.pods if pod.revision == "2"]
     assert broken == ["db-0-1"]
-    assert any("db-0-1 does not come up: ImagePullBackOff" in r for r in advice.blocked)
+    assert any("db-0-1 does not start: ImagePullBackOff" in r for r in advice.blocked)
     assert_serves_all(database)
     database.image_works = True
     database.apply_spec(WANTED, revision="1")

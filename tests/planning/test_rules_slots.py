@@ -263,7 +263,7 @@ def test_duplicates_that_both_hold_data_are_named_and_touched_by_nobody() -> Non
     copy.id = database.server(0, 1).id
     copy.table = {k: replace_record(v) for k, v in database.server(0, 1).table.items()}
     advice = database.plan()
-    assert any("db-0-1 and db-1-1 both say they are node" in reason for reason in advice.blocked)
+    assert any("db-0-1 and db-1-1 both report node id" in reason for reason in advice.blocked)
     touched = {step.node.pod for step in advice.steps if hasattr(step, "node")}
     assert not touched & {"db-0-1", "db-1-1"}
 

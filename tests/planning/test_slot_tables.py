@@ -177,8 +177,12 @@ RESCUE: dict[str, Row] = {
     "a primary has some": (ASTRAY, {}, "RescueKeys"),
     "a replica has": (m.but(W, "1-1", stranded=STRAYS), {}, ""),
     "nobody counted": (m.but(W, "1-0", stranded=NotCounted()), {}, ""),
-    "the owner is silent": (m.silent(ASTRAY, "0-0"), {}, "blocked: whose owner is away"),
-    "nobody owns the slot": (m.but(ASTRAY, "0-0", slots=P0.slots - FIVE), {}, "blocked: is away"),
+    "the owner is silent": (m.silent(ASTRAY, "0-0"), {}, "blocked: no owner that responds"),
+    "nobody owns the slot": (
+        m.but(ASTRAY, "0-0", slots=P0.slots - FIVE),
+        {},
+        "blocked: no owner that responds",
+    ),
     "a job carries them": (m.but(ASTRAY, "1-0", jobs=(Job("j", P0.id, P1.id, FIVE),)), {}, ""),
     "two give to one": (m.but(ASTRAY, "2-0", stranded=STRAYS), {}, "RescueKeys, RescueKeys"),
     "two would give to each other": (
@@ -337,22 +341,22 @@ REBALANCE: dict[str, Row] = {
         {"backup": "monday"},
         "blocked: RedisBackup monday is being read",
     ),
-    "a backup is being read and slots are under way": (
+    "a backup is being read and slots are in progress": (
         m.knowing(U, moving=(Moving(P0.id, P1.id, SlotSet(list(P1.slots)[:1000])),)),
         {"backup": "monday"},
         "blocked: 1000 slots are being migrated from db-0-0 to db-1-0",
     ),
-    "it is under way": (
+    "it is in progress": (
         m.knowing(U, moving=(Moving(P0.id, P1.id, SlotSet(list(P1.slots)[:1000])),)),
         {},
         "blocked: 1000 slots are being migrated from db-0-0 to db-1-0",
     ),
-    "the other way is under way": (
+    "the other way is in progress": (
         m.knowing(U, moving=(Moving(P1.id, P0.id, SlotSet(list(P1.slots)[2000:2010])),)),
         {},
         "StopMoving",
     ),
-    "one between others is under way": (
+    "one between others is in progress": (
         m.knowing(U, moving=(Moving(P2.id, R1.id, SlotSet(list(P2.slots)[:9])),)),
         {},
         "blocked: 9 slots are being migrated",

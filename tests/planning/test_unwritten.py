@@ -12,7 +12,7 @@ from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
 
 W = m.whole()
-WHY = "the API server has not answered yet about its objects"
+WHY = "the API server has not responded yet about its objects"
 OUTDATED = m.but(W, "0-1", pod_revision="old")
 WAITING = {
     "more replicas": (W, {"replicas": 2}, "pods"),

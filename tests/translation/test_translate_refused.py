@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "more replicas to write than there are": (
         {"redis": {"customConfig": ["min-replicas-to-write 3"]}},
         "spec.redis.customConfig[0]",
-        "no write would ever be taken",
+        "no write would ever be accepted",
     ),
     "append-only file in memory": (
         {"redis": {"customConfig": ["appendonly yes"]}},
@@ -130,7 +130,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "sidecar": (
         {"redis": {"extraContainers": [{"name": "server", "image": "x"}]}},
         "spec.redis.extraContainers[0].name",
-        "operator's own",
+        "reserved for the operator",
     ),
     "grace": (
         {"redis": {"terminationGracePeriod": 5}},

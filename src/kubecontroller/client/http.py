@@ -265,7 +265,7 @@ class HttpTransport:
                 yield piece
         except (aiohttp.ServerTimeoutError, TimeoutError) as error:
             raise StreamStalled(
-                f"{self._host} sent nothing for {idle:g} s; the stream is taken for dead",
+                f"{self._host} sent nothing for {idle:g} s; the stream is considered dead",
                 path=request.path,
             ) from error
         except (aiohttp.ClientError, OSError) as error:

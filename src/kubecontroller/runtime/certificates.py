@@ -104,7 +104,7 @@ def renewed(
     if not covers(parsed.leaf, names):
         return _reissued(material, parsed, names, now), "it is for other names"
     if not is_own and is_known:
-        return _reissued(material, parsed, names, now), "the new authority is known by now"
+        return _reissued(material, parsed, names, now), "the new authority is known now"
     served_for = now - parsed.leaf.not_valid_before_utc - _BACKDATED
     if is_own and len(parsed.authorities) > 1 and served_for >= overlap:
         changed = Material(_pem(newest), material.authority_key, material.certificate, material.key)

@@ -52,7 +52,7 @@ async def delete_after_live_look(
         return "it is gone already"
     meta = meta_of(live)  # type: ignore[arg-type]  # an object of the API
     if meta.uid != uid:
-        return "it is another object of the same name by now"
+        return "it is another object of the same name now"
     reason = limitation(live)
     if reason is not None:
         return reason

@@ -397,7 +397,7 @@ class Informer(Generic[T]):
         return [Deleted(old, assumed=True)]
 
     def _complain(self, what: Unreadable) -> None:
-        _log.error("%s; it is left aside and the others go on", what.error)
+        _log.error("%s; it is ignored and the others continue", what.error)
         if self.on_unreadable is not None:
             self.on_unreadable(what)
 

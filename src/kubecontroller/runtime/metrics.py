@@ -67,7 +67,7 @@ def _reconcile_families(controllers: list[Controller]) -> Iterator[Metric]:
         ),
         "terminal": CounterMetricFamily(
             f"{prefix}_terminal_reconcile_errors",
-            "Reconciles that failed and are not tried again.",
+            "Reconciles that failed and are not retried.",
             labels=["controller"],
         ),
         "panics": CounterMetricFamily(

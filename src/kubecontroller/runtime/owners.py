@@ -108,7 +108,7 @@ def adoption_limitation(
     if live is None:
         return "the owner is gone"
     if live.uid != owner.uid:
-        return "the owner is another object of the same name by now"
+        return "the owner is another object of the same name now"
     if live.is_deleting:
         return "the owner is being deleted"
     if orphan.is_deleting:

@@ -83,7 +83,7 @@ def _wrong(expression: str) -> str:
         next(CronSim(expression, _ANY))
     except CronSimError as error:
         text = str(error).removeprefix("Bad ").lower()
-        return f"{expression!r} is never due, or cannot be read: look at the field {text}"
+        return f"{expression!r} is never due, or cannot be read: check the field {text}"
     except StopIteration:
         return f"{expression!r} is never due: no day is like that"
     return ""

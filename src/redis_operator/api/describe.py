@@ -33,13 +33,13 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Metadata.name": {"pattern": DATABASE_NAME, "maxLength": 40},
     # --- spec
     "Redis.spec": _f("The desired state."),
-    "Redis.status": _f("What was last seen and decided. Written by the operator alone."),
+    "Redis.status": _f("The observed state. Only the operator writes it."),
     "RedisSpec.mode": _f(
         "How the servers work together: Standalone is one server, Failover is a primary with "
         "replicas watched by Sentinel, Cluster spreads the keys over shards. Standalone and "
         "Failover can be changed into each other while the database is in use."
     ),
-    "RedisSpec.engine": _f("Which server runs."),
+    "RedisSpec.engine": _f("The server software."),
     "RedisSpec.version": _f(
         "Version of the engine: a RedisVersion of the cluster, or one that is built in. "
         "Absent: the newest that is built in.",
@@ -64,9 +64,9 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         maximum=10,
         unsaid=True,
     ),
-    "RedisSpec.sentinel": _f("The watchers of a database in mode Failover."),
-    "RedisSpec.storage": _f("A volume for each server. Absent: data live in memory only."),
-    "RedisSpec.durability": _f("How much a write must survive."),
+    "RedisSpec.sentinel": _f("The Sentinels of a database in mode Failover."),
+    "RedisSpec.storage": _f("A volume for each server. Absent: data is in memory only."),
+    "RedisSpec.durability": _f("Persistence and replication of writes."),
     "RedisSpec.resources": _f("Resources of each server. The memory limit decides maxmemory."),
     "RedisSpec.maxmemory_percent": _f(
         "Share of the memory limit that data may use: maxmemory. Absent: what is left when the "
@@ -89,17 +89,17 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisSpec.auth": _f("Who may connect."),
     "RedisSpec.tls": _f("Encryption of all connections."),
     "RedisSpec.pod": _f("What is added to the pods that run servers."),
-    "RedisSpec.service": _f("How the Service for clients looks."),
-    "RedisSpec.monitoring": _f("What is made for Prometheus and Grafana."),
+    "RedisSpec.service": _f("The Service for clients."),
+    "RedisSpec.monitoring": _f("Metrics, alerts and dashboards."),
     "RedisSpec.disruption_budget": _f("Limits on voluntary disruption, one for each shard."),
     "RedisSpec.network_policy": _f("Who may reach the servers over the network."),
     "RedisSpec.update": _f("How changes reach running servers."),
-    "RedisSpec.deletion": _f("What becomes of the data when the database is deleted."),
+    "RedisSpec.deletion": _f("What happens to the data when the database is deleted."),
     "RedisSpec.hibernate": _f("Run no pods; keep data, secrets and services."),
-    "RedisSpec.paused": _f("The operator looks and reports, but changes nothing."),
-    "RedisSpec.bootstrap": _f("Where the first data come from."),
+    "RedisSpec.paused": _f("The operator observes and reports, but changes nothing."),
+    "RedisSpec.bootstrap": _f("Where the initial data comes from."),
     "Sentinel.replicas": _f(
-        "Number of Sentinels. An even number survives no more losses than one less.",
+        "Number of Sentinels, preferably odd: 4 tolerate no more failures than 3.",
         minimum=3,
         maximum=9,
     ),
@@ -110,8 +110,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "Sentinel.resources": _f("Resources of each Sentinel."),
     "Sentinel.down_after_milliseconds": _f(
-        "After how long a Sentinel takes a silent primary for dead. The operator does not wait for "
-        "it where it knows that the process has ended.",
+        "After how long a Sentinel considers an unresponsive primary dead. The operator does not "
+        "wait for it where it knows that the process has ended.",
         minimum=1000,
         maximum=600_000,
     ),
@@ -146,13 +146,16 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "Storage.access_modes": _f(
         "Access modes of the volumes. They cannot be changed.", minItems=1, maxItems=3
     ),
-    "Storage.labels": _f("Labels of the claims that are made from now on, besides ours.", **_TEXTS),
+    "Storage.labels": _f(
+        "Labels of the claims that are created from now on, besides those of the operator.",
+        **_TEXTS,
+    ),
     "Storage.retain": _f("Keep volumes when their shard or replica is removed."),
     "Durability.persistence": _f(
         "What servers write to disk: aof, rdb, both or none. Absent: aof with storage, else none."
     ),
     "Durability.min_replicas_to_write": _f(
-        "Replicas that must be in sync for a write to be taken.", minimum=0, maximum=10
+        "Replicas that must be in sync for a write to be accepted.", minimum=0, maximum=10
     ),
     "Durability.max_lag_seconds": _f(
         "How old a replica's last sign may be to count as in sync.", minimum=1, maximum=3600
@@ -163,7 +166,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "annotation redisoperator.dev/accept-data-loss. Absent: StartEmpty without storage, Hold "
         "with it."
     ),
-    "Resources.requests": _f("What a server is sure to get.", **_QUANTITIES),
+    "Resources.requests": _f("What a server is guaranteed to get.", **_QUANTITIES),
     "Resources.limits": _f("What a server may use at most.", **_QUANTITIES),
     "Auth.secret_name": _secret(
         "Secret in the same namespace whose key `password` is the password of the default user. "
@@ -182,14 +185,18 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "IssuerReference.kind": _f("Issuer or ClusterIssuer.", pattern=_WORD, maxLength=63),
     "IssuerReference.group": _f("API group of the issuer.", pattern=LOCAL_NAME, maxLength=253),
     "LocalName.name": _secret("Name of an object in the same namespace."),
-    "ProbeTimes.initial_delay_seconds": _f("Wait before the first.", minimum=0, maximum=3600),
-    "ProbeTimes.period_seconds": _f("Time from one to the next.", minimum=1, maximum=3600),
-    "ProbeTimes.timeout_seconds": _f("Time for an answer.", minimum=1, maximum=3600),
-    "ProbeTimes.failure_threshold": _f("Failures in a row that count.", minimum=1, maximum=100_000),
-    "Probes.startup": _f("Whether the server listens for the first time."),
-    "Probes.liveness": _f("Whether the server still listens; one that does not is restarted."),
-    "Probes.readiness": _f("Whether clients are sent to the server."),
-    "PodOptions.image_pull_policy": _f("When a node fetches the images of servers and exporter."),
+    "ProbeTimes.initial_delay_seconds": _f(
+        "Delay before the first probe.", minimum=0, maximum=3600
+    ),
+    "ProbeTimes.period_seconds": _f("Time between probes.", minimum=1, maximum=3600),
+    "ProbeTimes.timeout_seconds": _f("Timeout of one probe.", minimum=1, maximum=3600),
+    "ProbeTimes.failure_threshold": _f(
+        "Consecutive failures until the probe fails.", minimum=1, maximum=100_000
+    ),
+    "Probes.startup": _f("Startup probe: whether the server has started to listen."),
+    "Probes.liveness": _f("Liveness probe: a server that no longer listens is restarted."),
+    "Probes.readiness": _f("Readiness probe: whether clients are routed to the server."),
+    "PodOptions.image_pull_policy": _f("When a node pulls the images of servers and exporter."),
     "PodOptions.image_pull_secrets": _f(
         "Secrets with the credentials of image registries.", maxItems=16, listKey="name"
     ),
@@ -204,7 +211,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Spread constraints, instead of the default over zones.", maxItems=16
     ),
     "PodOptions.annotations": _f("Annotations of the pods.", **_TEXTS),
-    "PodOptions.labels": _f("Labels of the pods, besides ours.", **_TEXTS),
+    "PodOptions.labels": _f("Labels of the pods, besides those of the operator.", **_TEXTS),
     "PodOptions.priority_class_name": _f("Priority class.", pattern=LOCAL_NAME, maxLength=253),
     "PodOptions.runtime_class_name": _f("Runtime class.", pattern=LOCAL_NAME, maxLength=253),
     "PodOptions.termination_grace_period_seconds": _f(
@@ -230,7 +237,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "PodOptions.env": _f("Environment of the server's container.", maxItems=64),
     "ServiceOptions.type": _f("Type of the Service."),
     "ServiceOptions.annotations": _f("Annotations of the Service.", **_TEXTS),
-    "Monitoring.exporter": _f("Run an exporter beside each server, and make a Service for it."),
+    "Monitoring.exporter": _f("Run an exporter beside each server, and create a Service for it."),
     "Monitoring.exporter_image": _f(
         "Image of the exporter instead of the version's own.", pattern=_IMAGE, maxLength=500
     ),
@@ -241,9 +248,9 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         values={"maxLength": 1024, "pattern": PLAIN_TEXT},
     ),
     "Monitoring.exporter_env": _f("Environment of the exporter's container.", maxItems=64),
-    "Monitoring.service_monitor": _f("Make a ServiceMonitor."),
-    "Monitoring.prometheus_rule": _f("Make alerting rules."),
-    "Monitoring.dashboard": _f("Make a Grafana dashboard."),
+    "Monitoring.service_monitor": _f("Create a ServiceMonitor."),
+    "Monitoring.prometheus_rule": _f("Create alerting rules."),
+    "Monitoring.dashboard": _f("Create a Grafana dashboard."),
     "DisruptionBudget.enabled": _f("Let a drain take only one server of a shard at a time."),
     "DisruptionBudget.max_unavailable": _f(
         "Servers of a shard that may be down at a time for a drain. Absent: 1, or as "
@@ -256,7 +263,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         minimum=0,
         maximum=11,
     ),
-    "NetworkPolicy.enabled": _f("Make a NetworkPolicy."),
+    "NetworkPolicy.enabled": _f("Create a NetworkPolicy."),
     "NetworkPolicy.clients": _f(
         "Peers that may connect, as in a NetworkPolicy. None: every pod of the namespace.",
         maxItems=64,
@@ -286,8 +293,8 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "restorePoint: with that of a moment which the archive of a schedule has."
     ),
     "Bootstrap.from_redis": _f(
-        "Start as a replica of a server elsewhere and follow it; no writes are taken meanwhile. "
-        "Removed: once all data have arrived, the database gets a primary of its own."
+        "Start as a replica of an external server and follow it; no writes are accepted meanwhile. "
+        "Removed: once all data has arrived, the database gets a primary of its own."
     ),
     "BootstrapFromBackup.name": _secret("Name of a RedisBackup in the same namespace."),
     "BootstrapFromBackup.schedule": _secret(
@@ -342,11 +349,11 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisStatus.phase": _f("The state in one word."),
     "RedisStatus.message": _f("The state in one sentence."),
     "RedisStatus.conditions": _f(
-        "Truths in the shape every Kubernetes tool reads.", listKey="type"
+        "Conditions in the standard format of Kubernetes.", listKey="type"
     ),
     "RedisStatus.plan": _f("What will be done next, and why."),
     "RedisStatus.progress": _f("How far a running slot move has come."),
-    "RedisStatus.shards": _f("Each shard as last seen.", listKey="name"),
+    "RedisStatus.shards": _f("Each shard as last observed.", listKey="name"),
     "RedisStatus.shard_count": _f("Shards that own slots; 1 in modes without slots."),
     "RedisStatus.replicas": _f("Desired replicas of each shard."),
     "RedisStatus.selector": _f("Label selector of the pods."),
@@ -358,20 +365,20 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisStatus.version": _f("Oldest version that runs."),
     "RedisStatus.target_version": _f("Version that the servers run or are brought to."),
     "RedisStatus.endpoints": _f("Where clients connect."),
-    "RedisStatus.last_operation": _f("The change or repair under way, or the last one."),
+    "RedisStatus.last_operation": _f("The change or repair in progress, or the last one."),
     "RedisStatus.ready_shards": _f("Shards whose slots are served and whose servers are ready."),
-    "RedisStatus.pods": _f("Each server as last seen; left out above 400.", listKey="name"),
+    "RedisStatus.pods": _f("Each server as last observed; left out above 400.", listKey="name"),
     "RedisStatus.pod_count": _f("Desired number of servers."),
-    "RedisStatus.ready_pods": _f("Servers that do their part."),
-    "Endpoints.clients": _f("Any server; clients find their way from there."),
+    "RedisStatus.ready_pods": _f("Servers that serve slots or follow a primary."),
+    "Endpoints.clients": _f("Any server; clients discover the others from it."),
     "Endpoints.primaries": _f("Servers that are primaries."),
     "Endpoints.replicas": _f("Servers that are replicas."),
-    "Endpoints.sentinels": _f("Sentinels, which tell clients where the primary is."),
-    "Endpoints.primary_name": _f("What sentinels call the primary."),
+    "Endpoints.sentinels": _f("Sentinels, which clients ask for the primary."),
+    "Endpoints.primary_name": _f("Name of the primary at the sentinels."),
     "Operation.type": _f("Creating, Healing, Scaling, Updating, Hibernating or Waking."),
     "Operation.start_time": _f("When it began."),
-    "Operation.end_time": _f("When it ended; absent while it is under way."),
-    "Operation.result": _f("Succeeded or DataLost; absent while it is under way."),
+    "Operation.end_time": _f("When it ended; absent while it is in progress."),
+    "Operation.result": _f("Succeeded or DataLost; absent while it is in progress."),
     "Operation.message": _f("Why it began."),
     "PodStatus.name": _f("Name of the pod."),
     "PodStatus.shard": _f("Number of its shard."),
@@ -394,48 +401,48 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Slots that last lost every copy of their data, and what was done about it."
     ),
     "DataLoss.time": _f("When it was found."),
-    "DataLoss.slots": _f("Ranges of slots whose data are gone."),
+    "DataLoss.slots": _f("Ranges of slots whose data is lost."),
     "DataLoss.reason": _f("How they were lost."),
     "DataLoss.action": _f("What was done, or what a person has to decide."),
-    "RedisStatus.binding": _f("Secret in the Service Binding layout."),
+    "RedisStatus.binding": _f("Secret in the format of the Service Binding specification."),
     "Binding.name": _f("Name of the Secret."),
     "Progress.slots_moved": _f("Slots moved so far."),
     "Progress.slots_total": _f("Slots to move."),
     "Progress.keys_moved": _f("Keys moved so far."),
-    "Progress.bytes_moved": _f("Bytes moved so far, where the engine tells."),
+    "Progress.bytes_moved": _f("Bytes moved so far, if the engine reports them."),
     "Progress.seconds_left": _f("Estimate of the time left."),
     "ShardStatus.name": _f("Name of the shard, like shard-0."),
     "ShardStatus.slots": _f("Slots it owns."),
     "ShardStatus.primary": _f("Pod of its primary."),
-    "ShardStatus.node_id": _f("Node id of the primary; of a dead one while slots are still its."),
+    "ShardStatus.node_id": _f("Node id of the primary; of a dead one while it still owns slots."),
     "ShardStatus.replication_id": _f("Replication id of the data, as reported by that node."),
     "ShardStatus.replicas": _f("Its replicas."),
     "ShardStatus.last_failover_time": _f("When its primary last changed."),
     "ShardStatus.last_primary": _f("Pod that was its primary last, while it has none."),
-    "RedisStatus.source": _f("The server elsewhere that the database follows, if it does."),
+    "RedisStatus.source": _f("The external server that the database follows, if it does."),
     "RedisStatus.restore": _f(
         "The backup that a new database is given key by key before it serves; absent where servers "
         "copy it whole."
     ),
     "RedisStatus.restoring": _f(
-        "The RedisRestore that replaces the data; clients are shut out meanwhile."
+        "The RedisRestore that replaces the data; clients cannot connect meanwhile."
     ),
     "RestoringStatus.name": _f("Name of the RedisRestore."),
     "RestoringStatus.uid": _f("Its uid."),
-    "RestoringStatus.shut": _f("Every server has shut clients out."),
+    "RestoringStatus.shut": _f("Every server refuses clients."),
     "RestoringStatus.closed": _f("And every replica has all that was written before that."),
     "RestoringStatus.replacing": _f(
         "The data may be those of the backup, those before, or a part of either."
     ),
-    "RestoringStatus.opened": _f("Every server that responds lets clients in again."),
-    "RestoringStatus.servers": _f("A word that changes when any server begins again."),
-    "RestoringStatus.filled": _f("The Job whose worker gave the database everything."),
+    "RestoringStatus.opened": _f("Clients can connect to every server that responds."),
+    "RestoringStatus.servers": _f("A value that changes when any server restarts."),
+    "RestoringStatus.filled": _f("The Job whose worker restored all keys."),
     "RestoreStatus.backup": _f("Name of the backup."),
-    "RestoreStatus.keys": _f("How many keys the new primaries had when this was last seen."),
+    "RestoreStatus.keys": _f("How many keys the new primaries had when this was last observed."),
     "RestoreStatus.start_time": _f(
-        "When the database was seen formed and empty: no key is given to it before."
+        "When the database was observed formed and empty: no key is restored before."
     ),
-    "RestoreStatus.completion_time": _f("When the database had all of it."),
+    "RestoreStatus.completion_time": _f("When all of it was restored."),
     "SourceStatus.address": _f("Where the server is."),
     "SourceStatus.pod": _f("The pod that follows it; the others follow that pod."),
     "SourceStatus.link": _f("State of the link to it."),
@@ -455,7 +462,7 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisVersionSpec.version": _f("Its version, like 9.1.", pattern=_VERSION, maxLength=11),
     "RedisVersionSpec.image": _f("Image that runs it.", pattern=_IMAGE, maxLength=500),
     "RedisVersionSpec.exporter_image": _f("Image of its exporter.", pattern=_IMAGE, maxLength=500),
-    "RedisVersionSpec.deprecated": _f("Databases that use it are told to upgrade."),
+    "RedisVersionSpec.deprecated": _f("Databases that use it report that it is deprecated."),
     "RedisVersionSpec.minimum_patch": _f(
         "Oldest patch level that is safe.", pattern=_VERSION, maxLength=11
     ),

@@ -40,7 +40,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "once.",
         rules=[(_SAME, "a backup is taken once; create another one")],
     ),
-    "RedisBackup.status": described("What became of it. Written by the operator alone."),
+    "RedisBackup.status": described("The observed state. Only the operator writes it."),
     "RedisBackupSpec.redis": named("Name of a Redis in the same namespace."),
     "BackupTemplate.storage": described(
         "Where the backup is kept.",
@@ -63,7 +63,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "be room beside their data."
     ),
     "BackupTemplate.bandwidth": described(
-        "Bytes a second that are read from the servers, all shards together, such as 50Mi; at "
+        "Bytes per second that are read from the servers, all shards together, such as 50Mi; at "
         "least 64Ki. The snapshot process of a server lives as long as it is read. Absent: as fast "
         "as it goes.",
         pattern=QUANTITY_PATTERN,
@@ -71,7 +71,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "BackupTemplate.verify": described(
         "Whether the backup is loaded into a scratch server of the same image once it is complete: "
-        "condition Verified tells what came of it. It needs the memory of the largest shard."
+        "condition Verified has the result. It needs the memory of the largest shard."
     ),
     "BackupTemplate.encryption": described(
         "Parts are encrypted with AES-256-GCM by a key of a Secret, and the manifest is signed "
@@ -88,7 +88,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maxLength=64,
     ),
     "BackupTemplate.deletion_policy": described(
-        "What becomes of the objects in the store when the RedisBackup is deleted, by a person or "
+        "What happens to the objects in the store when the RedisBackup is deleted, by a person or "
         "by a schedule. Delete: they are deleted before it goes. Retain: they stay."
     ),
     "BackupTemplate.resources": described(
@@ -157,10 +157,12 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "BackupProgress.stored": described("Bytes that were given to the store, compressed."),
     "BackupProgress.time": described("When the worker was asked."),
     "BackupProgress.parts": described("Parts that are whole."),
-    "RedisBackupStatus.observed_generation": described("The generation that was looked at."),
-    "RedisBackupStatus.phase": described("How far it is. Completed and Failed are for good."),
+    "RedisBackupStatus.observed_generation": described("The generation that was observed."),
+    "RedisBackupStatus.phase": described("How far it is. Completed and Failed are final."),
     "RedisBackupStatus.message": described("The state in one sentence."),
-    "RedisBackupStatus.conditions": described("The state for machines.", listKey="type"),
+    "RedisBackupStatus.conditions": described(
+        "Conditions in the standard format of Kubernetes.", listKey="type"
+    ),
     "RedisBackupStatus.attempt": described("Number of the worker that runs or ran last."),
     "RedisBackupStatus.job": described("Name of that worker's Job."),
     "RedisBackupStatus.start_time": described("When the first worker was started."),
@@ -191,6 +193,7 @@ REDISBACKUP_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "How long writes waited for the snapshots of all shards to begin, with consistency Cut."
     ),
     "RedisBackupStatus.parts": described(
-        "The snapshots; absent where they are too many for the worker's last words.", listKey="name"
+        "The snapshots; absent if they do not fit into the termination message of the worker.",
+        listKey="name",
     ),
 }

@@ -17,9 +17,7 @@ _DAY: Final = 86400
 
 REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupSchedule.spec": described("What is backed up, when, and how long that is kept."),
-    "RedisBackupSchedule.status": described(
-        "What it did and does next. Written by the operator alone."
-    ),
+    "RedisBackupSchedule.status": described("The observed state. Only the operator writes it."),
     "RedisBackupScheduleSpec.redis": named("Name of a Redis in the same namespace."),
     "RedisBackupScheduleSpec.schedule": described(
         "When a backup is due, as cron spells it: minute, hour, day of the month, month, day of "
@@ -33,7 +31,7 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisBackupScheduleSpec.suspend": described(
         "Whether no backup is taken for now. What would have been due meanwhile is not made up; "
-        "retention goes on."
+        "retention continues."
     ),
     "RedisBackupScheduleSpec.jitter_seconds": described(
         "A backup starts up to this long after it is due: always the same time for one schedule, "
@@ -82,7 +80,7 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maximum=36500,
     ),
     "BackupRetention.keep_failed": described(
-        "How many that failed are kept, to be looked at.", minimum=0, maximum=100
+        "How many that failed are kept, for inspection.", minimum=0, maximum=100
     ),
     "RedisBackupScheduleSpec.continuous": described(
         "Whether a worker archives the replication stream of every shard all the time, so that a "
@@ -109,11 +107,11 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ArchiveOptions.resources": described(
         "Resources of the worker. Absent: 100m CPU and 128Mi, at most 512Mi."
     ),
-    "RedisBackupScheduleStatus.observed_generation": described(
-        "The generation that was looked at."
-    ),
+    "RedisBackupScheduleStatus.observed_generation": described("The generation that was observed."),
     "RedisBackupScheduleStatus.message": described("The state in one sentence."),
-    "RedisBackupScheduleStatus.conditions": described("The state for machines.", listKey="type"),
+    "RedisBackupScheduleStatus.conditions": described(
+        "Conditions in the standard format of Kubernetes.", listKey="type"
+    ),
     "RedisBackupScheduleStatus.schedule": described(
         "The schedule and time zone that are followed; empty while it is suspended."
     ),
@@ -134,7 +132,7 @@ REDISBACKUPSCHEDULE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisBackupScheduleStatus.kept": described("How many good backups there are."),
     "RedisBackupScheduleStatus.window": described(
         "The times that a restore can go back to, as the worker of the archive said last; "
-        "condition Archiving tells whether it still says so. Absent: nothing was archived."
+        "condition Archiving has the current state. Absent: nothing was archived."
     ),
     "RedisBackupScheduleStatus.restore_point": described(
         "The restore point that the annotation redisoperator.dev/restore-point asked for last, and "

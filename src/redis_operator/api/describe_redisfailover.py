@@ -30,7 +30,7 @@ def _refused(what: str, **limits: Any) -> dict[str, Any]:
 def _pods(of: str) -> dict[str, dict[str, Any]]:
     """The fields that servers and sentinels have alike."""
     return {
-        "image_pull_policy": described("When a node fetches the image."),
+        "image_pull_policy": described("When a node pulls the image."),
         "image_pull_secrets": described(
             "Secrets with the credentials of image registries.", maxItems=16, listKey="name"
         ),
@@ -56,7 +56,7 @@ def _pods(of: str) -> dict[str, dict[str, Any]]:
         "pod_annotations": described("Annotations of the pods.", **TEXTS),
         "service_annotations": described("Annotations of the Service.", **TEXTS),
         "host_network": _refused("Use the network of the node."),
-        "dns_policy": described("ClusterFirst, and nothing else.", pattern=WORD, maxLength=63),
+        "dns_policy": described("Only ClusterFirst.", pattern=WORD, maxLength=63),
         "priority_class_name": described("Priority class.", pattern=LOCAL_NAME, maxLength=253),
         "service_account_name": described(
             "Service account to use instead of one without permissions.",
@@ -73,7 +73,7 @@ def _under(kind: str, fields: dict[str, dict[str, Any]]) -> dict[str, dict[str, 
 
 REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisFailover.spec": described("The desired state."),
-    "RedisFailover.status": described("What became of it. Written by the operator alone."),
+    "RedisFailover.status": described("The observed state. Only the operator writes it."),
     "RedisFailoverSpec.redis": described("The servers.", default={}),
     "RedisFailoverSpec.sentinel": described("The sentinels.", default={}),
     "RedisFailoverSpec.auth": described("The password of clients."),
@@ -84,8 +84,8 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         values={"maxLength": 317, "pattern": PLAIN_TEXT},
     ),
     "RedisFailoverSpec.bootstrap_node": described(
-        "A Redis elsewhere that the servers follow, read only, until this is removed: once all "
-        "data have arrived, one of them becomes the primary."
+        "An external Redis that the servers follow, read only, until this is removed: once all "
+        "data has arrived, one of them becomes the primary."
     ),
     **_under("RedisSettings", _pods("servers")),
     "RedisSettings.replicas": described(
@@ -102,9 +102,7 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         pattern=VERSION,
         maxLength=11,
     ),
-    "RedisSettings.port": described(
-        "6379, and nothing else.", minimum=1, maximum=65535, unsaid=True
-    ),
+    "RedisSettings.port": described("Only 6379.", minimum=1, maximum=65535, unsaid=True),
     "RedisSettings.custom_config": described(
         "Lines of redis.conf, like `maxmemory-policy allkeys-lru`.", **_LINES
     ),
@@ -119,13 +117,13 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maximum=86_400,
     ),
     "RedisSettings.custom_liveness_probe": described(
-        "Timings of the probe. What it asks is the operator's."
+        "Timings of the probe. The operator defines what it runs."
     ),
     "RedisSettings.custom_readiness_probe": described(
-        "Timings of the probe. What it asks is the operator's."
+        "Timings of the probe. The operator defines what it runs."
     ),
     "RedisSettings.custom_startup_probe": described(
-        "Timings of the probe. What it asks is the operator's."
+        "Timings of the probe. The operator defines what it runs."
     ),
     "RedisSettings.disable_pod_disruption_budget": described(
         "Let a drain take any number of servers at a time."
@@ -164,7 +162,7 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
         maxLength=253,
     ),
     "BootstrapNode.port": described("Its port.", pattern="^[0-9]+$", maxLength=5),
-    "BootstrapNode.allow_sentinels": described("False: sentinels never monitor a Redis elsewhere."),
+    "BootstrapNode.allow_sentinels": described("False: sentinels never monitor an external Redis."),
     "BootstrapNode.username": described(
         "The user of it to log in as. Absent: its default user.",
         pattern=PLAIN_TEXT,
@@ -194,11 +192,13 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ClaimSpec.volume_name": _refused("One volume.", pattern=WORD, maxLength=253),
     "ClaimSpec.selector": _refused("Which volumes."),
     "ClaimSpec.data_source": _refused("What the volumes begin with."),
-    "Exporter.enabled": described("Run an exporter beside each server, and make a Service for it."),
+    "Exporter.enabled": described(
+        "Run an exporter beside each server, and create a Service for it."
+    ),
     "Exporter.image": described(
         "Image of the exporter instead of the version's own.", pattern=IMAGE, maxLength=500
     ),
-    "Exporter.image_pull_policy": described("When a node fetches the image."),
+    "Exporter.image_pull_policy": described("When a node pulls the image."),
     "Exporter.container_security_context": _refused("Security context of the exporter."),
     "Exporter.args": described(
         "What the exporter is started with, besides what it needs.", **_WORDS
@@ -220,5 +220,5 @@ REDISFAILOVER_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisFailoverStatus.primary": described("The pod of the primary."),
     "RedisFailoverStatus.version": described("Oldest version that runs."),
     "RedisFailoverStatus.endpoints": described("Where clients connect."),
-    "RedisFailoverStatus.binding": described("The Secret that tells how to connect."),
+    "RedisFailoverStatus.binding": described("The Secret with the connection details."),
 }

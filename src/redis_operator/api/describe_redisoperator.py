@@ -13,7 +13,7 @@ _VERSION: Final = r"^[0-9][0-9A-Za-z.+-]*$"
 
 REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisOperator.spec": described("What is to be installed."),
-    "RedisOperator.status": described("What became of it. Written by the installer alone."),
+    "RedisOperator.status": described("The observed state. Only the installer writes it."),
     "RedisOperatorSpec.image": described(
         "Image of the operator. It decides the version.", pattern=IMAGE, maxLength=500, minLength=1
     ),
@@ -23,7 +23,7 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         pattern=_VERSION,
         maxLength=63,
     ),
-    "RedisOperatorSpec.image_pull_policy": described("When a node fetches the image."),
+    "RedisOperatorSpec.image_pull_policy": described("When a node pulls the image."),
     "RedisOperatorSpec.image_pull_secrets": described(
         "Secrets of the operator's namespace with the credentials of image registries.",
         maxItems=16,
@@ -65,7 +65,7 @@ REDISOPERATOR_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "have cert-manager with its cainjector; the operator only reads the certificate."
     ),
     "Components.admission": described(
-        "The API server asks the operator before it stores our kinds, and refuses what could not "
+        "The API server asks the operator before it stores these kinds, and refuses what could not "
         "be followed. The protection of databases from deletion stays without it."
     ),
     "Components.monitoring": described(

@@ -17,18 +17,18 @@ ONCE: Final = "a restore is done once; create another one"
 
 REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisRestore.spec": described(
-        "Which database is given the content of which backup. It cannot be changed: a restore is "
+        "The database, and the backup that replaces its data. It cannot be changed: a restore is "
         "done once.",
     ),
-    "RedisRestore.status": described("What became of it. Written by the operator alone."),
+    "RedisRestore.status": described("The observed state. Only the operator writes it."),
     "RedisRestoreSpec.redis": named("Name of a Redis in the same namespace that is in use."),
     "RedisRestoreSpec.source": described(
         "The backup: by the name of a RedisBackup, the newest of a RedisBackupSchedule, or by the "
         "store and the folder that it is in. The same as spec.bootstrap.fromBackup of a Redis."
     ),
     "RedisRestoreSpec.discard": described(
-        "What is given up. Without it nothing is done: it is how a person agrees that the present "
-        "data are replaced."
+        "The data to discard. Without it nothing is done: it is how a person agrees that the "
+        "present data is replaced."
     ),
     "RestoreDiscard.database": named("Name of the database, the same as spec.redis."),
     "RestoreDiscard.uid": described(
@@ -38,7 +38,7 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     ),
     "RedisRestoreSpec.keep": described(
         "Where the data that are replaced are kept: a RedisBackup is taken of them first, which "
-        "stays until somebody deletes it."
+        "stays until a person deletes it."
     ),
     "RestoreKeep.storage": described(
         "The store for that backup. Absent: the store that the restore reads from, in a folder of "
@@ -53,16 +53,18 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "Whether that backup is loaded into a scratch server before anything is replaced. Clients "
         "wait so much longer."
     ),
-    "RedisRestoreStatus.observed_generation": described("The generation that was looked at."),
-    "RedisRestoreStatus.phase": described("How far it is. Completed and Failed are for good."),
+    "RedisRestoreStatus.observed_generation": described("The generation that was observed."),
+    "RedisRestoreStatus.phase": described("How far it is. Completed and Failed are final."),
     "RedisRestoreStatus.message": described("The state in one sentence."),
-    "RedisRestoreStatus.conditions": described("The state for machines.", listKey="type"),
+    "RedisRestoreStatus.conditions": described(
+        "Conditions in the standard format of Kubernetes.", listKey="type"
+    ),
     "RedisRestoreStatus.start_time": described("When the backup began to be checked."),
     "RedisRestoreStatus.closing_time": described(
-        "When servers began to be given the file of users that shuts clients out at their start."
+        "When servers began to get the ACL file with which they refuse clients from their start."
     ),
-    "RedisRestoreStatus.closed_time": described("When clients began to be shut out."),
-    "RedisRestoreStatus.completion_time": described("When it ended, with clients let in."),
+    "RedisRestoreStatus.closed_time": described("When clients were first refused."),
+    "RedisRestoreStatus.completion_time": described("When it ended and clients could connect again."),
     "RedisRestoreStatus.database": described("The uid of the database."),
     "RedisRestoreStatus.backup": described("The backup that is restored; a schedule's newest one."),
     "RedisRestoreStatus.location": described("Where that is, for people."),
@@ -83,7 +85,7 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "RedisRestoreStatus.job": described("Name of that worker's Job."),
     "RedisRestoreStatus.keys": described("Keys that the backup has, counted when it was checked."),
     "RedisRestoreStatus.servers": described(
-        "The servers that had shut clients out when the backup of the present data began."
+        "The servers that refused clients when the backup of the present data began."
     ),
     "RedisRestoreStatus.failure": described("Why the backup is not restored."),
     "RedisRestoreStatus.failure_reason": described("The same in one word."),

@@ -34,6 +34,6 @@ def exporter_field_problems(spec: RedisSpec) -> Iterator[Problem]:
         elif name in EXPORTER_ENVIRONMENT:
             yield Problem(path, f"{name} is set by the operator")
         elif name in seen:
-            yield Problem(path, f"{name} is there twice")
+            yield Problem(path, f"{name} is listed twice")
         else:
             seen.add(name)

@@ -106,7 +106,7 @@ def _twice(pod: PodOptions) -> Iterator[Problem]:
         ):
             name = item.get("name")
             if isinstance(name, str) and name in seen:
-                yield Problem(f"spec.pod.{place}[{index}].name", f"{name} is there twice")
+                yield Problem(f"spec.pod.{place}[{index}].name", f"{name} is listed twice")
             elif isinstance(name, str):
                 seen.add(name)
 
@@ -146,7 +146,8 @@ def _mount(mount: Mapping[str, Any], volumes: set[Any], path: str) -> Iterator[P
         return
     clean = normpath(f"/{target.lstrip('/')}")  # two slashes at the beginning would be kept
     if clean == "/" or any(clean == ours or clean.startswith(f"{ours}/") for ours in _OUR_FOLDERS):
-        yield Problem(f"{path}.mountPath", f"{clean} is the operator's own; choose another one")
+        text = f"{clean} is reserved for the operator; choose another one"
+        yield Problem(f"{path}.mountPath", text)
 
 
 def _context(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -192,7 +193,7 @@ def _container(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if not isinstance(name, str) or not name:
         yield Problem(f"{path}.name", "is required")
     elif name in OUR_CONTAINERS:
-        yield Problem(f"{path}.name", f"{name} is the operator's own; choose another one")
+        yield Problem(f"{path}.name", f"{name} is reserved for the operator; choose another one")
     if not isinstance(container.get("image"), str):
         yield Problem(f"{path}.image", "is required")
     context = container.get("securityContext")
@@ -209,7 +210,7 @@ def _volume(volume: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if not isinstance(name, str) or not name:
         yield Problem(f"{path}.name", "is required")
     elif name in _OUR_VOLUMES:
-        yield Problem(f"{path}.name", f"{name} is the operator's own; choose another one")
+        yield Problem(f"{path}.name", f"{name} is reserved for the operator; choose another one")
     for source in volume:
         if source != "name" and source not in _VOLUMES:
             yield Problem(f"{path}.{source}", f"use one of {', '.join(sorted(_VOLUMES))}")

@@ -87,7 +87,7 @@ class Persistence(Enum):
 
 
 class DeletionPolicy(Enum):
-    """What becomes of the data when the database is deleted."""
+    """What happens to the data when the database is deleted."""
 
     DELETE = "Delete"
     RETAIN = "Retain"
@@ -116,7 +116,7 @@ class OnDataLoss(Enum):
 
 
 class ImagePullPolicy(Enum):
-    """When a node fetches an image."""
+    """When a node pulls an image."""
 
     IF_NOT_PRESENT = "IfNotPresent"
     ALWAYS = "Always"
@@ -165,7 +165,7 @@ class SentinelPod(Part, frozen=True):
 
 
 class Sentinel(Part, frozen=True):
-    """The watchers of a database in mode Failover."""
+    """The Sentinels of a database in mode Failover."""
 
     replicas: int = 3
     quorum: int | None = None
@@ -182,7 +182,7 @@ class Sentinel(Part, frozen=True):
 
 
 class Storage(Part, frozen=True):
-    """A volume for each pod. Without it, data live in memory only."""
+    """A volume for each pod. Without it, data is in memory only."""
 
     size: str
     class_name: str | None = None
@@ -192,7 +192,7 @@ class Storage(Part, frozen=True):
 
 
 class Durability(Part, frozen=True):
-    """How much a write must survive."""
+    """Persistence and replication of writes."""
 
     persistence: Persistence | None = None
     min_replicas_to_write: int = 0
@@ -287,7 +287,7 @@ class ServiceOptions(Part, frozen=True):
 
 
 class Monitoring(Part, frozen=True):
-    """What is made for Prometheus and Grafana."""
+    """Metrics, alerts and dashboards."""
 
     exporter: bool = False
     exporter_image: str = ""
@@ -374,7 +374,7 @@ class BootstrapFromBackup(Part, frozen=True):
 
 
 class BootstrapFromRedis(Part, frozen=True):
-    """Start as a replica of a server elsewhere, until this is removed."""
+    """Start as a replica of an external server, until this is removed."""
 
     host: str
     port: int = 6379
@@ -383,7 +383,7 @@ class BootstrapFromRedis(Part, frozen=True):
 
 
 class Bootstrap(Part, frozen=True):
-    """Where the first data come from."""
+    """Where the initial data comes from."""
 
     from_backup: BootstrapFromBackup | None = None
     from_redis: BootstrapFromRedis | None = None
@@ -426,7 +426,7 @@ class RedisSpec(Part, frozen=True):
 
     @property
     def on_data_loss(self) -> OnDataLoss:
-        """What becomes of lost slots: as asked, else a cache goes on empty and a store is held."""
+        """What happens to lost slots: as asked, else a cache starts empty and a store is held."""
         if self.durability.on_data_loss is not None:
             return self.durability.on_data_loss
         return OnDataLoss.START_EMPTY if self.storage is None else OnDataLoss.HOLD

@@ -46,7 +46,7 @@ class BackupPhase(Enum):
 
 
 class BackupDeletion(Enum):
-    """What becomes of the objects in the store when their `RedisBackup` is deleted."""
+    """What happens to the objects in the store when their `RedisBackup` is deleted."""
 
     DELETE = "Delete"
     RETAIN = "Retain"

@@ -40,7 +40,7 @@ def load_redisbackup(raw: dict[str, Any]) -> RedisBackup | tuple[Problem, ...]:
         return (Problem("spec.storage", ONE_STORE),)
     bandwidth = loaded.spec.bandwidth
     if bandwidth and (parse_quantity(bandwidth) or 0) < _SLOWEST:
-        text = f"must be at least 64Ki bytes a second, and is {bandwidth}"
+        text = f"must be at least 64Ki bytes per second, and is {bandwidth}"
         return (Problem("spec.bandwidth", text),)
     return msgspec.structs.replace(loaded, status=load_redisbackup_status(raw))
 

@@ -1,4 +1,4 @@
-"""`RedisBackupSchedule`: backups of one database that are taken again and again, and how long."""
+"""`RedisBackupSchedule`: backups of one database that are taken repeatedly, and how long."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class RestorePoint(Part, frozen=True):
 
 
 class RestorePointRequest(Part, frozen=True):
-    """The restore point that was asked for last, and what became of it."""
+    """The restore point that was asked for last, and its state."""
 
     name: str
     phase: BackupPhase = BackupPhase.PENDING
@@ -153,7 +153,7 @@ class RedisBackupScheduleStatus(Part, frozen=True):
 
 
 class RedisBackupSchedule(Part, frozen=True, omit_defaults=False):
-    """Backups of one database that are taken again and again."""
+    """Backups of one database that are taken repeatedly."""
 
     spec: RedisBackupScheduleSpec
     metadata: Metadata = field(default_factory=Metadata)

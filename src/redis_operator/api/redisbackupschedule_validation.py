@@ -46,7 +46,7 @@ def load_schedule(raw: dict[str, Any]) -> RedisBackupSchedule | tuple[Problem, .
 def _problems(schedule: RedisBackupSchedule) -> list[Problem]:
     spec, found = schedule.spec, []
     if len(schedule.metadata.name) > _LONGEST_NAME:
-        text = f"the names of its backups are made of it; use at most {_LONGEST_NAME} characters"
+        text = f"the names of its backups contain it; use at most {_LONGEST_NAME} characters"
         found.append(Problem("metadata.name", text))
     storage = spec.template.storage
     if not is_one_store(storage):

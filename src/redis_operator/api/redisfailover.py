@@ -173,7 +173,7 @@ class AuthSettings(Part, frozen=True):
 
 
 class BootstrapNode(Part, frozen=True):
-    """A Redis elsewhere that the servers copy first."""
+    """An external Redis that the servers copy first."""
 
     host: str
     port: Port = 6379

@@ -116,7 +116,7 @@ REDISFAILOVER_RULES: Final[tuple[Rule, ...]] = (
         "RedisFailover",
         "metadata.name",
         f"!self.metadata.name.matches('{RESERVED_ENDING}')",
-        "its Redis may not be called like an object of another one; choose a name without this "
+        "its Redis must not have the name of an object of another one; choose a name without this "
         "ending",
     ),
     *(Rule("RedisFailoverSpec", row.path, row.rule, row.message) for row in REFUSED),

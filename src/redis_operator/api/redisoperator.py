@@ -63,7 +63,7 @@ class Placement(Part, frozen=True):
 
 
 class AdmissionComponent(Part, frozen=True):
-    """Whether the API server asks the operator before it stores our kinds."""
+    """Whether the API server asks the operator before it stores these kinds."""
 
     enabled: bool = True
 

@@ -68,7 +68,7 @@ def _checked(schema: Schema, path: str) -> list[str]:
         if rule.get("message")
     ]
     lines = [f"- {f'`{place}`: ' if place else ''}{_cell(text)}" for place, text in found]
-    return ["", "Refused with these words:", "", *dict.fromkeys(lines)] if lines else []
+    return ["", "Refused with these messages:", "", *dict.fromkeys(lines)] if lines else []
 
 
 def _fields(schema: Schema, path: str) -> Iterator[_Row]:

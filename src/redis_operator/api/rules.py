@@ -93,7 +93,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "Redis",
         "metadata.name",
         f"!self.metadata.name.matches('{RESERVED_ENDING}')",
-        "a database may not be called like an object of another one; choose a name without this "
+        "a database must not have the name of an object of another one; choose a name without this "
         "ending",
     ),
     *(_spec(row.path, row.rule, row.message) for row in UNBUILT),
@@ -156,7 +156,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "!has(self.durability) || !has(self.durability.minReplicasToWrite) || "
         "self.durability.minReplicasToWrite <= "
         "(has(self.replicas) ? self.replicas : self.mode == 'Standalone' ? 0 : 1)",
-        "no write would ever be taken; it may not be more than spec.replicas",
+        "no write would ever be accepted; it may not be more than spec.replicas",
     ),
     _spec(
         "durability.persistence",
@@ -168,7 +168,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "maxmemoryPercent",
         "!has(self.maxmemoryPercent) || has(self.resources) && has(self.resources.limits) && "
         "'memory' in self.resources.limits",
-        "needs spec.resources.limits.memory, of which it is a share",
+        "needs spec.resources.limits.memory: it is a percentage of it",
     ),
     _spec(
         "maxmemoryPercent",
@@ -315,7 +315,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "RedisBackup",
         "metadata.name",
         "self.metadata.name.size() <= 50",
-        "the names of its workers are made of it; use at most 50 characters",
+        "the names of its workers contain it; use at most 50 characters",
     ),
     Rule("RedisRestoreSpec", "", "self == oldSelf", ONCE),
     Rule(
@@ -328,13 +328,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "RedisRestore",
         "metadata.name",
         "self.metadata.name.size() <= 50",
-        "the names of its workers are made of it; use at most 50 characters",
+        "the names of its workers contain it; use at most 50 characters",
     ),
     Rule(
         "RedisBackupSchedule",
         "metadata.name",
         "self.metadata.name.size() <= 37",
-        "the names of its backups are made of it; use at most 37 characters",
+        "the names of its backups contain it; use at most 37 characters",
     ),
     Rule(
         "RedisOperator",

@@ -49,7 +49,7 @@ class DataLoss(Part, frozen=True):
 
 
 class ReplicaStatus(Part, frozen=True, omit_defaults=False):
-    """One replica as last seen."""
+    """One replica as last observed."""
 
     pod: str
     lag_bytes: int = 0
@@ -57,7 +57,7 @@ class ReplicaStatus(Part, frozen=True, omit_defaults=False):
 
 
 class ShardStatus(Part, frozen=True):
-    """One shard as last seen.
+    """One shard as last observed.
 
     `node_id` and `replication_id` are the primary's; a dead one's as long as slots are its, so that
     it is known who was promoted over it.
@@ -100,7 +100,7 @@ class Operation(Part, frozen=True):
 
 
 class PodStatus(Part, frozen=True):
-    """One server as last seen."""
+    """One server as last observed."""
 
     name: str
     shard: int = 0
@@ -119,7 +119,7 @@ class PodStatus(Part, frozen=True):
 
 
 class SourceStatus(Part, frozen=True, omit_defaults=False):
-    """The server elsewhere that a database follows, and how far the copy is."""
+    """The external server that a database follows, and how far the copy is."""
 
     address: str
     pod: str = ""
@@ -139,7 +139,7 @@ class RestoreStatus(Part, frozen=True):
 class RestoringStatus(Part, frozen=True):
     """A `RedisRestore` that replaces the data of a database in use, which is closed meanwhile.
 
-    `shut`: every server has shut clients out. `closed`: and every replica has all that was written
+    `shut`: every server refuses clients. `closed`: and every replica has all that was written
     before. `replacing`: the data may be those of the backup, those before, or a part of either.
     `filled`: the Job whose worker gave it everything. `servers`: which processes are meant, as one
     word that changes when any of them begins again. `opened`: every server that responds lets

@@ -150,7 +150,7 @@ def _name_problems(redis: Redis) -> Iterator[Problem]:
     if _ENDING.search(redis.metadata.name):
         yield Problem(
             "metadata.name",
-            "a database may not be called like an object of another one; "
+            "a database must not have the name of an object of another one; "
             "choose a name without this ending",
         )
 
@@ -232,7 +232,7 @@ def _durability(spec: RedisSpec) -> Iterator[Problem]:
     if spec.durability.min_replicas_to_write > spec.replicas:
         yield Problem(
             "spec.durability.minReplicasToWrite",
-            "no write would ever be taken; it may not be more than spec.replicas",
+            "no write would ever be accepted; it may not be more than spec.replicas",
         )
     if spec.persistence is not Persistence.NONE and spec.storage is None:
         yield Problem("spec.durability.persistence", "writing to disk needs spec.storage")
@@ -331,7 +331,7 @@ def _resources(spec: RedisSpec) -> Iterator[Problem]:
     limits = spec.resources.limits
     if spec.maxmemory_percent is not None and "memory" not in limits:
         yield Problem(
-            "spec.maxmemoryPercent", "needs spec.resources.limits.memory, of which it is a share"
+            "spec.maxmemoryPercent", "needs spec.resources.limits.memory: it is a percentage of it"
         )
     if spec.maxmemory_percent is not None and "maxmemory" in spec.config:
         yield Problem("spec.maxmemoryPercent", "spec.config.maxmemory says it too; set one of them")

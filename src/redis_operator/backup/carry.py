@@ -334,7 +334,7 @@ class _Carrier:
         if held < self._lasting:
             raise ScratchError(
                 f"the new database has {held} keys without a time to live, and the backup "
-                f"{self._lasting}; the restore begins again"
+                f"{self._lasting}; the restore starts again"
             )
 
     async def _connect(self, target: Target) -> Link:

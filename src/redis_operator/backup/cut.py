@@ -112,7 +112,7 @@ class _Server:
         if self._held.done() or answer is not False:
             raise SourceError(
                 f"{self.source.pod}: the pause of writes was over before all snapshots began: "
-                "somebody else ended it (CLIENT UNPAUSE), or the server ended the connection",
+                "another client ended it (CLIENT UNPAUSE), or the server ended the connection",
                 passing=True,
             )
 
@@ -130,7 +130,7 @@ class _Server:
         leads = bytes(answer[0]) == b"master"
         if leads is not primary:
             is_now = "a primary" if leads else "a replica"
-            raise SourceError(f"{self.source.pod} is {is_now} by now", passing=True)
+            raise SourceError(f"{self.source.pod} is {is_now} now", passing=True)
         return int(answer[1] if leads else answer[4])
 
 

@@ -2,7 +2,7 @@
 
 Guarantees: nothing is dropped before every target said that it is the primary that was named, with
 the history that it had when this was asked.
-Assumptions: clients are shut out, what is dropped is in a backup, and no other worker of the same
+Assumptions: clients cannot connect, what is dropped is in a backup, and no other worker of the same
 database runs. The right to drop anything is given to the worker's user for as long as that is so,
 and servers refuse otherwise.
 Errors: `TargetError`.
@@ -45,7 +45,7 @@ async def require_primary(link: Link, target: Target) -> None:
     if told.get("role") != "master" or told.get("master_replid") != target.replication_id:
         raise TargetError(
             f"{target.pod} is not the primary any more that it was when the worker started, "
-            "and may not have what it was given; the restore begins again"
+            "and may not have what it was given; the restore starts again"
         )
 
 

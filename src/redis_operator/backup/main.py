@@ -65,7 +65,7 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
     try:
         Path(environment.get("LAST_WORDS", _LAST_WORDS)).write_bytes(text)
     except OSError as error:
-        _LOG.warning("the last words could not be written: %s", error)
+        _LOG.warning("the termination message could not be written: %s", error)
     return 1 if report.error else 0
 
 

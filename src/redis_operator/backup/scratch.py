@@ -1,7 +1,7 @@
 """The scratch server that a backup is loaded into to see that it can be. It keeps nothing.
 
 It runs in a container of its own beside the worker, waits for its settings in a folder that both
-have, and takes commands from whoever knows the password in them: the worker, which makes one up.
+have, and accepts commands from whoever knows the password in them: the worker, which makes one up.
 
 Errors: `ScratchError`.
 """

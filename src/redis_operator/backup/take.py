@@ -138,7 +138,7 @@ async def _part(common: _Common, shard: ShardTask) -> StoredPart:
 
 
 async def _cut(common: _Common) -> tuple[list[StoredPart], Cut]:
-    """Read all shards at one moment; what passes is tried again, before anything is read."""
+    """Read all shards at one moment; what passes is retried, before anything is read."""
     task, end = common.task, time.monotonic() + common.patience
     for wait in waits():
         begun: list[Begun] = []

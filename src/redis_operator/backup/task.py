@@ -375,7 +375,7 @@ def read_task(raw: str) -> Task:
 
 
 def read_report(raw: str) -> Report | None:
-    """Return what a worker said at its end; None: it ended without a word of its own."""
+    """Return what a worker said at its end; None: it ended without a message of its own."""
     try:
         return msgspec.json.decode(raw, type=Report)
     except msgspec.DecodeError:

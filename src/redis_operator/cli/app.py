@@ -181,7 +181,7 @@ def _wait_ready(instance: Instance) -> None:
             log = instance.log_of("control-plane")
             tail = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
             raise click.ClickException(
-                "the cluster did not come up; its log ends with\n  " + "\n  ".join(tail)
+                "the cluster did not start; its log ends with\n  " + "\n  ".join(tail)
             )
         time.sleep(0.02)
 
@@ -208,7 +208,7 @@ def down(*, name: str, purge: bool) -> None:
     if purge:
         instance.purge()
     state = "stopped" if was_running else "was not running"
-    click.echo(f"local cluster {name!r} {state}" + ("; its data are deleted" if purge else ""))
+    click.echo(f"local cluster {name!r} {state}" + ("; its data is deleted" if purge else ""))
 
 
 def _end_leftovers(instance: Instance) -> None:

@@ -243,7 +243,7 @@ class Application:
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
 
     async def stop(self, *, patience_seconds: float = _FINISH_SECONDS) -> None:
-        """Begin no more writes and wait for those that are under way.
+        """Begin no more writes and wait for those that are in progress.
 
         A write that is not acknowledged by then is unfinished: it counts with the time it waited.
         """
@@ -275,7 +275,7 @@ class Application:
         self._longest_wait = 0.0
 
     async def verify(self) -> Report:
-        """Read every key back, from whichever server owns it by now.
+        """Read every key back, from whichever server owns it now.
 
         A server that does not respond, or redirects, may be about to be replaced: its keys are
         read again for a while. What cannot be read then is not there for whoever needs it.
@@ -369,7 +369,7 @@ class Application:
         self._longest_wait = max(self._longest_wait, waited)
 
     def owner_of(self, slot: int) -> tuple[str, int]:
-        """Return where a slot was last seen."""
+        """Return where a slot was last observed."""
         return self._owners.get(slot) or self.any_address()
 
     def any_address(self) -> tuple[str, int]:

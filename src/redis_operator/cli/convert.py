@@ -26,7 +26,7 @@ _UNREADABLE = 2
     type=click.Choice(["RedisFailover", "Redis"]),
     default="RedisFailover",
     show_default=True,
-    help="Which of our kinds to write.",
+    help="Kind to write.",
 )
 def convert(*, file: TextIO, to: str) -> None:
     """Turn older RedisFailover manifests into ours.

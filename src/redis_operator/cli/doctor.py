@@ -49,7 +49,7 @@ def _system() -> Finding:
     name = platform.system()
     said = f"{name} {platform.release()} on {platform.machine()}"
     return Finding(
-        "system", said if name == "Linux" else f"{said}: only Linux will do", name == "Linux"
+        "system", said if name == "Linux" else f"{said}: only Linux is supported", name == "Linux"
     )
 
 

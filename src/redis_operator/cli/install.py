@@ -51,7 +51,7 @@ def _cluster(function: F) -> F:
             "--namespace",
             default=DEFAULT_NAMESPACE,
             show_default=True,
-            help="Where the operator lives.",
+            help="Namespace of the operator.",
         ),
         click.option(
             "--timeout",
@@ -80,12 +80,12 @@ def _choices(function: F) -> F:
         click.option(
             "--webhooks/--without-webhooks",
             default=None,
-            help="Whether the API server asks the operator before it stores our kinds.",
+            help="Whether the API server asks the operator before it stores these kinds.",
         ),
         click.option(
             "--certificate-issuer",
             default=None,
-            help="[KIND/]NAME of an issuer of cert-manager that makes the certificate of the "
+            help="[KIND/]NAME of an issuer of cert-manager that issues the certificate of the "
             "webhooks, such as ClusterIssuer/internal; `own`: the operator makes it.",
         ),
         click.option(
@@ -289,7 +289,11 @@ def upgrade(
 
 @click.command()
 @_cluster
-@click.option("--everything", is_flag=True, help="Delete all databases and our kinds too.")
+@click.option(
+    "--everything",
+    is_flag=True,
+    help="Delete all databases and the custom resource definitions too.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask before databases are deleted.")
 def uninstall(
     *,
@@ -300,7 +304,7 @@ def uninstall(
     everything: bool,
     yes: bool,
 ) -> None:
-    """Remove the operator. Databases go on serving, unless --everything is to go."""
+    """Remove the operator. Databases keep serving, unless you pass --everything."""
 
     async def work(client: Client) -> None:
         remover = Remover(client, tell=click.echo, patience=Patience(timeout))
@@ -315,12 +319,12 @@ def uninstall(
         await remover.uninstall(namespace, everything=everything, listed=found)
         if everything:
             for claim in await remover.leftovers():
-                click.echo(f"PersistentVolumeClaim {claim}: stays; its data are kept until deleted")
+                click.echo(f"PersistentVolumeClaim {claim}: stays; its data is kept until deleted")
             click.echo("redis-operator and all databases are removed")
             return
         click.echo(
-            f"redis-operator is removed; {len(found)} databases go on without it. Their kinds and "
-            "the protection from deletion stay; install again at any time"
+            f"redis-operator is removed; {len(found)} databases keep serving without it. "
+            "Their kinds and the protection from deletion stay; install again at any time"
         )
 
     _run(kubeconfig, context, work)

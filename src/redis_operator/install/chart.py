@@ -125,13 +125,13 @@ def schema() -> dict[str, Any]:
                 "type": "integer",
                 "minimum": 1,
                 "maximum": 10,
-                "description": "pods, of which one leads",
+                "description": "number of pods; one leads",
             },
             "watchNamespaces": {
                 "type": "array",
                 "items": name,
                 "uniqueItems": True,
-                "description": "namespaces whose databases are looked after; none: all",
+                "description": "namespaces whose databases are managed; none: all",
             },
             "arguments": {
                 "type": "array",
@@ -161,8 +161,8 @@ def _admission_schema() -> dict[str, Any]:
             "issuer": {
                 "type": "object",
                 "additionalProperties": False,
-                "description": "an issuer of cert-manager that makes the certificate; without a "
-                "name the operator makes its own",
+                "description": "an issuer of cert-manager that issues the certificate; without a "
+                "name the operator creates its own",
                 "properties": {"name": text, "kind": text, "group": text},
             },
         },

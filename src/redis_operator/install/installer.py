@@ -149,7 +149,7 @@ class Installer:
             if found is None or metadata.get("deletionTimestamp"):
                 return
             if (metadata.get("labels") or {}).get(INSTALLATION_LABEL) != namespace:
-                self._tell(f"{item}: left alone, it is not labelled as ours")
+                self._tell(f"{item}: kept, it does not have the label of this operator")
                 return
             try:
                 await self._client.delete(kind, key, uid=metadata["uid"])
@@ -187,7 +187,7 @@ class Installer:
                 raise InstallError(problem)
 
     async def check_lives(self, namespace: str) -> None:
-        """Raise `InstallError` where the operator lives in another namespace, or is Helm's.
+        """Raise `InstallError` if the operator is in another namespace, or is Helm's.
 
         Who has nothing here may have lost it: only what is labelled as another's says so.
         """
@@ -202,7 +202,7 @@ class Installer:
             home = _label(found, INSTALLATION_LABEL) or namespace
             if home != namespace:
                 raise InstallError(
-                    f"no operator lives in namespace {namespace!r}: use --namespace {home}"
+                    f"no operator is installed in namespace {namespace!r}: use --namespace {home}"
                 )
 
     # How

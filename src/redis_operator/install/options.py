@@ -63,7 +63,7 @@ class Options(Struct, frozen=True, omit_defaults=True, rename="camel"):
     replicas: int = 2
     placement: Mapping[str, Any] = field(default_factory=dict)  # fields of the pod's spec
     arguments: tuple[str, ...] = ()  # more of them for `redis-operator run`
-    webhooks: bool = True  # whether the API server asks the operator before it stores our kinds
+    webhooks: bool = True  # whether the API server asks the operator before it stores these kinds
     issuer: Issuer | None = None  # whose certificate admission is served with; none: our own
     monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
     resources: Mapping[str, Mapping[str, str]] = field(
@@ -79,18 +79,18 @@ def problems(options: Options) -> list[str]:
     found = []
     if not _LABEL.fullmatch(options.namespace):
         found.append(
-            f"--namespace: {options.namespace!r} is no name of a namespace; use lower case "
+            f"--namespace: {options.namespace!r} is not a name of a namespace; use lower case "
             "letters, digits and '-', at most 63"
         )
     found += [
-        f"--watch-namespaces: {name!r} is no name of a namespace"
+        f"--watch-namespaces: {name!r} is not a name of a namespace"
         for name in options.watch_namespaces
         if not _LABEL.fullmatch(name)
     ]
     doubled = {n for n in options.watch_namespaces if options.watch_namespaces.count(n) > 1}
     found += [f"--watch-namespaces: {name!r} is named twice" for name in sorted(doubled)]
     if not _IMAGE.fullmatch(options.image):
-        found.append(f"--image: {options.image!r} is no name of an image; use [HOST/]NAME:TAG")
+        found.append(f"--image: {options.image!r} is not a name of an image; use [HOST/]NAME:TAG")
     if not 1 <= options.replicas <= 10:
         found.append(
             f"--replicas: {options.replicas} is not between 1 and 10; one leads, others are ready "
@@ -98,7 +98,7 @@ def problems(options: Options) -> list[str]:
         )
     if options.pull_policy not in _PULL_POLICIES:
         found.append(
-            f"--pull-policy: {options.pull_policy!r} is none of {', '.join(_PULL_POLICIES)}"
+            f"--pull-policy: {options.pull_policy!r} is not one of {', '.join(_PULL_POLICIES)}"
         )
     found += _issuer_problems(options)
     return [*found, *_monitoring_problems(options.monitoring)]
@@ -133,13 +133,13 @@ def _issuer_problems(options: Options) -> list[str]:
 
 def _monitoring_problems(chosen: MonitoringOptions) -> list[str]:
     found = [
-        f"--monitoring-label: {key}={value} is no label; use KEY=VALUE of letters, digits, '-', "
+        f"--monitoring-label: {key}={value} is not a label; use KEY=VALUE of letters, digits, '-', "
         "'_' and '.'"
         for key, value in chosen.labels.items()
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value)
     ]
     found += [
-        f"--scrape-namespaces: {name!r} is no name of a namespace"
+        f"--scrape-namespaces: {name!r} is not a name of a namespace"
         for name in chosen.scrape_namespaces
         if name != EVERYWHERE and not _LABEL.fullmatch(name)
     ]

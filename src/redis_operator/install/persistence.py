@@ -19,7 +19,7 @@ __all__ = ["PersistentTransport"]
 
 _AGAIN_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 60.0
-"""How long a failing request is tried again before it is an error."""
+"""How long a failing request is retried before it is an error."""
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 
@@ -48,7 +48,7 @@ class PersistentTransport:
             else:
                 if late or not _passes(request, response):
                     return response
-                self._say(f"the API server answers {response.status}")
+                self._say(f"the API server responds with {response.status}")
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def stream(
@@ -63,7 +63,7 @@ class PersistentTransport:
 
     def _say(self, trouble: str) -> None:
         if not self._told:
-            self._tell(f"{trouble}; trying again for up to {_RETRY_SECONDS:g} s")
+            self._tell(f"{trouble}; retrying for up to {_RETRY_SECONDS:g} s")
         self._told = True
 
 

@@ -1,4 +1,4 @@
-"""Removes the operator; databases go on without it, unless everything is to go.
+"""Removes the operator; databases keep serving without it, unless everything is to go.
 
 Guarantees: it may be ended at any write and run again. The API server stops asking the operator
 before that one stops, and it stops before its rights go.
@@ -134,14 +134,14 @@ class Remover:
             left = [_name(raw) for raw in await self.databases() if _is_ending(raw)]
             if not left or not await self._runs(namespace):
                 return None
-            return f"the operator does not let go of {', '.join(left)}"
+            return f"the operator does not remove its finalizer from {', '.join(left)}"
 
         await wait(held, self._patience)
         if any(map(_is_ending, await self.databases())):
             self._tell("no operator runs that could delete volumes: claims of databases stay")
 
     async def _delete_database(self, kind: Kind[Manifest], raw: Manifest) -> None:
-        """Delete this very one: another one that is in its place by now stays."""
+        """Delete this very one: another one that is in its place now stays."""
         meta = raw["metadata"]
         key = (meta["namespace"], meta["name"])
         for _ in range(_TRIES):

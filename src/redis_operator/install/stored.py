@@ -69,7 +69,7 @@ async def _of_kind(client: Client, definition: Manifest, version: str) -> AsyncI
             meta = raw["metadata"]
             name = "/".join(part for part in (meta.get("namespace"), meta["name"]) if part)
             yield (
-                f"{kind.kind} {name}: version {version} does not take its spec, and goes by the "
+                f"{kind.kind} {name}: version {version} does not accept its spec, and uses the "
                 f"last one that was good: {'; '.join(map(str, problems))}"
             )
 

@@ -145,7 +145,7 @@ def rollout_limitation(found: Deployment) -> str | None:
     """Return why a Deployment does not run what was applied last, and nothing else."""
     name, wanted, status = found.metadata.name, found.spec.replicas or 0, found.status
     if status.observed_generation < found.metadata.generation:
-        return f"Deployment {name} was not looked at yet"
+        return f"Deployment {name} was not reconciled yet"
     if status.updated_replicas < wanted:
         return f"Deployment {name} has {status.updated_replicas} of {wanted} new pods"
     if status.replicas > status.updated_replicas:
@@ -195,7 +195,7 @@ async def _issued(client: Client, key: Key) -> str | None:
     if ready is not None and ready.get("status") == "True" and current:
         return None
     issuer = "{kind} {name}".format(**found["spec"]["issuerRef"])
-    said = (ready or {}).get("message") or "cert-manager has not looked at it yet; does it run?"
+    said = (ready or {}).get("message") or "cert-manager has not processed it yet; does it run?"
     return f"Certificate {key[1]} of {issuer} is not ready: {said}"
 
 
@@ -207,7 +207,7 @@ async def _injected(client: Client, document: Object) -> str | None:
     found = await client.get(WEBHOOK_CONFIGURATIONS, ("", document["metadata"]["name"]))
     given = {hook["clientConfig"].get("caBundle") for hook in found.get("webhooks") or ()}
     if wanted is None:
-        return f"Secret {ISSUED_SECRET} has no ca.crt: use an issuer that tells its authority"
+        return f"Secret {ISSUED_SECRET} has no ca.crt: use an issuer that provides its CA"
     if given == {wanted}:
         return None
     return (
@@ -226,5 +226,5 @@ async def _leader(client: Client, namespace: str) -> str | None:
     pods = await operator_pods(client, namespace)
     names = {pod.metadata.name for pod in pods if not pod.metadata.is_deleting}
     if holder.rpartition("_")[0] not in names:
-        return f"the leader is {holder or 'nobody'}, which is no pod that runs now"
+        return f"the lease is held by {holder or 'no pod'}, which is not a running pod"
     return None

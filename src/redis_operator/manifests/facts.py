@@ -87,7 +87,7 @@ class Passwords(Struct, frozen=True):
 
 
 class SourceLogin(Struct, frozen=True):
-    """How to log in to a server elsewhere; without a password, not at all."""
+    """How to log in to an external server; without a password, not at all."""
 
     username: str
     password: str
@@ -172,7 +172,7 @@ class Facts(Struct, frozen=True):
     persistence: Persistence | None = None
     becomes: RedisSpec | None = None
     holds_losses: bool = False  # it was in use, and its data were not given up
-    source: SourceLogin | None = None  # of the server elsewhere that is followed
+    source: SourceLogin | None = None  # of the external server that is followed
     source_problem: str = ""  # why that login is not known
     restore: Restore | None = None
     backup: str = ""  # the name of one that is being read

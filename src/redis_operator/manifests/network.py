@@ -13,7 +13,7 @@ __all__ = ["network_policy"]
 
 
 def network_policy(redis: Redis, facts: Facts) -> Object:
-    """Clients may use the client port; only servers of this very database may use the bus.
+    """Clients may use the client port; only servers of this same database may use the bus.
 
     The bus has no passwords: whoever reaches it can join two clusters for ever, so that port is
     closed to everybody else even inside the namespace.

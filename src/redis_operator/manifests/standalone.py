@@ -18,7 +18,7 @@ __all__ = ["STANDALONE"]
 def _files(redis: Redis, facts: Facts) -> dict[str, str]:
     """Forbid a server to start empty where data were and a loss is not given up.
 
-    One that follows a server elsewhere, or is to hold a backup, never starts as a primary.
+    One that follows an external server, or is to hold a backup, never starts as a primary.
     """
     keeps = redis.spec.persistence is not Persistence.NONE
     found = {"hold": ""} if facts.holds_losses and keeps else {}

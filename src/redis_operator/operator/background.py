@@ -1,7 +1,7 @@
 """Work on the API that a pass waits for only a moment: what takes longer goes on beside the passes.
 
 A write that gets no answer (a webhook that hangs, an overloaded API server) must not hold up help
-for servers. For each database one piece of work is under way at a time, and none begins before it
+for servers. For each database one piece of work is in progress at a time, and none begins before it
 has ended: writes come in the order in which they were decided. Nothing here has to survive: whoever
 looks next finds what was written and what was not. K-13
 """
@@ -48,7 +48,7 @@ class Background:
     ) -> T | Pending:
         """Begin a piece of work, and wait a moment for what it returns or raises.
 
-        While another one is under way it is not begun; somebody has to ask again.
+        While another one is in progress it is not begun; somebody has to ask again.
         """
         if key in self._under_way:
             return Pending(self._under_way[key][0])

@@ -148,7 +148,7 @@ class BackupEndings(Struct, frozen=True):
         job = self.world.workers.job(key)
         if job is None or job.metadata.is_deleting:
             return
-        with suppress(NotFound):  # a conflict is tried again: nobody looks for it after the release
+        with suppress(NotFound):  # a conflict is retried: nobody looks for it after the release
             await self.client.delete(
                 JOBS, key, uid=job.metadata.uid, propagation=Propagation.BACKGROUND
             )

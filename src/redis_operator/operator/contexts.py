@@ -22,7 +22,7 @@ from redis_operator.planning.context import Context
 
 __all__ = ["Contexts"]
 
-_UNSEEN: Final = "objects were written, and pods have not been looked at since"
+_UNSEEN: Final = "objects were written, and pods have not been observed since"
 
 
 class Contexts(Struct, frozen=True):

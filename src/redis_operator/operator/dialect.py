@@ -58,7 +58,7 @@ class Dialect(Struct, frozen=True):
     """The servers with what only shows when all have answered."""
     effects: Callable[[Any, Any, Any], Mapping[Any, Any]] = lambda _servers, _passwords, _source: {}
     """How actions of the mode's own are carried out, given the servers, the passwords, and what
-    there is to know of a server elsewhere."""
+    there is to know of an external server."""
 
 
 def common_questions(connection: Connection, question: Question) -> list[Command[Any]]:

@@ -51,7 +51,7 @@ class Ending:
         return None
 
     async def _delete_volumes(self, meta: Manifest) -> None:
-        """Delete the claims of this very database, and its workloads, which would make new ones.
+        """Delete the claims of this same database, and its workloads, which would make new ones.
 
         Whoever orphans the database's objects keeps its servers, and they need their claims.
         """

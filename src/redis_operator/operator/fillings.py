@@ -63,11 +63,11 @@ def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
     if ended is not None:
         report, words = last_words(pods)
         told = report.error if report is not None and report.error else words
-        return Filling(backup, problem=f"its worker failed: {told}; another one follows")
+        return Filling(backup, problem=f"its worker failed: {told}; another worker follows")
     held = waiting(pods)
     if held:
         return Filling(backup, problem=held)
-    return Filling(backup, message=f"{job.metadata.name} gives its keys to the primaries")
+    return Filling(backup, message=f"{job.metadata.name} restores its keys to the primaries")
 
 
 def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
@@ -80,7 +80,7 @@ def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
     if available is None or available.reason != _FORMED:
         return "the database is not formed yet"
     if status.restore is None or not status.restore.start_time:
-        return "the database was not seen empty yet"
+        return "the database was not observed empty yet"
     return primaries_of(redis, pods)
 
 

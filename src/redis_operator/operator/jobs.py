@@ -36,7 +36,7 @@ def loop_time() -> float:
 
 
 class Job(Struct, Generic[_What, _Progress]):
-    """One job under way."""
+    """One job in progress."""
 
     what: _What
     begun: float
@@ -47,7 +47,7 @@ class Job(Struct, Generic[_What, _Progress]):
     task: asyncio.Task[None] | None = None
 
     def note(self, progress: _Progress) -> None:
-        """Remember how far it has come, and when; end it if another operator leads by now."""
+        """Remember how far it has come, and when; end it if another operator leads now."""
         if not self.may_act() and self.task is not None:
             self.task.cancel()
         self.progress, self.heard = progress, loop_time()
@@ -92,7 +92,7 @@ class Jobs(Generic[_What, _Progress]):
         what: _What,
         work: Callable[[Job[_What, _Progress]], Coroutine[Any, Any, None]],
     ) -> None:
-        """Begin a job that goes on beside the passes, unless it is under way."""
+        """Begin a job that goes on beside the passes, unless it is in progress."""
         if (key, name) not in self._jobs:
             job = self.begin(key, name, what)
             job.task = asyncio.create_task(self._run((key, name), work(job)))
@@ -123,12 +123,12 @@ class Jobs(Generic[_What, _Progress]):
         return ""
 
     def limitation(self, key: Key, *name: str) -> str | None:
-        """Return why a job may not begin yet: one that fails again and again is held back."""
+        """Return why a job may not begin yet: one that fails repeatedly is held back."""
         failed = self._failures.get((key, name))
         if failed is None or failed.until <= loop_time():
             return None
         # Not the seconds that are left: the status would be written again each second.
-        return f"the last try ended early, the next is {failed.wait:g} s after it: {failed.why}"
+        return f"the last attempt failed, the next follows {failed.wait:g} s after it: {failed.why}"
 
     async def stop(self, key: Key, *name: str) -> None:
         """End a job and wait until it has ended."""

@@ -71,7 +71,7 @@ class _Who(Struct, frozen=True):
     version: str
     users: Users
     login: Callable[[Connection, Passwords], Awaitable[list[Command[None]]]]
-    filling: bool = False  # it is given the content of a backup, and clients are shut out
+    filling: bool = False  # it is given the content of a backup, and clients cannot connect
     emptying: bool = False  # and what it had is dropped before
     proves: bool = False  # they are shut out by its file, so that it is known to have that
 
@@ -208,7 +208,7 @@ async def _server_login(
 ) -> list[Command[None]]:
     """Return how a server has to log in to the primary that it has now, if it does otherwise.
 
-    Our own password is never sent to a server elsewhere.
+    Our own password is never sent to an external server.
     """
     wanted: SourceLogin | None = SourceLogin(REPLICATION, passwords.replication)
     if elsewhere:

@@ -27,7 +27,7 @@ _LABELS = ("namespace", "name")
 def actions_counter(registry: CollectorRegistry) -> CounterMetric:
     """Return the counter of plans carried out, by the rule that made them."""
     return CounterMetric(
-        "redis_operator_plans", "Plans carried out, by rule.", ["rule"], registry=registry
+        "redis_operator_plans", "Plans executed, by rule.", ["rule"], registry=registry
     )
 
 
@@ -150,7 +150,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[Manifest], float]], ...] = (
     ),
     (
         "version_supported",
-        "0: a version that is given up, or a patch level with faults that can cost data.",
+        "0: the version is deprecated, or a patch level with faults that can lose data.",
         _version_supported,
     ),
 )

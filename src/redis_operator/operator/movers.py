@@ -40,7 +40,7 @@ __all__ = ["DatabaseMovers", "SlotMovers"]
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
 _MORE_LINKS = 15  # where each SETSLOT waits for replicas, one at a time on each link
-_SHADOW_SECONDS = 300.0  # then it is tried again: more strays may have come to the same slots
+_SHADOW_SECONDS = 300.0  # then it is retried: more strays may have come to the same slots
 _Place = tuple[Key, NodeId, NodeId]
 _Move = Job[Moving, Progress]
 
@@ -68,11 +68,11 @@ class SlotMovers(Jobs[Moving, Progress]):
     def start(
         self, key: Key, moving: Moving, work: Callable[[_Move], Coroutine[Any, Any, None]]
     ) -> None:
-        """Begin a move unless one of this pair is under way."""
+        """Begin a move unless one of this pair is in progress."""
         self.run(key, (moving.source, moving.target), moving, work)
 
     def moving(self, key: Key) -> tuple[Moving, ...]:
-        """Return the moves of a database that are under way."""
+        """Return the moves of a database that are in progress."""
         return tuple(job.what for job in self.under_way(key))
 
     def shadows(self, key: Key) -> tuple[tuple[NodeId, SlotSet], ...]:
@@ -183,7 +183,7 @@ class DatabaseMovers:
         if kept and not brought:
             self._movers.leave(self._key, action)
             _LOG.warning(
-                "keys have two values on two servers since a move was cut off; clients see the "
+                "keys have two values on two servers since a move was interrupted; clients see the "
                 "owner's, the others are left",
                 extra=fields(keys=kept, on=action.holder.pod, owner=action.owner.pod),
             )

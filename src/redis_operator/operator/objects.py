@@ -96,7 +96,7 @@ class ClusterObjects:
             )
             self._on_written(written)
         except (NotFound, Conflict, Invalid) as error:  # another uid is an invalid change
-            raise Refused(f"{pod} is not the pod it was: {error}") from error
+            raise Refused(f"{pod} was replaced meanwhile: {error}") from error
         except KubeError as error:
             raise Failed(str(error)) from error
 
@@ -257,7 +257,7 @@ class ClusterObjects:
             )
         except KubeError as error:
             if isinstance(error, NotFound | Conflict) or "metadata.uid" in str(error):
-                raise Refused(f"claim {action.claim} is not what it was: {error}") from error
+                raise Refused(f"claim {action.claim} changed meanwhile: {error}") from error
             raise Failed(f"claim {action.claim} cannot grow: {error}") from error
 
     async def _resize(self, action: ResizePod, _: Facts) -> None:

@@ -129,12 +129,12 @@ class PassReader(Struct, frozen=True):
         except KubeError as error:
             return self._unwritten(one, f"its objects are not written: {error}", error)
         if isinstance(found, Pending):
-            return self._unwritten(one, f"the API server has not answered yet about {found.what}")
+            return self._unwritten(one, f"the API server has not responded yet about {found.what}")
         one = replace(one, hindrance=found)
         if found is not None and one.facts.becomes is not None:
             return self._unwritten(one, "objects of the mode that it becomes are refused")
         if self.behind(key) is not None:
-            # Pods seem to be what their workload asks for, and it asks for others by now.
+            # Pods seem to be what their workload asks for, and it asks for others now.
             return self._unwritten(one, "the caches do not show yet what was written")
         return one
 

@@ -113,7 +113,7 @@ class PasswordStore:
             raise SecretLost(
                 f"Secret {names.users_secret(name)} and its copy {names.recovery_secret(name)} are "
                 "gone or damaged, so the passwords of the running servers are not known. Servers "
-                f"go on serving. Restore one of the two Secrets from a backup; or set the "
+                f"keep serving. Restore one of the two Secrets from a backup; or set the "
                 f"annotation {names.NEW_PASSWORDS_ANNOTATION}=true and delete all pods, which has "
                 "servers start with new passwords"
             )

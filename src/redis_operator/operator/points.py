@@ -67,7 +67,8 @@ class Points(Struct, frozen=True):
             await self.client.create(JOBS, job)
         except AlreadyExists:
             if self.world.workers.job((meta.namespace, name)) is not None:
-                return point_refused(plan, f"Job {name} exists and is not ours; delete it")
+                text = f"Job {name} exists and does not belong to this schedule; delete it"
+                return point_refused(plan, text)
         except (Forbidden, Invalid, BadRequest) as error:
             return point_refused(plan, f"Job {name} may not be created: {error}")
         return plan

@@ -119,7 +119,7 @@ class Precautions(Struct, frozen=True):
         )
 
     def _status(self, key: Key, name: str) -> RedisBackupStatus | None:
-        """Return how a backup of this very database is; one that is being deleted is none."""
+        """Return how a backup of this same database is; one that is being deleted is none."""
         raw = self.world.backup((key[0], name))
         if raw is None or meta_of(raw).is_deleting:
             return None

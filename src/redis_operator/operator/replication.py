@@ -146,7 +146,7 @@ class _Replication:
             raise Refused(f"{action.source} cannot be asked")
         history, offset = await self._source.offset(action.source, connection)
         if history != action.replication_id:
-            raise Refused(f"{action.source} has another history by now")
+            raise Refused(f"{action.source} has another history now")
         await _caught_up(connection, offset, action.node.pod)
         if not action.whole:
             return
@@ -364,7 +364,7 @@ async def _pause(old: Connection) -> int:
 async def _unwritten(old: Connection, offset: int, pod: str) -> None:
     """See that a primary has taken no write since it had an offset; pause it again."""
     if await _pause(old) > offset:
-        raise Failed(f"{pod} took writes after its pause")
+        raise Failed(f"{pod} accepted writes after its pause")
 
 
 async def _caught_up(new: Connection, offset: int, pod: str) -> None:

@@ -72,4 +72,4 @@ async def close(client: Client, raw: Manifest, annotation: str) -> None:
     try:
         await client.patch(REDISES, key, JsonPatch(operations), timeout=_TIMEOUT)
     except (Conflict, Invalid, NotFound):
-        return  # somebody asks for something else by now, or the database is gone
+        return  # somebody asks for something else now, or the database is gone

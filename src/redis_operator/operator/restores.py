@@ -76,7 +76,7 @@ def restore_facts(redis: Redis, facts: Facts, world: World) -> Facts:
     """Return the facts with the worker that gives a new database its content, where one is wanted.
 
     Servers copy the worker where one server holds all of the backup, and one shard all of the
-    database; else keys are given to the primaries, and clients are shut out until that is done.
+    database; else keys are given to the primaries, and clients cannot connect until that is done.
     They are shut out too as long as it is not known which of the two it will be.
     """
     redis = resolved(redis, world)

@@ -122,34 +122,34 @@ def _seconds(text: str) -> float | None:
 _GAUGES: tuple[tuple[str, str, Callable[[RedisBackupSchedule], float | None]], ...] = (
     ("suspended", "Whether the schedule is suspended.", _suspended),
     ("next_timestamp_seconds", "When its next backup starts.", _next),
-    ("last_failed", "Whether its backup that ended last failed.", _failed),
+    ("last_failed", "Whether its last backup failed.", _failed),
     (
         "late_after_timestamp_seconds",
-        "By when another of its backups has to have completed.",
+        "Time by which its next backup must have completed.",
         _late_after,
     ),
-    ("archiving", "Whether its archive goes on.", _archiving),
+    ("archiving", "Whether its archive is running.", _archiving),
     (
         "archive_late_after_timestamp_seconds",
-        "By when its archive has to have come further.",
+        "Time by which its archive must have progressed.",
         _archive_late_after,
     ),
     (
         "archive_oldest_timestamp_seconds",
-        "From when on a restore can go back to any time.",
+        "Oldest time that can be restored.",
         _of_window(lambda window: _seconds(window.oldest)),
     ),
     (
         "archive_newest_timestamp_seconds",
-        "Up to when a restore can go back to any time.",
+        "Newest time that can be restored.",
         _of_window(lambda window: _seconds(window.newest)),
     ),
     (
         "archive_gaps",
-        "Times in between that were lost.",
+        "Number of gaps in the archive.",
         _of_window(lambda window: float(window.gaps)),
     ),
-    ("archive_last_gap_timestamp_seconds", "When the last of them ended.", _of_window(_last_gap)),
+    ("archive_last_gap_timestamp_seconds", "End of the last gap.", _of_window(_last_gap)),
     (
         "archive_last_base_timestamp_seconds",
         "When the last base was taken.",
@@ -157,12 +157,12 @@ _GAUGES: tuple[tuple[str, str, Callable[[RedisBackupSchedule], float | None]], .
     ),
     (
         "archive_spooled_bytes",
-        "What waits on the worker's disk for the store.",
+        "Bytes that wait on the disk of the worker.",
         _of_window(lambda window: float(window.spooled_bytes)),
     ),
     (
         "archive_stored_bytes",
-        "What the store has taken since the worker started.",
+        "Bytes stored since the worker started.",
         _of_window(lambda window: float(window.stored_bytes)),
     ),
 )

@@ -41,15 +41,15 @@ def _evicts(seen: Seen, _: Offsets) -> float | None:
 
 
 GAUGES: tuple[tuple[str, str, Figure], ...] = (
-    ("primary", "Whether it is a primary, as it says itself.", lambda s, _: s.is_primary),
-    ("connected_clients", "Connections of clients.", lambda s, _: s.traffic.connected_clients),
+    ("primary", "Whether it reports that it is a primary.", lambda s, _: s.is_primary),
+    ("connected_clients", "Client connections.", lambda s, _: s.traffic.connected_clients),
     ("memory_used_bytes", "Memory that it uses.", lambda s, _: s.used_memory),
     ("memory_max_bytes", "Its maxmemory; 0: no limit.", lambda s, _: s.max_memory),
     ("evicts", "Whether it makes room by evicting keys; 0: writes are refused then.", _evicts),
     ("keys", "Keys that it holds.", lambda s, _: s.keys),
     (
         "commands_per_second",
-        "Commands a second, as it says itself.",
+        "Commands per second, as reported by the server.",
         lambda s, _: s.traffic.commands_per_second,
     ),
     ("replication_offset_bytes", "Its offset.", lambda s, _: s.replication.offset),
@@ -59,7 +59,7 @@ GAUGES: tuple[tuple[str, str, Figure], ...] = (
         "Whether the link of a replica to its primary is up.",
         lambda s, _: None if s.is_primary else s.replication.link_up,
     ),
-    ("loading", "Whether it reads its files.", lambda s, _: s.loading),
+    ("loading", "Whether it is loading its files.", lambda s, _: s.loading),
     (
         "append_only_file_ok",
         "Whether its last write to the append-only file went well, or there is none.",
@@ -68,7 +68,7 @@ GAUGES: tuple[tuple[str, str, Figure], ...] = (
     ("snapshot_ok", "Whether its last snapshot went well.", lambda s, _: not s.snapshot_failed),
     (
         "cluster_state_ok",
-        "Whether it says that every slot is served; mode Cluster only.",
+        "Whether it reports that every slot is served; mode Cluster only.",
         lambda s, _: s.view.state_ok if s.view is not None else None,
     ),
     ("start_timestamp_seconds", "When it started.", lambda s, _: s.started_at),
@@ -77,7 +77,7 @@ COUNTERS: tuple[tuple[str, str, Figure], ...] = (
     ("commands", "Commands since it started.", lambda s, _: s.traffic.commands_processed),
     ("keyspace_hits", "Keys that were found.", lambda s, _: s.traffic.keyspace_hits),
     ("keyspace_misses", "Keys that were not found.", lambda s, _: s.traffic.keyspace_misses),
-    ("evicted_keys", "Keys evicted for want of memory.", lambda s, _: s.traffic.evicted_keys),
+    ("evicted_keys", "Keys evicted for lack of memory.", lambda s, _: s.traffic.evicted_keys),
 )
 
 
@@ -133,7 +133,7 @@ class ServerCollector(Collector):
         self._looks = looks
 
     def collect(self) -> Iterator[Metric]:
-        """Read what was last seen of every database."""
+        """Read what was last observed of every database."""
         looks = list(self._looks)
         families: list[GaugeMetricFamily | CounterMetricFamily] = [
             *(GaugeMetricFamily(f"{_PREFIX}_{n}", text, labels=_LABELS) for n, text, _ in GAUGES),
@@ -152,7 +152,7 @@ def _presence(looks: list[tuple[Key, Look]]) -> Iterator[Metric]:
     up = GaugeMetricFamily(f"{_PREFIX}_up", "Whether it responded.", labels=_LABELS)
     at = GaugeMetricFamily(
         f"{_PREFIX}_observed_timestamp_seconds",
-        "When the operator last looked: all other figures of the server are as old.",
+        "Time of the last observation, which all other metrics of the server are from.",
         labels=_LABELS,
     )
     sentinel = GaugeMetricFamily(

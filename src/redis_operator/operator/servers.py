@@ -58,7 +58,7 @@ __all__ = ["BUS_PORT", "PORT", "Servers", "version_of"]
 PORT, BUS_PORT = 6379, 16379
 _TIMEOUT = 2.0
 _PROMOTION_SECONDS = 6.0
-_ENDED_SECONDS = 0.5  # an election that was under way when the primary ended may still be won
+_ENDED_SECONDS = 0.5  # an election that was in progress when the primary ended may still be won
 _PAUSE_MILLISECONDS = 3000
 _MODES = {
     FailoverMode.PLAIN: commands.FailoverMode.COORDINATED,
@@ -195,7 +195,7 @@ class Servers:
                 raise Refused(f"{action.node.pod} has an epoch already: {error}") from error
 
     async def _raise_epoch(self, action: RaiseEpoch, _: Facts) -> None:
-        """Let an owner take the next epoch, unless it has another one by now. I3"""
+        """Let an owner take the next epoch, unless it has another one now. I3"""
         connection = await self.reach(action.node)
         nodes = await connection.run(commands.cluster_nodes(), timeout=_TIMEOUT)
         if next(node for node in nodes if node.is_myself).config_epoch == action.epoch:

@@ -136,7 +136,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "--webhook-port",
         type=int,
         default=0,
-        help="where the API server asks before it stores our kinds, over TLS; 0 serves none",
+        help="where the API server asks before it stores these kinds, over TLS; 0 serves none",
     )
     parser.add_argument("--webhook-host", default="0.0.0.0")
     parser.add_argument(

@@ -152,7 +152,7 @@ class Sources:
 
 
 class LiveSource(Struct, frozen=True):
-    """What actions of one pass need to know of the server elsewhere, at this moment."""
+    """What actions of one pass need to know of the external server, at this moment."""
 
     client: Client
     key: Key
@@ -175,7 +175,7 @@ class LiveSource(Struct, frozen=True):
         if wanted != (action.host, action.port) or raw["metadata"].get("deletionTimestamp"):
             raise Refused(f"{action.host}:{action.port} is not wanted any more")
         if status.get("binding") or not status.get("source"):
-            raise Refused(f"{self.key[1]} may have data of its own by now")
+            raise Refused(f"{self.key[1]} may have data of its own now")
 
     async def offset(self, place: str, head: Connection) -> tuple[str, int]:
         """Return the history of a source and how far it is; only a primary says so."""
@@ -186,7 +186,7 @@ class LiveSource(Struct, frozen=True):
         finally:
             self.links.keep_only((), of=(uid,))
         if not info.replication.is_primary:
-            raise Refused(f"{place} is a replica by now")
+            raise Refused(f"{place} is a replica now")
         return info.replication.replication_id, info.replication.offset
 
 

@@ -133,7 +133,7 @@ def _acceptance(new: Raw, old: Raw | None) -> tuple[str, ...]:
     accepted = read_acceptance(text, everything=everything)
     if accepted.problem:
         return (accepted.problem,)
-    return (f"annotation {ACCEPT_LOSS}: what was lost of {text} is given up",)
+    return (f"annotation {ACCEPT_LOSS}: the loss of {text} is accepted",)
 
 
 def judge_redis_failover(

@@ -37,7 +37,7 @@ class Acceptance(Struct, frozen=True):
 
     slots: SlotSet = NO_SLOTS
     restart: bool = False  # of pods that have neither a replica nor storage
-    source: bool = False  # of what a server elsewhere has that did not arrive
+    source: bool = False  # of what an external server has that did not arrive
     problem: str = ""
 
 
@@ -89,7 +89,7 @@ def wanted_of(redis: Redis, facts: Facts) -> Wanted:
 
 
 def _source(redis: Redis, facts: Facts) -> Source | None:
-    """Return whom a new database copies: a server elsewhere, or the worker that reads a backup."""
+    """Return whom a new database copies: an external server, or the worker that reads a backup."""
     asked, restore = redis.spec.bootstrap.from_redis, facts.restore
     if asked is not None:
         return Source(asked.host, asked.port)

@@ -8,6 +8,6 @@ Guarantees
     - At most one kind of change in a plan: the first rule that wants to act acts alone.
     - Every prefix of a plan keeps the invariants (docs/invariants.md), so the shell may die
       between any two steps.
-    - Nothing destructive is decided from what was not seen: an unreachable server blocks what
+    - Nothing destructive is decided from what was not observed: an unreachable server blocks what
       depends on it, and is named.
 """

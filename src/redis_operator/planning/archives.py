@@ -1,8 +1,8 @@
 """The archive of a schedule with `continuous`: where it lies, and what its worker is to do. Pure.
 
 There is one worker while there is something to archive. What is not known (a worker that does not
-respond, a database that was not seen yet) removes nothing and empties nothing: the window stays as
-it was said last, and condition `Archiving` says how much that is worth.
+respond, a database that was not observed yet) removes nothing and empties nothing: the window stays
+as it was said last, and condition `Archiving` says how much that is worth.
 """
 
 from __future__ import annotations
@@ -301,9 +301,9 @@ def _unready(schedule: RedisBackupSchedule, redis: Redis, *, login: bool) -> tup
     """Say why no worker can start yet; one that is there goes on."""
     name = schedule.spec.redis
     if redis.status.binding is None:
-        return "NotFormed", f"Redis {name} was not in use yet"
+        return "NotFormed", f"Redis {name} is not in use yet"
     if not redis.status.version or not redis.status.shards:
-        return "NotSeen", f"the servers of Redis {name} were not seen yet"
+        return "NotSeen", f"the servers of Redis {name} were not observed yet"
     if not login:
         return "NoLogin", f"Redis {name} has no user for backups yet"
     return "", ""

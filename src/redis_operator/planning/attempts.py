@@ -53,7 +53,8 @@ def held_up(worker: Worker, now: datetime) -> tuple[str, float | None]:
     if left > 0:
         return "", left
     return (
-        "the containers of its pod are not made after a minute: their image is still fetched, or "
+        "the containers of its pod were not created within a minute: their image is still being "
+        "pulled, or "
         "a Secret or a volume that they need is missing; see kubectl describe pods -l "
         f"job-name={worker.job}"
     ), None
@@ -63,7 +64,7 @@ def why(worker: Worker) -> str:
     """Return why a worker failed, for people."""
     if worker.report is not None and worker.report.error:
         return worker.report.error
-    return worker.trouble or f"worker {worker.job} ended without a word; see its log"
+    return worker.trouble or f"worker {worker.job} ended without a message; see its log"
 
 
 def reason_of(worker: Worker) -> str:

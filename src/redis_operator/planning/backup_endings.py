@@ -68,7 +68,7 @@ def plan_backup_ending(
     if live or pods:
         text = (
             f"its worker ends first: {', '.join(live) or 'its pod is still there'}; if its node is "
-            "gone for good, remove the pod (kubectl delete pod --force -l "
+            "lost permanently, remove the pod (kubectl delete pod --force -l "
             f"redisoperator.dev/backup={backup.metadata.name}), or {_WAY_OUT}"
         )
         return BackupEnding(_said(backup, "Deleting", text, now), end=live, again=_LOOK_SECONDS)
@@ -82,7 +82,7 @@ def plan_backup_ending(
             text = f"its objects are not deleted yet: {held}; {_WAY_OUT}"
         reason = "WorkerWaits" if held else "Deleting"
         return BackupEnding(_said(backup, reason, text, now), again=again)
-    text = f"its objects could not be deleted: {why(deleting)}; this is tried again, or {_WAY_OUT}"
+    text = f"its objects could not be deleted: {why(deleting)}; this is retried, or {_WAY_OUT}"
     wait = (deleting.ended + _PAUSE - now).total_seconds() if deleting.ended is not None else 0.0
     status = _said(backup, reason_of(deleting), text, now)
     if wait > 0:

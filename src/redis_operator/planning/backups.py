@@ -130,7 +130,7 @@ def plan_backup(
         return BackupPlan(_failed(backup, last, now))
     wait = _pause(last, len(failures), now)
     if last is not None and wait > 0:
-        text = f"attempt {last.attempt} failed: {why(last)}; another one follows"
+        text = f"attempt {last.attempt} failed: {why(last)}; another worker follows"
         return BackupPlan(_running(backup, last, reason_of(last), text, now), again=wait)
     return _next(backup, redis, last, pods=pods, login=login, now=now, images=images)
 
@@ -174,7 +174,7 @@ def _next(
         return _wait(backup, last, "NoSource", "; ".join(missing), now)
     shards = tuple(shard for shard in found if isinstance(shard, ShardTask))
     status = replace(
-        _status(backup, BackupPhase.RUNNING, "Reading", f"attempt {attempt} begins", now),
+        _status(backup, BackupPhase.RUNNING, "Reading", f"attempt {attempt} starts", now),
         attempt=attempt,
         start_time=backup.status.start_time or _text(now),
         mode=redis.spec.mode.value,
@@ -212,7 +212,7 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
         return "NoDatabase", f"spec.redis: there is no Redis {name} in this namespace"
     status = redis.status
     if status.binding is None:
-        return "NotFormed", f"Redis {name} was not in use yet: it is {_phase(redis)}"
+        return "NotFormed", f"Redis {name} is not in use yet: it is {_phase(redis)}"
     if status.phase in _REST or redis.spec.hibernate:
         return "NotRunning", f"Redis {name} is {_phase(redis)}"
     told = status.restoring
@@ -221,7 +221,7 @@ def _unready(backup: RedisBackup, redis: Redis | None, *, login: bool) -> tuple[
     if status.phase is Phase.SCALING and redis.spec.mode is Mode.CLUSTER:
         return "SlotsMove", f"slots of Redis {name} are moving: shards would not fit together"
     if not status.version or not status.shards:
-        return "NotSeen", f"the servers of Redis {name} were not seen yet"
+        return "NotSeen", f"the servers of Redis {name} were not observed yet"
     if not login:
         return "NoLogin", f"Redis {name} has no user for backups yet"
     if _is_cut(backup.spec, redis) and not _can_cut(redis):

@@ -72,7 +72,7 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
     filling = situation.wanted.filling
     if not unserved and filling is not None and not filling.served:
         text = unfilled(situation, filling) or "the last key has arrived"
-        was = "clients are shut out" if situation.observed.formed else "no client is let in yet"
+        was = "clients cannot connect" if situation.observed.formed else "clients cannot connect yet"
         text = f"{was}: {text}"
         return Condition(type="Available", status="False", reason="Restoring", message=text)
     if not unserved:
@@ -86,7 +86,7 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
         text = f"the database is waking: {unserved}"
         return Condition(type="Available", status="False", reason="Waking", message=text)
     if situation.copy is not None and not plan.losses:
-        text = f"no writes are taken: {unserved}"
+        text = f"no writes are accepted: {unserved}"
         return Condition(type="Available", status="False", reason="ReadOnly", message=text)
     reason = "DataLost" if plan.losses else "NotServing" if formed else "NotFormed"
     text = unserved if formed else "the database is not formed yet"
@@ -94,7 +94,7 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
 
 
 def _following(copy: Copy) -> Condition:
-    """Say how the link to a server elsewhere is."""
+    """Say how the link to an external server is."""
     return Condition(
         type="Following",
         status="True" if copy.in_sync else "False",
@@ -144,7 +144,7 @@ def _degraded(situation: Topology, plan: Plan, context: Context) -> Condition:
         text = "; ".join(dict.fromkeys(reasons))
         return Condition(type="Degraded", status="True", reason=kind, message=text)
     if formed and plan.phase is advice.Phase.HEALING:
-        text = plan.why or plan.held or "a repair is under way"
+        text = plan.why or plan.held or "a repair is in progress"
         return Condition(type="Degraded", status="True", reason="Healing", message=text)
     if formed and situation.unserved and not sleeps:
         text = situation.unserved
@@ -175,7 +175,10 @@ def _progressing(plan: Plan, context: Context) -> Condition:
                 type="Progressing", status="True", reason="Observing", message=context.unseen
             )
         return Condition(
-            type="Progressing", status="False", reason="Reconciled", message="nothing is under way"
+            type="Progressing",
+            status="False",
+            reason="Reconciled",
+            message="nothing is in progress",
         )
     text = plan.why or "; ".join(plan.blocked)
     return Condition(type="Progressing", status="True", reason=plan.phase.value, message=text)
@@ -223,7 +226,7 @@ def _with_companions(situation: Topology, ready: Condition) -> Condition:
     """Name containers beside a server that do not run: they hold nothing up. IN-25"""
     broken = [
         f"{node.pod.name} serves, but its pod is not ready while a container beside it fails: "
-        f"{node.pod.waiting}; Services lead to pods that are not ready meanwhile"
+        f"{node.pod.waiting}; Services route to pods that are not ready meanwhile"
         for node in situation.seen
         if node.pod.ready and node.pod.waiting
     ]
@@ -293,7 +296,7 @@ def _storage_resized(wanted: Wanted, observed: Observed) -> Condition:
 def _deletion_held(context: Context) -> Condition:
     if not context.deletion_waits:
         return _DELETION_HELD
-    text = f"its deletion was asked for and waits: {context.deletion_waits}"
+    text = f"its deletion was requested and waits: {context.deletion_waits}"
     return Condition(type="Deleting", status="False", reason="BackupFirst", message=text)
 
 
@@ -301,8 +304,8 @@ _DELETION_HELD = Condition(
     type="Deleting",
     status="False",
     reason="DeletionProtected",
-    message="its deletion was asked for and is not carried out: spec.deletion.protected is true; "
-    "set it to false to let the database go",
+    message="its deletion was requested and is refused: spec.deletion.protected is true; "
+    "set it to false to delete the database",
 )
 
 

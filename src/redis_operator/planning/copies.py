@@ -1,9 +1,9 @@
-"""A database that is the copy of a server elsewhere: how far it is, and what is in the way. Pure.
+"""A database that is the copy of an external server: how far it is, and what is in the way. Pure.
 
 Before it has a primary of its own, one of its servers (the head) follows the source and the others
-follow the head; none takes writes. What such servers hold can be dropped, since the source has it:
-but only where the status tells that it is a copy. That is written down while all servers are seen
-to be empty, before the first of them follows.
+follow the head; none accepts writes. What such servers hold can be dropped, because the
+source has it, but only where the status says that it is a copy. That is written down while all
+servers are observed empty, before the first of them follows.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def hindrance(observed: Observed, place: str) -> Hindrance | None:
         return Hindrance(source.reason, f"{place}: {source.error}", final=source.hopeless)
     ours = [node for node in observed.seen if node.id == source.id]
     if ours:
-        return Hindrance("SourceIsOwn", f"{place} is {ours[0].pod.name} of this very database")
+        return Hindrance("SourceIsOwn", f"{place} is {ours[0].pod.name} of this same database")
     above = [node for node in observed.nodes if address(node) == source.follows]
     if above:
         return Hindrance("SourceIsOwn", f"{place} is itself a replica of {above[0].pod.name}")

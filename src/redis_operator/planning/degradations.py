@@ -60,7 +60,7 @@ def memory_kill(pod: Pod, now: float, *, within: float = OOM_SECONDS) -> str | N
     if not pod.killed_for_memory_at or now - pod.killed_for_memory_at > within:
         return None
     limit = f" of {format_bytes(pod.memory_limit)}" if pod.memory_limit else ""
-    times = "once" if pod.restarts <= 1 else f"again and again ({pod.restarts} restarts)"
+    times = "once" if pod.restarts <= 1 else f"repeatedly ({pod.restarts} restarts)"
     return f"{pod.name} was killed {times} for using more than its memory limit{limit}"
 
 
@@ -99,7 +99,7 @@ def _killed(situation: Topology, _: str) -> Iterator[Degradation]:
         if isinstance(node, Seen) and node.max_memory:
             share = round(node.used_memory / node.max_memory, 1)
             room = (
-                f"; its data take about {share:.0%} of maxmemory ({format_bytes(node.max_memory)})"
+                f"; its data takes about {share:.0%} of maxmemory ({format_bytes(node.max_memory)})"
             )
         advice = "raise spec.resources.limits.memory, add shards, or lower maxmemory in spec.config"
         yield Degradation("OutOfMemory", f"{kill}{room}: {advice}")
@@ -156,7 +156,7 @@ def _foreign_names(situation: Topology, _: str) -> Iterator[Degradation]:
 
 
 def _unfollowed(situation: Topology, _: str) -> Iterator[Degradation]:
-    """A server elsewhere that is to be followed and is not, or not as it should be."""
+    """An external server that is to be followed and is not, or not as it should be."""
     copy = situation.copy
     if copy is None or copy.in_sync or copy.reason in ("Copying", "Promoting"):
         return
@@ -184,11 +184,11 @@ def _full(situation: Topology, told: str) -> Iterator[Degradation]:
 
 
 def _out_of_sync(situation: Topology, told: str) -> Iterator[Degradation]:
-    """Replicas that never get in sync, as when buffers overflow again and again. ST-06"""
+    """Replicas that never get in sync, as when buffers overflow repeatedly. ST-06"""
     for leader, most in resyncing(situation, told=told == "ReplicaOutOfSync"):
         yield Degradation(
             "ReplicaOutOfSync",
-            f"replicas copied all data of {leader.pod.name} again and again, more than {most} "
+            f"replicas copied all data of {leader.pod.name} repeatedly, more than {most} "
             f"times in 5 minutes, because they fell behind: {_BUFFERS}",
         )
     for node in situation.seen:
@@ -199,7 +199,7 @@ def _out_of_sync(situation: Topology, told: str) -> Iterator[Degradation]:
         patience = _COPYING_SECONDS if node.replication.syncing else _UNSYNCED_SECONDS
         if since < patience:
             continue
-        doing = "copies it again and again" if node.replication.syncing else "has no link to it"
+        doing = "copies it repeatedly" if node.replication.syncing else "has no link to it"
         yield Degradation(
             "ReplicaOutOfSync",
             f"{node.pod.name} has not been in sync with {primary.pod.name} for more than "

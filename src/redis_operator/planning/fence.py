@@ -16,5 +16,5 @@ class Fence(Enum):
     POD_GONE = "no pod has its address any more"
     EMPTY_AND_PAUSED = "it restarted empty; its writes are paused and it still holds no key"
     IS_REPLICA = "it restarted as a replica and refuses writes"
-    DEPOSED = "a majority of the sentinels held it for dead, and names another server"
+    DEPOSED = "a majority of the sentinels considers it dead, and names another server"
     NEVER_LED = "no server was a primary yet"

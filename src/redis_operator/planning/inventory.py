@@ -1,4 +1,4 @@
-"""What a database consists of as last seen: shards, pods, versions, memory. Pure.
+"""What a database consists of as last observed: shards, pods, versions, memory. Pure.
 
 Nothing that moves all the time is told exactly (lag in whole MiB, memory and keys to a tenth), so
 that a database at rest is written to never.
@@ -78,7 +78,7 @@ def shards(situation: Topology, context: Context) -> Iterator[ShardStatus]:
 
 
 def source(situation: Topology) -> SourceStatus | None:
-    """Return the server elsewhere that is followed, once it is said that servers hold a copy."""
+    """Return the external server that is followed, once it is said that servers hold a copy."""
     copy = situation.copy
     if copy is None or not copy.recorded:
         return None
@@ -97,7 +97,7 @@ def restore(situation: Topology, context: Context) -> RestoreStatus | None:
         begun = known.start_time
         keys = keys if whole else max(keys, known.keys)
         if known.keys and not known.completion_time:
-            backup = known.backup  # whatever is asked for by now: its keys are there
+            backup = known.backup  # whatever is asked for now: its keys are there
     if whole and not keys:
         begun = begun or context.now
     done = backup == filling.backup and unfilled(situation, filling) is None

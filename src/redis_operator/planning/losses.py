@@ -33,7 +33,7 @@ def action_on(wanted: Wanted, losses: tuple[Loss, ...]) -> str:
     held = tuple(loss for loss in losses if not loss.accepted)
     if not held:
         whole = not _slots(losses)
-        took = "the server goes on empty" if whole else "the slots are assigned to empty servers"
+        took = "the server continues empty" if whole else "the slots are assigned to empty servers"
         return f"StartedEmpty: {took}"
     slots = _slots(held)
     problem = f" ({wanted.unreadable_acceptance})" if wanted.unreadable_acceptance else ""

@@ -53,14 +53,14 @@ MODES: Final[Mapping[Mode, ModePlan]] = {
         companions=failover_rules.COMPANIONS,
         guards=failover_guards.GUARDS,
         situation=FailoverTopology,
-        served=("Serving", "the primary takes writes"),
+        served=("Serving", "the primary accepts writes"),
     ),
     Mode.STANDALONE: ModePlan(
         rules=standalone_rules.RULES,
         companions=standalone_rules.COMPANIONS,
         guards=standalone_guards.GUARDS,
         situation=StandaloneTopology,
-        served=("Serving", "the server takes commands"),
+        served=("Serving", "the server accepts commands"),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What was seen of one database at one moment, and nothing that was not seen.
+"""What was seen of one database at one moment, and nothing that was not observed.
 
 The shell builds an `Observed` from its caches and from one round of questions to every pod. Each
 pod's server is `Seen`, in its own words, or `Unreachable`, with what is known of its death; no rule
@@ -86,7 +86,7 @@ class Pod(Struct, frozen=True):
     resources: tuple[tuple[str, str], ...] = ()  # of its server: (`limits.memory`, amount), sorted
     resizing: str = ""  # a change of its resources that is not done yet, in words
     memory_limit: int = 0  # bytes; 0: none
-    killed_for_memory_at: float = 0.0  # when the server last ended for want of memory
+    killed_for_memory_at: float = 0.0  # when the server last ended for lack of memory
     unloadable: str = ""  # what the server said of its own files when it gave up loading them
     data_missing: bool = False  # it found that the files it had are gone, and did not start
 
@@ -103,7 +103,7 @@ class Replication(Struct, frozen=True):
     unlinked: bool = False  # a replica without a link since it started: its files are all it has
     id2_offset: int = -1  # up to where the history `id2` is its own as well
     follows: str = ""  # host:port of the primary that it says it follows; empty: a primary
-    priority: int = 100  # in the eyes of sentinels; 0: never to be promoted by them
+    priority: int = 100  # according to sentinels; 0: never to be promoted by them
 
 
 _NO_VIEW = ClusterView()  # of a server in no cluster: it owns no slot and knows no other
@@ -338,7 +338,7 @@ class Observed(Struct, frozen=True):
     led: tuple[Led, ...] = ()
     sentinels: tuple[SentinelNode, ...] = ()  # by ordinal
     sentinel_workload: Workload | None = None
-    source: SourceNode | None = None  # the server elsewhere that is followed
+    source: SourceNode | None = None  # the external server that is followed
     copied: str = ""  # where it is, as the status tells: until it is formed, data are copies of it
     formed: bool = False  # it was whole once: slots without an owner now are slots that were lost
 

@@ -42,19 +42,19 @@ class OneGroup(Topology):
             return f"{self.missing_pods[0]} does not exist yet{trouble}"
         return f"{self.wanted.name} has no pod yet{trouble}"
 
-    # A copy of a server elsewhere
+    # A copy of an external server
 
     @property
     def source(self) -> str:
-        """The server elsewhere that is followed, or was until it was taken out of the spec."""
+        """The external server that is followed, or was until it was taken out of the spec."""
         wanted = self.wanted.source
         return wanted.place if wanted is not None else self.observed.copied
 
     @cached_property
     def is_copy(self) -> bool:
-        """Whether the database has no data of its own yet, but those of a server elsewhere.
+        """Whether the database has no data of its own yet, but those of an external server.
 
-        A server that takes writes has data of its own, whoever promoted it.
+        A server that accepts writes has data of its own, whoever promoted it.
         """
         if self.wanted.filling is not None:
             return False  # it is given keys; what servers followed before held nothing
@@ -85,7 +85,7 @@ class OneGroup(Topology):
 
     @cached_property
     def copy(self) -> Copy | None:
-        """How far the copy of a server elsewhere is; None: this is none."""
+        """How far the copy of an external server is; None: this is none."""
         if not self.is_copy:
             return None
         head = next(iter(self.heads), None)

@@ -77,7 +77,7 @@ def plan_point_request(
 
 
 def point_refused(plan: PointPlan, text: str) -> PointPlan:
-    """Say that the API server does not take the worker; it is tried again."""
+    """Say that the API server does not take the worker; it is retried."""
     return PointPlan(_said(plan.status, text), again=_REFUSED_SECONDS)
 
 
@@ -117,7 +117,7 @@ def _held(schedule: RedisBackupSchedule, shards: tuple[ShardTask, ...]) -> str:
     """Say why no worker can start yet; empty: it can."""
     archiving = next((c for c in schedule.status.conditions if c.type == "Archiving"), None)
     if archiving is None or archiving.status != "True":
-        return f"the archive does not go on: {archiving.message if archiving else 'it begins'}"
+        return f"the archive is not running: {archiving.message if archiving else 'it starts'}"
     return "" if shards else "the servers of the database are not known"
 
 
@@ -137,7 +137,7 @@ def _of_worker(
         failed = replace(known, phase=BackupPhase.FAILED, message=why(worker))
         return PointPlan(replace(status, restore_point=failed), remove=True)
     left = (_RETRY - (now - worker.ended)).total_seconds() if worker.ended is not None else 0.0
-    said = _said(status, f"{why(worker)}; it is tried again")
+    said = _said(status, f"{why(worker)}; it is retried")
     return PointPlan(said, remove=left <= 0, again=max(left, _SOON))
 
 

@@ -166,7 +166,7 @@ def _tune(action: TuneForBootstrap, facts: Facts) -> str | None:
     if facts.server is None:
         return _unanswered(action.node.pod)
     if facts.server.slots or facts.server.keys:
-        return f"{action.node.pod} holds data by now"
+        return f"{action.node.pod} holds data now"
     return None
 
 
@@ -176,7 +176,7 @@ def _raise_epoch(action: RaiseEpoch, facts: Facts) -> str | None:
     if facts.server is None:
         return _unanswered(action.node.pod)
     if not facts.server.is_primary or facts.server.slots != action.slots:
-        return f"{action.node.pod} owns other slots by now"
+        return f"{action.node.pod} owns other slots now"
     return None
 
 
@@ -188,9 +188,9 @@ def _assign(action: AssignSlots, facts: Facts) -> str | None:
         return _unanswered(action.node.pod)
     for peer in server.peers:
         if taken := peer.slots & action.slots:
-            return f"slots {taken} belong to node {peer.id[:8]} by now"
+            return f"slots {taken} belong to node {peer.id[:8]} now"
     if action.slots - server.slots and server.keys > action.expect_keys:
-        return f"{action.node.pod} holds {server.keys} keys by now"
+        return f"{action.node.pod} holds {server.keys} keys now"
     return None
 
 
@@ -202,7 +202,7 @@ def _unassign(action: UnassignSlots, facts: Facts) -> str | None:
         return _unanswered(action.node.pod)
     believed = (peer.slots for peer in server.peers if peer.id == action.owner)
     if action.slots - next(believed, NO_SLOTS):
-        return f"{action.node.pod} believes in another owner of slots {action.slots} by now"
+        return f"{action.node.pod} believes in another owner of slots {action.slots} now"
     return None
 
 
@@ -212,7 +212,7 @@ def _inherit(action: InheritSlots, facts: Facts) -> str | None:
     if server is None:
         return _unanswered(action.node.pod)
     if not server.is_primary:
-        return f"{action.node.pod} is not a primary by now"
+        return f"{action.node.pod} is no longer a primary"
     if any(peer.id == action.dead and peer.healthy for peer in server.peers):
         return f"node {action.dead[:8]} is alive according to {action.node.pod}"
     return None
@@ -227,11 +227,11 @@ def _replicate(action: Replicate, facts: Facts) -> str | None:
     if server.replica_of == action.primary.id:
         return None
     if server.slots:
-        return f"{pod} owns slots {server.slots} by now"
+        return f"{pod} owns slots {server.slots} now"
     if server.is_primary and server.keys:
         return f"{pod} holds {server.keys} keys that no other server may have"
     if not server.is_primary and server.replica_of != action.expect_primary:
-        return f"{pod} follows another primary by now"
+        return f"{pod} follows another primary now"
     return None
 
 
@@ -256,7 +256,7 @@ def _reset(action: ResetEmptyNode, facts: Facts) -> str | None:
     if facts.server is None:
         return _unanswered(action.node.pod)
     if facts.server.keys:
-        return f"{action.node.pod} holds {facts.server.keys} keys by now"
+        return f"{action.node.pod} holds {facts.server.keys} keys now"
     return None
 
 
@@ -269,7 +269,7 @@ def _failover(action: Failover, facts: Facts) -> str | None:
     if server.is_primary:
         return None  # it was promoted meanwhile: nothing is left to be done
     if server.replica_of != action.primary:
-        return f"{pod} follows another primary by now"
+        return f"{pod} follows another primary now"
     if server.offset < action.min_offset:
         return f"{pod} is at offset {server.offset}, before {action.min_offset}"
     return None
@@ -302,14 +302,14 @@ def fence_limitation(action: Failover | Promote, facts: FenceFacts) -> str | Non
 def _leads_again(pod: str, server: ServerFacts | None) -> str | None:
     if server is None:
         return _unanswered(pod)
-    return f"{pod} is a primary by now" if server.is_primary else None
+    return f"{pod} is a primary now" if server.is_primary else None
 
 
 def _not_empty(action: Failover | Promote, server: ServerFacts | None) -> str | None:
     if server is None:
         return f"{action.primary_pod} does not respond: its writes cannot be paused"
     if server.id != action.primary:
-        return f"{action.primary_pod} is another node by now"
+        return f"{action.primary_pod} is another node now"
     if server.keys:
         return f"{action.primary_pod} holds {server.keys} keys: it is not empty"
     return None
@@ -340,7 +340,7 @@ def _delete_pod(action: DeletePod, facts: Facts) -> str | None:
             "it may have been promoted since, so it is observed again first"
         )
     if action.expect_id is not None and server.id != action.expect_id:
-        return f"{action.pod} is another node by now"
+        return f"{action.pod} is another node now"
     if action.expect_role is Role.REPLICA and server.is_primary:
         return f"{action.pod} became a primary meanwhile"
     return None

@@ -6,7 +6,7 @@ before anything is done in it:
 
 1. Checking: the backup is read and loaded beside the database, which serves meanwhile.
 2. Closing: servers are given a file of users that shuts clients out, while they serve. When every
-   pod has it, clients are shut out, and every replica has all that was written.
+   pod has it, clients cannot connect, and every replica has all that was written.
 3. Saving: a backup of the present data is taken. Up to here a failure changes nothing.
 4. Restoring: a worker has the primaries drop what they have, and gives them the backup.
 5. RollingBack: that failed for good: the same with the backup of step 3, until it is done.
@@ -92,7 +92,7 @@ def _plan(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if phase is RestorePhase.OPENING:
         return plan_opening(restore, facts)
     if restore.metadata.is_being_deleted:
-        return fail(restore, facts, "Deleted", "it was deleted before any data were replaced")
+        return fail(restore, facts, "Deleted", "it was deleted before any data was replaced")
     if phase is RestorePhase.CLOSING:
         return _closing(restore, facts)
     if phase is RestorePhase.SAVING:
@@ -131,7 +131,7 @@ def _refusal(restore: RedisRestore, facts: RestoreFacts) -> tuple[str, str]:
     if discard is not None and discard.uid and discard.uid != redis.metadata.uid:
         return "OtherDatabase", (
             f"spec.discard.uid: the uid of Redis {name} is {redis.metadata.uid}: it is another "
-            "database than the one that is given up"
+            "database than the one to replace"
         )
     if redis.metadata.is_being_deleted:
         return "NotRunning", f"spec.redis: Redis {name} is being deleted"
@@ -207,8 +207,8 @@ def _checking(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
 
 def _prepared(restore: RedisRestore) -> str:
     return (
-        f"servers of Redis {restore.spec.redis} are given the file of users that shuts clients out "
-        "when they start; until every pod has it, clients are served"
+        f"servers of Redis {restore.spec.redis} get the ACL file with which they refuse clients when they "
+        "start; until every pod has it, clients are served"
     )
 
 
@@ -225,13 +225,13 @@ def _closing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         status = said(restore, None, "Preparing", _prepared(restore), facts.now)
         return RestorePlan(status, again=left)
     if not known.closed_time:
-        text = f"clients of Redis {restore.spec.redis} are shut out"
+        text = f"clients of Redis {restore.spec.redis} cannot connect"
         status = said(restore, None, "Closing", text, facts.now)
         return RestorePlan(replace(status, closed_time=as_text(facts.now)), again=SOON_SECONDS)
     told = restoring_of(restore, facts)
     if told is None or not told.closed:
         late = is_late(known.closed_time, facts.now)
-        text = f"clients of Redis {restore.spec.redis} are shut out: {message_of(facts.redis)}"
+        text = f"clients of Redis {restore.spec.redis} cannot connect: {message_of(facts.redis)}"
         if late:
             return fail(restore, facts, "NotClosed", f"{text}; that took too long")
         status = said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
@@ -256,7 +256,7 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     if kept is None:
         return RestorePlan(known, save=True, again=LOOK_SECONDS)
     status, verify = kept.status, restore.spec.keep.verify
-    text = f"RedisBackup {known.kept} of the present data: {status.message or 'it begins'}"
+    text = f"RedisBackup {known.kept} of the present data: {status.message or 'it starts'}"
     if status.phase is BackupPhase.FAILED or (verify and status.verified == "False"):
         return fail(restore, facts, "NotSaved", f"{text}; nothing was changed")
     if late and status.phase in (None, BackupPhase.PENDING):
@@ -271,7 +271,7 @@ def _saving(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
         busy = ", ".join(facts.busy)
         text = f"RedisBackup {busy} ends first" if busy else message_of(facts.redis)
         return _saves(restore, facts, text, held=True)
-    text = f"the data are in RedisBackup {known.kept}; those of the backup take their place"
+    text = f"the data is in RedisBackup {known.kept}; those of the backup take their place"
     begins = said(restore, RestorePhase.RESTORING, "Restoring", text, facts.now)
     return RestorePlan(
         replace(
@@ -311,9 +311,9 @@ def _close_again(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     """Take another backup: a server that began again may have let clients in for a moment."""
     known = restore.status
     if known.saves >= _SAVES:
-        text = f"servers of Redis {restore.spec.redis} begin again and again; nothing was changed"
+        text = f"servers of Redis {restore.spec.redis} restart repeatedly; nothing was changed"
         return fail(restore, facts, "NotSaved", text)
-    text = "a server began again since clients were shut out: the data are backed up again"
+    text = "a server restarted since clients were locked out: the data is backed up again"
     status = said(restore, RestorePhase.CLOSING, "Closing", text, facts.now)
     return RestorePlan(
         replace(status, saves=known.saves + 1, closed_time=as_text(facts.now), waiting_time=""),

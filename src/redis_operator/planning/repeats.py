@@ -1,4 +1,4 @@
-"""Steps that are carried out again and again and change nothing. Pure.
+"""Steps that are carried out repeatedly and change nothing. Pure.
 
 The same steps carried out five times with nothing changed in what is observed are not repeated at
 once: they are reported as having no effect, and tried again after ever longer pauses.
@@ -34,7 +34,7 @@ def held_back(plan: Plan, observed: Observed, now: float) -> Plan:
     left = min(pause, attempt.at + pause - now)  # a clock that was set back adds nothing
     reason = (
         f"{plan.why}: carried out {_TIMES} times and more with no effect; "
-        "it is tried again less and less often"
+        "it is retried less and less often"
     )
     if left <= 0:
         return replace(plan, stalled=reason)

@@ -52,7 +52,7 @@ def start_limitation(
     meta, decided = restore.metadata, restore.status
     found = load_redisrestore_status(mine)
     if mine["metadata"]["uid"] != meta.uid:
-        return f"RedisRestore {meta.name} is another one by now"
+        return f"RedisRestore {meta.name} is another one now"
     if (found.phase, found.attempt) != (decided.phase, decided.attempt):
         return f"RedisRestore {meta.name} is further than this operator knew"
     if not found.kept_uid or kept["metadata"]["uid"] != found.kept_uid:
@@ -65,5 +65,5 @@ def start_limitation(
     if redis["metadata"]["uid"] != found.database or told is None or told.uid != meta.uid:
         return f"Redis {restore.spec.redis} does not say that it is closed for this restore"
     if not (told.closed and told.replacing):
-        return f"Redis {restore.spec.redis} does not say yet that clients are shut out"
+        return f"Redis {restore.spec.redis} does not say yet that clients cannot connect"
     return None

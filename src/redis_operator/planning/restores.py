@@ -26,7 +26,7 @@ __all__ = [
 
 _OWN_DATA: Final = (
     "spec.bootstrap.fromBackup: the database has data of its own, which would be overwritten: "
-    "remove the field to have it go on with these, or delete the database and its volumes"
+    "remove the field to continue with this data, or delete the database and its volumes"
 )
 
 _BOUNDS: Final = {RestoreBound.NOT_AFTER: "notAfter", RestoreBound.INCLUDE: "include"}
@@ -40,7 +40,7 @@ def restore_limitation(backup: RedisBackup | None, name: str, ours: Version) -> 
     status = backup.status
     if status.phase is not BackupPhase.COMPLETED:
         phase = status.phase.value if status.phase is not None else "new"
-        return f"{path} is {phase}, not Completed: {status.message or 'it was not begun'}"
+        return f"{path} is {phase}, not Completed: {status.message or 'it has not started'}"
     wrong = load_limitation(status.engine, status.version, status.rdb, ours)
     return f"{path} {wrong}" if wrong is not None else None
 

@@ -1,4 +1,4 @@
-"""Replicas that copy their primary from the beginning again and again: seen over many looks. ST-06
+"""Replicas that copy their primary from the beginning repeatedly: seen over many looks. ST-06
 
 One look shows a link that is up, or has been down for a second. What tells is the primary's count
 of full syncs, which grows while its replicas are the same processes as before.

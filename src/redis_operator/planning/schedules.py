@@ -169,7 +169,7 @@ def plan_schedule(
     if verify:
         status = replace(status, last_verify_time=_text(due))
     plan = replace(plan, status=status, create=create, delete=(*plan.delete, *replaced))
-    return _settled(schedule, plan, f"backup {create.name} begins", now, passed=due)
+    return _settled(schedule, plan, f"backup {create.name} starts", now, passed=due)
 
 
 def _is_verified(

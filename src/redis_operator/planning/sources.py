@@ -1,4 +1,4 @@
-"""A server elsewhere that a new database follows: what is wanted of it, and what it says. Pure."""
+"""An external server that a new database follows: what is wanted of it, and what it says. Pure."""
 
 from __future__ import annotations
 

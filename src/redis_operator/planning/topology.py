@@ -184,7 +184,7 @@ class Topology(ABC):
 
     @property
     def unfinished(self) -> str | None:
-        """What is under way between servers, and must end before any of them is restarted."""
+        """What is in progress between servers, and must end before any of them is restarted."""
         return None
 
     @property
@@ -201,7 +201,7 @@ class Topology(ABC):
 
     @property
     def copy(self) -> Copy | None:
-        """How far the copy of a server elsewhere is; None: this is none."""
+        """How far the copy of an external server is; None: this is none."""
         return None
 
     def upstream(self, group: int) -> Seen | None:

@@ -170,7 +170,7 @@ def replica_of(host: str, port: int) -> Command[None]:
 
 
 def replica_of_no_one() -> Command[None]:
-    """REPLICAOF NO ONE: the server takes writes, under a history of its own that goes on."""
+    """REPLICAOF NO ONE: the server accepts writes, under a history of its own that goes on."""
     return Command(("REPLICAOF", "NO", "ONE"), _as_done)
 
 

@@ -195,7 +195,7 @@ class InfoReplication(Struct, frozen=True):
 
     @property
     def is_primary(self) -> bool:
-        """Whether the server takes writes."""
+        """Whether the server accepts writes."""
         return self.role == "master"
 
 

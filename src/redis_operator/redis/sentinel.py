@@ -139,7 +139,7 @@ def reset(pattern: str) -> Command[int]:
 def failover(name: str) -> Command[None]:
     """SENTINEL FAILOVER: without asking other sentinels. OK means started, not done.
 
-    The old primary takes writes until it is told to follow, and those are lost: pause it before.
+    The old primary accepts writes until it is told to follow, and those are lost: pause it before.
     """
     return Command(("SENTINEL", "FAILOVER", name), as_ok)
 

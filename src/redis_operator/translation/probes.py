@@ -28,7 +28,7 @@ def probes(redis: RedisSettings) -> Piece:
 def _probe(probe: dict[str, Any], name: str, path: str) -> Piece:
     times = {key: value for key, value in probe.items() if key in _TIMES and value is not None}
     problems = tuple(
-        Problem(f"{path}.{key}", "what a probe asks is the operator's; keep its timings alone")
+        Problem(f"{path}.{key}", "the operator defines what a probe runs; keep only its timings")
         for key, value in probe.items()
         if key not in _TIMES and value is not None and (key, value) != ("successThreshold", 1)
     )

@@ -12,7 +12,7 @@ from .piece import Piece
 
 __all__ = ["volumes"]
 
-_EMPTY: Final = "is not followed: data live in memory, and the folder of a pod has no options"
+_EMPTY: Final = "is not followed: data is in memory, and the folder of a pod has no options"
 
 
 def volumes(storage: ServerStorage, path: str) -> Piece:
@@ -21,7 +21,7 @@ def volumes(storage: ServerStorage, path: str) -> Piece:
     problems = [Problem(f"{path}.emptyDir.{name}", _EMPTY) for name in storage.empty_dir or {}]
     if claim is None:
         if storage.keep_after_deletion:
-            text = "there is no volume that could be kept: data live in memory; remove it"
+            text = "there is no volume that could be kept: data is in memory; remove it"
             problems.append(Problem(f"{path}.keepAfterDeletion", text))
         return Piece(problems=tuple(problems))
     place = f"{path}.persistentVolumeClaim"

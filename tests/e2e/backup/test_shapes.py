@@ -40,7 +40,7 @@ async def test_a_cluster_begins_with_the_backup_of_another_that_is_in_use(
         await store.wait("monday", "Completed")
         copy = await database("copy", **CLUSTER | {"shards": 5, "replicas": 0}, **FROM_MONDAY)
         told = await copy.wait_condition("Available", "False", reason="Restoring", seconds=90)
-        assert "no client is let in yet" in told["message"]
+        assert "clients cannot connect yet" in told["message"]
         status = await copy.wait_ready(seconds=120)
     assert await copy.check(written) == []
     assert status["shardCount"] == 5

@@ -75,7 +75,7 @@ async def test_install_upgrade_uninstall_and_install_again_under_load(
 
         said = await person.run("uninstall")
         assert f"Redis {namespace}/cache: stays" in said
-        assert "2 databases go on without it" in said
+        assert "2 databases keep serving without it" in said
         with pytest.raises(NotFound):
             await client.get(DEPLOYMENTS, OPERATOR)
         assert not (await cache.get())["metadata"].get("finalizers")

@@ -144,7 +144,7 @@ def _replaced(path: Path, read: Read, *, why: str) -> tuple[SparedJournal, Store
     if not spare.exists():
         raise StateError(
             f"the state file {path} is damaged ({why}) and there is no copy {spare.name} beside "
-            "it. Pods that run go on. Restore the file from a backup, or give the cluster up: "
+            "it. Running pods continue. Restore the file from a backup, or give the cluster up: "
             "`down --purge` deletes it with all of its data"
         )
     as_of = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(_newest(spare)))
@@ -159,7 +159,7 @@ def _replaced(path: Path, read: Read, *, why: str) -> tuple[SparedJournal, Store
     except (sqlite3.DatabaseError, *_UNREADABLE) as error:
         raise StateError(
             f"the state file {path} is damaged ({why}), and so is its copy {spare.name} ({error}). "
-            "Pods that run go on. Restore one of them from a backup, or give the cluster up: "
+            "Running pods continue. Restore one of them from a backup, or give the cluster up: "
             "`down --purge` deletes it with all of its data"
         ) from error
     spared.journal.skip_to(store.version + _JUMP)

@@ -108,7 +108,7 @@ class SqliteJournal:
         except sqlite3.Error as error:
             raise StateError(
                 f"cannot write the state file {self.path}: {error}. Is its disk full? "
-                "Nothing was changed, and databases go on"
+                "Nothing was changed, and databases keep serving"
             ) from error
 
     def skip_to(self, version: int) -> None:

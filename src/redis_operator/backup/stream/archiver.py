@@ -301,7 +301,7 @@ class Archiver:
         if link.replication_id != growing.replication_id:
             orphaned = growing.last + 1 - choice.first
             _LOG.info(
-                "%s: history %s goes on as %s at byte %s; %s bytes are orphaned",
+                "%s: history %s continues as %s at byte %s; %s bytes are orphaned",
                 self._shard.name,
                 growing.replication_id,
                 link.replication_id,

@@ -165,7 +165,7 @@ class InstallerLife:
                 deployment = await self._client.get(DEPLOYMENTS, (namespace, INSTALLER))
                 if reason := rollout_limitation(deployment):
                     return reason
-            return "the installer has not looked at the RedisOperator yet"
+            return "the installer has not reconciled the RedisOperator yet"
         if status.get("phase") == "Failed":
             raise InstallError(str(status.get("message", "")))
         return None if status.get("phase") == "Deployed" else str(status.get("message", ""))

@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--namespace",
         default=os.environ.get("POD_NAMESPACE", DEFAULT_NAMESPACE),
-        help="where the operator lives",
+        help="namespace of the operator",
     )
     parser.add_argument("--health-host", default="0.0.0.0")
     parser.add_argument("--health-port", type=int, default=8080, help="0 takes any free one")

@@ -74,7 +74,7 @@ _SOON_SECONDS: Final = 2.0
 _LATER_SECONDS: Final = 30.0  # what has lasted long is looked at less often
 _OFTEN: Final = 10.0
 _REST_SECONDS: Final = 60.0  # what somebody changed by hand is put right after so long
-_FAILED_SECONDS: Final = 60.0  # a Job that failed is tried again after so long
+_FAILED_SECONDS: Final = 60.0  # a Job that failed is retried after so long
 _KEPT_STRATEGIES: Final = 3
 
 
@@ -105,7 +105,7 @@ class Installations(Struct, frozen=True):
             return Retry(error)
 
     async def _end(self, raw: Manifest) -> Outcome | None:
-        """Remove the operator; databases go on without it."""
+        """Remove the operator; databases keep serving without it."""
         if load_status(raw).phase is not InstallationPhase.DELETING:
             await self._told(raw, Standing(waits_for="the operator is removed", ends=True), None)
         remover = Remover(self.client, tell=_LOG.info, patience=Patience(0.0))
@@ -165,7 +165,7 @@ class Installations(Struct, frozen=True):
         return found
 
     async def _asked(self, options: Options, key: Key) -> Standing:
-        waits = Standing(waits_for=f"Job {key[1]} asks {options.image} what it consists of")
+        waits = Standing(waits_for=f"Job {key[1]} reads the objects of {options.image}")
         try:
             job = await self.client.get(JOBS, key)
         except NotFound:
@@ -184,7 +184,7 @@ class Installations(Struct, frozen=True):
                 await self._delete_job(job)
             told = f"; {reason}" if reason else ""
             text = f"Job {key[1]} with image {options.image} failed: {failed.message}{told}"
-            return Standing(refusal="StrategyFailed", message=f"{text}; it is tried again")
+            return Standing(refusal="StrategyFailed", message=f"{text}; it is retried")
         return Standing(waits_for=f"{waits.waits_for}; {reason}") if reason else waits
 
     async def _delete_job(self, job: Job) -> None:

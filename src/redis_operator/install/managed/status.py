@@ -35,7 +35,7 @@ _UNDER_WAY: Final = (
 
 
 class Standing(Struct, frozen=True):
-    """Where an installation stands: what is under way, and what keeps it."""
+    """Where an installation stands: what is in progress, and what keeps it."""
 
     waits_for: str = ""  # it goes on by itself
     refusal: str = ""  # a person has to do something; one word
@@ -195,7 +195,7 @@ def installation_status(
 
 
 def under_way_for(status: RedisOperatorStatus, now: str) -> timedelta:
-    """Return for how long a change has been under way; nothing when there is none."""
+    """Return for how long a change has been in progress; nothing when there is none."""
     since = [c.last_transition_time for c in status.conditions if c.type == "Progressing"]
     begun = since[0] if since and status.phase in _UNDER_WAY else now
     try:

@@ -118,8 +118,8 @@ _OF_DATABASES: Final = (
         Severity.WARNING,
         f"{_least(_DATABASE, 'redis_operator_database_version_supported')} == 0",
         "1h",
-        "Redis {{ $labels.namespace }}/{{ $labels.name }} runs a version that is given up or has "
-        "faults that can cost data",
+        "Redis {{ $labels.namespace }}/{{ $labels.name }} runs a version that is deprecated or has "
+        "faults that can lose data",
     ),
 )
 
@@ -152,7 +152,7 @@ _OF_BACKUPS: Final = (
         f"time() - {_most(_SCHEDULE, f'{_ARCHIVE}_late_after_timestamp_seconds')} > 0",
         "10m",
         "The archive of Redis {{ $labels.namespace }}/{{ $labels.name }} by schedule "
-        "{{ $labels.schedule }} has not come further for 5 minutes",
+        "{{ $labels.schedule }} has made no progress for 5 minutes",
     ),
     Alert(
         "RedisArchiveGap",
@@ -259,7 +259,7 @@ _OF_THE_OPERATOR: Final = (
         Severity.WARNING,
         f"time() - {_most(_DATABASE, 'redis_operator_server_observed_timestamp_seconds')} > 180",
         "5m",
-        "redis-operator has not looked at Redis {{ $labels.namespace }}/{{ $labels.name }} for "
+        "redis-operator has not observed Redis {{ $labels.namespace }}/{{ $labels.name }} for "
         "{{ $value | humanizeDuration }}",
     ),
     Alert(
@@ -278,7 +278,7 @@ _OF_THE_OPERATOR: Final = (
         "> 0.1",
         "15m",
         "Controller {{ $labels.controller }} of redis-operator fails {{ $value | humanize }} "
-        "times a second",
+        "times per second",
     ),
     Alert(
         "RedisOperatorFault",
@@ -288,8 +288,8 @@ _OF_THE_OPERATOR: Final = (
         f"(increase(controller_runtime_reconcile_panics_total{{{_OURS}}}[1h]) "
         f"+ increase(controller_runtime_reconcile_timeouts_total{{{_OURS}}}[1h])) > 0",
         "0m",
-        "A pass of controller {{ $labels.controller }} of redis-operator ended by a fault of its "
-        "own, or took too long",
+        "A reconcile of controller {{ $labels.controller }} of redis-operator ended with "
+        "a bug, or took too long",
     ),
     Alert(
         "RedisOperatorApiErrors",

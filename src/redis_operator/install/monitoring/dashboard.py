@@ -125,10 +125,10 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         (
             _servers("Responding", "up"),
             _servers("Primary", "primary"),
-            Panel("Commands a second", (Query(_rates("commands_total"), _BY_SERVER),), "ops"),
+            Panel("Commands per second", (Query(_rates("commands_total"), _BY_SERVER),), "ops"),
             _servers("Memory", "memory_used_bytes", "bytes"),
             Panel(
-                "Memory of its limit",
+                "Memory used of maxmemory",
                 (
                     Query(
                         f"{_of_servers('memory_used_bytes')} / "
@@ -138,11 +138,11 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 ),
                 "percentunit",
             ),
-            Panel("Evicted keys a second", (Query(_rates("evicted_keys_total"), _BY_SERVER),)),
+            Panel("Evicted keys per second", (Query(_rates("evicted_keys_total"), _BY_SERVER),)),
             _servers("Keys", "keys"),
             _servers("Connections of clients", "connected_clients"),
             Panel(
-                "Keys found of keys asked for",
+                "Hit ratio",
                 (Query(f"{_HITS} / ({_HITS} + {_MISSES} > 0)", _BY_DATABASE),),
                 "percentunit",
             ),
@@ -170,7 +170,7 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 ),
             ),
             Panel(
-                "Passes a second, by result",
+                "Reconciles per second, by result",
                 (
                     Query(
                         "sum by (controller, result) "
@@ -181,7 +181,7 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "ops",
             ),
             Panel(
-                "Length of passes, 99 %",
+                "Duration of reconciles, 99 %",
                 (
                     Query(
                         _late("controller_runtime_reconcile_time_seconds", "controller"),
@@ -191,7 +191,7 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "s",
             ),
             Panel(
-                "Plans carried out, by rule",
+                "Plans executed, by rule",
                 (
                     Query(
                         "sum by (rule) (increase(redis_operator_plans_total[$__rate_interval]))",
@@ -204,7 +204,7 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 (Query(f"sum by (name) (workqueue_depth{{{_OURS}}})", "{{name}}"),),
             ),
             Panel(
-                "Requests to the API server a second",
+                "Requests to the API server per second",
                 (
                     Query(
                         f"sum by (code, method) ({_rate('rest_client_requests_total')})",
@@ -214,7 +214,7 @@ PANELS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "ops",
             ),
             Panel(
-                "Late turns of the event loop, 99 %",
+                "Delay of the event loop, 99 %",
                 (
                     Query(
                         _late("event_loop_lag_seconds", "pod"),

@@ -61,7 +61,7 @@ class SetConfigEpoch(Struct, frozen=True):
 class RaiseEpoch(Struct, frozen=True):
     """`CLUSTER BUMPEPOCH`: the owner of exactly `slots` takes the next epoch. I3
 
-    Refused when it owns others by now: it may have lost some, and would take them back. Nothing
+    Refused when it owns others now: it may have lost some, and would take them back. Nothing
     is done when its epoch is not `epoch` any more.
     """
 
@@ -117,7 +117,7 @@ class Failover(Struct, frozen=True):
 
     It must still follow `primary`, and be at `min_offset` at least. `fence` must hold again right
     before: for PROCESS_GONE the address still refuses; for CONTAINER_ENDED the API still has the
-    pod with `primary_uid`, and whatever address it has by now refuses; for POD_GONE the API has
+    pod with `primary_uid`, and whatever address it has now refuses; for POD_GONE the API has
     none of the pods `unseen`; for EMPTY_AND_PAUSED the executor pauses the primary's writes
     (bounded) and sees DBSIZE 0.
     """
@@ -135,7 +135,7 @@ class Failover(Struct, frozen=True):
 class Forget(Struct, frozen=True):
     """`CLUSTER FORGET` on one server; a plan does it on all of them within the ban. I11
 
-    Refused if the server by now says that `id` owns a slot beyond `expect_slots`, those whose loss
+    Refused if the server now says that `id` owns a slot beyond `expect_slots`, those whose loss
     was accepted, or if it follows `id`.
     """
 
@@ -147,7 +147,7 @@ class Forget(Struct, frozen=True):
 class InheritSlots(Struct, frozen=True):
     """`CLUSTER SETSLOT ... NODE` on the replica that was promoted over a dead owner. I3
 
-    It had their keys and had not heard of them when it took over; by now everybody else has. The
+    It had their keys and had not heard of them when it took over; now everybody else has. The
     server must still be a primary, and must not see the dead one alive.
     """
 

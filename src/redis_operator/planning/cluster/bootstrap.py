@@ -90,7 +90,7 @@ def _limitation(situation: Situation) -> tuple[str, ...]:
     ]
     if not reasons:
         reasons += [
-            f"shard {shard} has no empty primary that could lead it"
+            f"shard {shard} has no empty server that could become its primary"
             for shard in range(wanted.shards)
             if situation.leaders.get(shard) not in situation.by_id
         ]

@@ -126,7 +126,7 @@ def deaf(one: Seen, two: Seen, tried: Introduction | None) -> str:
     times = tried.times if tried is not None else 0
     return (
         f"{one.pod.name} ({one.pod.ip}) and {two.pod.name} ({two.pod.ip}) were sent CLUSTER MEET "
-        f"{times} times and are not connected: let their bus port 16379 through (NetworkPolicy, "
+        f"{times} times and are not connected: allow their cluster bus port 16379 (NetworkPolicy, "
         "firewall), and announce no other one"
     )
 

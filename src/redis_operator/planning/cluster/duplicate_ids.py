@@ -30,7 +30,7 @@ def duplicate_ids(situation: Situation) -> Plan | None:
         names = " and ".join(seen.pod.name for seen in pair)
         if spare is None:
             blocked.append(
-                f"{names} both say they are node {node[:8]} and hold data: remove the cloned volume"
+                f"{names} both report node id {node[:8]} and hold data: remove the cloned volume"
             )
         else:
             steps.append(ResetEmptyNode(node=at(spare)))

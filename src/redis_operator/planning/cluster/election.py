@@ -115,7 +115,7 @@ def outdated(situation: Situation, candidate: Seen, primary: NodeId) -> str | No
     return (
         f"{name} restarted and has had no link to {old} since, "
         "whose files may be newer: it is waited for. If it will not come back, let "
-        f"{name} lead with what it has: annotate the database with "
+        f"{name} lead with its present data: annotate the database with "
         f"{ACCEPT_LOSS}={slots}"
     )
 

@@ -81,7 +81,7 @@ def _own_keys(situation: Situation, node: Seen) -> str:
     if isinstance(stray, Counted) and stray.keys == node.keys and not stray.slots - known:
         return (
             f"{name} has other values of {node.keys} keys than the owners of slots {stray.slots}, "
-            f"since a move was cut off; clients see the owners'. FLUSHALL on {name} drops its "
+            f"since a move was interrupted; clients see the owners'. FLUSHALL on {name} drops its "
             "values, and it becomes a replica again"
         )
     return f"{name} holds {node.keys} keys that no other server is known to have"

@@ -76,7 +76,7 @@ def _of_step(situation: Situation, step: Action) -> list[str]:  # noqa: C901, PL
 def _replicate(situation: Situation, step: Replicate) -> list[str]:
     node = situation.by_id.get(step.node.id)
     if node is None:
-        return [f"I2: {step.node.pod} was not seen and would drop its data"]
+        return [f"I2: {step.node.pod} was not observed and would drop its data"]
     if node.slots or node.id in situation.owned:
         return [f"I1: {node.pod.name} owns slots and would drop its data"]
     if node.is_primary and node.keys:
@@ -125,7 +125,7 @@ def _unassign(situation: Situation, step: UnassignSlots) -> list[str]:
     if step.slots - situation.unclaimed:
         return [f"I3: slots {step.slots - situation.unclaimed} have an owner"]
     if step.owner not in situation.by_id:
-        return [f"I2: {step.owner} was not seen and may own slots {step.slots}"]
+        return [f"I2: {step.owner} was not observed and may own slots {step.slots}"]
     return []
 
 
@@ -277,7 +277,7 @@ def _rescue(situation: Situation, step: RescueKeys) -> list[str]:
 def _delete_pod(situation: Situation, step: DeletePod) -> list[str]:
     node = next((n for n in situation.observed.nodes if n.pod.uid == step.uid), None)
     if node is None:
-        return [f"I2: pod {step.pod} was not seen"]
+        return [f"I2: pod {step.pod} was not observed"]
     found = [f"I5: {reason}" for reason in situation.unfinished_moves[:1] if isinstance(node, Seen)]
     if isinstance(node, Seen) and node.id in situation.owned and situation.replicas_of(node.id):
         found.append(f"I8: {node.pod.name} owns slots and has replicas: promote one first")
@@ -299,7 +299,7 @@ def _discard(situation: Situation, step: DiscardData) -> list[str]:
     if keeper is None or not keeper.slots or not keeper.keys:
         return [f"I1: {step.keeper.pod} is not known to hold the data of {step.pod}"]
     if keeper.id != situation.leaders.get(node.pod.shard):
-        return [f"I1: {keeper.pod.name} does not lead the shard of {step.pod}"]
+        return [f"I1: {keeper.pod.name} is not the primary of the shard of {step.pod}"]
     return []
 
 

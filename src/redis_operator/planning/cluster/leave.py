@@ -24,7 +24,7 @@ def leave(situation: Situation) -> Plan | None:
     for workload in sorted(shards, key=lambda w: -w.shard):
         reasons = _limitations(situation, workload.shard)
         if reasons:
-            told = tuple(f"shard {workload.shard} cannot leave yet: {r}" for r in reasons)
+            told = tuple(f"shard {workload.shard} cannot be removed yet: {r}" for r in reasons)
             holding = any(n.pod.shard == workload.shard for n in situation.uncounted)
             return Plan(
                 rule="leave",
@@ -36,7 +36,7 @@ def leave(situation: Situation) -> Plan | None:
         stages.append((DeleteWorkload(shard=workload.shard, uid=workload.uid),))
         return Plan(
             rule="leave",
-            why=f"shard {workload.shard} owns nothing and is not wanted",
+            why=f"shard {workload.shard} owns no slots and is not in the spec",
             stages=tuple(stage for stage in stages if stage),
             phase=Phase.SCALING,
         )

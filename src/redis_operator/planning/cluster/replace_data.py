@@ -57,7 +57,7 @@ def replace_data(situation: Situation) -> Plan | None:
 def _keeper(situation: Situation, node: Unreachable) -> Seen | str:
     """The primary that holds what the broken server held, or why there is none for sure."""
     if node.pod.restarts < _TRIES:
-        return "it tries again"
+        return "it retries"
     if situation.duplicate_ids:
         return "two pods have one node id"
     covered = NO_SLOTS

@@ -36,7 +36,8 @@ def rescue(situation: Situation) -> Plan | None:
         for slot in node.stranded.slots - known:
             owner = situation.owner_of(slot)
             if owner is None or owner not in situation.by_id:
-                blocked.append(f"{node.pod.name} holds keys of slot {slot}, whose owner is away")
+                owner = f"of slot {slot}, which has no owner that responds"
+                blocked.append(f"{node.pod.name} holds keys {owner}")
             elif owner != node.id:
                 homes[node.id, owner] |= SlotSet([slot])
     steps = _disjoint(situation, homes)

@@ -198,7 +198,7 @@ class Situation(Topology):
 
     @cached_property
     def leaders(self) -> dict[int, NodeId]:
-        """For each shard the primary its pods shall follow: Redis says who, ordinals never do.
+        """For each shard the primary its pods must follow: Redis says who, ordinals never do.
 
         A shard whose pods own nothing adopts an owner that is one too many elsewhere, or, when
         there is none, is led by one of its own empty primaries.
@@ -313,7 +313,7 @@ class Situation(Topology):
         for node in self.seen:
             lost = node.slots - self.owned.get(node.id, NO_SLOTS) if node.is_primary else NO_SLOTS
             if lost:
-                return f"{node.pod.name} has not heard yet that slots {lost} are another's"
+                return f"{node.pod.name} has not heard yet that slots {lost} have another owner"
         highest = max(by_epoch, default=0)
         for node in self.voters:
             if node.current_epoch < highest:
@@ -374,7 +374,7 @@ class Situation(Topology):
         return (-near, pod.ordinal, node)
 
     def _founder(self, shard: int) -> Seen | None:
-        """The empty primary that shall lead a shard which owns nothing yet."""
+        """The empty primary that shall lead a shard which owns no slots yet."""
         free = [
             node
             for node in self.by_id.values()

@@ -20,7 +20,7 @@ class ClusterTopology(Situation):
     """Shards as groups: who owns slots leads, and serves."""
 
     def leader(self, group: int) -> Seen | None:
-        """The primary that a shard's pods shall follow, if it answers."""
+        """The primary that a shard's pods must follow, if it answers."""
         return self.by_id.get(self.leaders.get(group, NodeId("")))
 
     def followers(self, leader: Seen) -> tuple[Seen, ...]:

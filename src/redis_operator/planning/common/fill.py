@@ -1,7 +1,7 @@
 """A database is given the content of a backup key by key, and serves nothing before that.
 
 A new one is empty. One that was in use has its data replaced for a `RedisRestore`, which says when
-its clients are shut out, when its data are safe elsewhere, and when a worker may replace them.
+its clients cannot connect, when its data are safe elsewhere, and when a worker may replace them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fill(situation: Topology) -> Plan | None:
     if filling is None:
         return None
     reason = unfilled(situation, filling)
-    told = reason or f"it is written down that the database has all of backup {filling.backup}"
+    told = reason or f"the status records that the database has all of backup {filling.backup}"
     waits = _LOOK_SECONDS if filling.served or not filling.closing else _CLOSING_SECONDS
     return Plan(
         rule="fill",
@@ -60,7 +60,10 @@ def unfilled(situation: Topology, filling: Filling) -> str | None:
                 return f"backup {filling.backup} is restored, and replicas copy it: {late}"
     if carried:
         gone = ", ".join(carried)
-        return f"{gone} had keys of backup {filling.backup} and leads no more: they are given again"
+        return (
+            f"{gone} had keys of backup {filling.backup} and is no longer the primary: "
+            "they are restored again"
+        )
     return None
 
 
@@ -69,7 +72,7 @@ def unwatched(situation: Topology) -> str | None:
     if situation.observed.unlabelled:
         return "there is a pod without labels, which is not asked"
     for node in situation.unreachable:
-        return f"{node.pod.name} does not respond, and may let clients in"
+        return f"{node.pod.name} does not respond, and may accept clients"
     return None
 
 

@@ -1,4 +1,4 @@
-"""A new database follows a server elsewhere, and is promoted when the spec names that no more."""
+"""A new database follows an external server, and is promoted when the spec names that no more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def follow_source(topology: OneGroup) -> Plan | None:
         return _promotion(topology)
     if not topology.observed.copied:
         reason = unrecordable(topology.observed, topology.missing_pods)
-        return _wait(topology, reason or "it is written down that servers hold a copy")
+        return _wait(topology, reason or "the status records that servers hold a copy")
     steps = _following(topology)
     if steps is not None:
         return steps
@@ -83,7 +83,7 @@ def _following(topology: OneGroup) -> Plan | None:
         step = FollowSource(
             node=at(head), host=source.host, port=source.port, follows=head.replication.follows
         )
-        why = f"{head.pod.name} shall follow {source.place}"
+        why = f"{head.pod.name} must follow {source.place}"
         return Plan(rule=_RULE, why=why, stages=((step,),), phase=Phase.FOLLOWING)
     apart = [
         n
@@ -101,12 +101,12 @@ def _following(topology: OneGroup) -> Plan | None:
         )
         for node in apart
     )
-    why = f"{names} shall follow {head.pod.name}, which follows {source.place}"
+    why = f"{names} must follow {head.pod.name}, which follows {source.place}"
     return Plan(rule=_RULE, why=why, stages=(steps,), phase=Phase.FOLLOWING)
 
 
 def _first(able: list[Seen]) -> Seen | None:
-    """Who shall follow the source: who has most of it; of equals the first."""
+    """Who must follow the source: who has most of it; of equals the first."""
     key = lambda n: (bool(n.keys), n.replication.offset, -n.pod.ordinal)  # noqa: E731
     return max(able, key=key, default=None)
 
@@ -135,8 +135,8 @@ def _promotion(topology: OneGroup) -> Plan | None:
         return None
     if reason is not None or head is None:
         told = (
-            f"{reason}. Set spec.bootstrap again to follow it on; or have the database go on with "
-            "what it holds: kubectl annotate redis "
+            f"{reason}. Set spec.bootstrap again to continue following it; or continue with the "
+            "present data: kubectl annotate redis "
             f"{topology.wanted.name} --overwrite {ACCEPT_LOSS}=source"
         )
         return Plan(
@@ -162,7 +162,7 @@ def _promotion(topology: OneGroup) -> Plan | None:
         rule=_RULE,
         why=f"{head.pod.name} has all of backup {source.backup} and becomes the primary"
         if source is not None
-        else f"spec.bootstrap.fromRedis is removed; {head.pod.name} has the data of {place} and "
+        else f"spec.bootstrap.fromRedis was removed; {head.pod.name} has the data of {place} and "
         "becomes the primary",
         stages=((step,), after) if after else ((step,),),
         phase=Phase.FOLLOWING,
@@ -172,7 +172,7 @@ def _promotion(topology: OneGroup) -> Plan | None:
 def _unproven(topology: OneGroup, head: Seen | None) -> str | None:
     """Why it is not known that everything has arrived, or None."""
     place, source = topology.source, topology.observed.source
-    begun = f"no primary is named yet, since {place} may have writes that did not arrive:"
+    begun = f"no primary is chosen yet, because {place} may have writes that did not arrive:"
     if head is None:
         found = hindrance(topology.observed, place)
         return f"{begun} {_why(found) or 'no server is in sync with it'}"
@@ -180,7 +180,7 @@ def _unproven(topology: OneGroup, head: Seen | None) -> str | None:
     if wanted is not None and wanted.backup and head.refused_commands:
         return (
             f"{head.pod.name} refused {head.refused_commands} commands of backup {wanted.backup}, "
-            "so it does not have all of it, and no primary is named; its log names them"
+            "so it does not have all of it, and no primary is chosen; its log names them"
         )
     if source is None or isinstance(source, SourceSilent):
         error = source.error if source is not None else "it was not asked"
@@ -206,9 +206,9 @@ def breaches(topology: OneGroup, step: FollowSource) -> list[str]:
     """Why a server may not be made to drop what it has for a source. I1"""
     node = topology.by_id.get(step.node.id)
     if node is None:
-        return [f"I2: {step.node.pod} was not seen"]
+        return [f"I2: {step.node.pod} was not observed"]
     if node.is_primary:
-        return [f"I1: {node.pod.name} takes writes, which would be lost"]
+        return [f"I1: {node.pod.name} accepts writes, which would be lost"]
     if topology.observed.formed:
         return ["I1: the database has data of its own"]
     if not topology.observed.copied:

@@ -35,7 +35,7 @@ def grow(situation: Topology) -> Plan | None:
     first = small[0]
     return Plan(
         rule="grow",
-        why=f"{first.name} has {first.requested} bytes and wants {size}",
+        why=f"{first.name} has {first.requested} bytes and needs {size}",
         stages=((GrowVolume(claim=first.name, uid=first.uid, size=size),),),
         phase=Phase.UPDATING,
     )

@@ -23,7 +23,7 @@ def roll(situation: Topology) -> Plan | None:
     """Replace outdated pods: stuck ones first, then replicas, then hand over, old primaries last.
 
     One disruption per shard, so many shards at a time as the spec allows, each only when all its
-    copies are in sync. Stops at the first new pod that does not come up: the spec is wrong, not
+    copies are in sync. Stops at the first new pod that does not start: the spec is wrong, not
     the pods, and an old one that crashes meanwhile comes back as it was. A later spec makes those
     pods the outdated, stuck ones. I8, I12, CL-18, IN-07, ST-05
     """
@@ -111,18 +111,18 @@ def _refused(situation: Topology) -> str | None:
 
 
 def _falling_behind(situation: Topology) -> str | None:
-    """Replicas that copy everything again and again: in sync now, and not in a moment. ST-06"""
+    """Replicas that copy everything repeatedly: in sync now, and not in a moment. ST-06"""
     found = [primary.pod.name for primary, _ in resyncing(situation)]
-    return f"replicas of {found[0]} fall behind again and again" if found else None
+    return f"replicas of {found[0]} fall behind repeatedly" if found else None
 
 
 def _failing(situation: Topology) -> str | None:
-    """A pod of the new revision that does not come up, in words."""
+    """A pod of the new revision that does not start, in words."""
     for node in situation.observed.nodes:
         if situation.leaving(node.pod) or outdated(situation, node.pod):
             continue
         if isinstance(node, Unreachable):
-            return f"{node.pod.name} does not come up: {node.pod.waiting or node.error}"
+            return f"{node.pod.name} does not start: {node.pod.waiting or node.error}"
         if not node.pod.ready:
             return f"{node.pod.name} is not ready: {node.pod.waiting or 'waiting for it'}"
         killed = memory_kill(node.pod, situation.now)
@@ -171,7 +171,7 @@ def _freshly_up(situation: Topology, shard: int) -> str | None:
     """A server that has only just started is given a moment to prove itself."""
     for node in situation.pods_of(shard):
         if isinstance(node, Seen) and situation.now - node.started_at < DWELL_SECONDS:
-            return f"{node.pod.name} has only just come up"
+            return f"{node.pod.name} has just started"
     return None
 
 
@@ -189,7 +189,7 @@ def _primary(situation: Topology, old: list[Node], count: str) -> Plan:
             rule="roll", blocked=(f"{count}; {fresh}",), phase=Phase.UPDATING, again_after=0.5
         )
     if not situation.holds_data(primary) and not primary.keys:
-        return _replace(situation, [primary], f"{count}; {primary.pod.name} owns nothing yet")
+        return _replace(situation, [primary], f"{count}; {primary.pod.name} owns no slots yet")
     if situation.followers(primary):
         return situation.hand_over(
             primary,

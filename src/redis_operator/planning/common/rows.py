@@ -40,7 +40,7 @@ HIBERNATE: Final = Row(
     hibernate,
     Kind.CHANGE,
     "Hibernating",
-    "no repair starts pods that shall end",
+    "no repair starts pods that must end",
     actions=(ScaleWorkload,),
 )
 PODS: Final = Row(
@@ -51,7 +51,7 @@ FOLLOW_SOURCE: Final = Row(
     follow_source,
     Kind.SAFETY,
     "FollowingSource",
-    "a database that copies a server elsewhere has no primary, and names none before it is asked",
+    "a database that copies an external server has no primary, and names none before it is asked",
     actions=(FollowSource, Follow, Promote, ConfigSet, GrowVolume),
     keeps=("I1",),
 )

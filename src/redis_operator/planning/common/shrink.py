@@ -25,7 +25,7 @@ def shrink(situation: Topology) -> Plan | None:
 
 
 def _shrink_one(situation: Topology, workload: Workload, keep: int) -> Plan:
-    why = f"{workload.name} has {workload.pods} pods and wants {keep}"
+    why = f"{workload.name} has {workload.pods} pods and needs {keep}"
     leader = situation.leader(workload.shard)
     reason = situation.unsettled() or unsaved(situation, workload.shard)
     if reason or leader is None:

@@ -22,7 +22,7 @@ def switch(situation: Topology) -> Plan | None:
     if node is None:
         known = any(n.pod.name == request.pod for n in situation.observed.nodes)
         why = "does not respond" if known else "is not a server of this database"
-        return Plan(rule="switch", blocked=(f"{request.pod} was asked to be primary and {why}",))
+        return Plan(rule="switch", blocked=(f"{request.pod} was requested as primary and {why}",))
     primary = situation.primary_of(node)
     if primary is None:
         return Plan(
@@ -33,7 +33,7 @@ def switch(situation: Topology) -> Plan | None:
     return situation.hand_over(
         primary,
         rule="switch",
-        why=f"{request.pod} was asked to be primary",
+        why=f"{request.pod} was requested as primary",
         phase=Phase.UPDATING,
         among=[node],
     )
@@ -68,7 +68,7 @@ def drain(situation: Topology) -> Plan | None:
 def spread(situation: Topology) -> Plan | None:
     """Even out primaries over zones once all is settled, one a minute at most.
 
-    Settled is a minute without an election and without a server that has only just come up.
+    Settled is a minute without an election and without a server that has just started.
     """
     if not situation.wanted.spread_primaries or situation.unsettled():
         return None

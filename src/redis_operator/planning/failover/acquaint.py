@@ -35,7 +35,7 @@ def acquaint(topology: FailoverTopology) -> Plan | None:
     names = ", ".join(node.pod.name for node in chosen)
     return Plan(
         rule="acquaint",
-        why=f"{names} shall hear of all replicas of {primary.pod.name} at once",
+        why=f"{names} must discover all replicas of {primary.pod.name} at once",
         stages=(tuple(topology.watch_step(node, primary, afresh=True) for node in chosen),),
         phase=phase,
         urgent=True,

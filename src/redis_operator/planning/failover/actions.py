@@ -46,7 +46,7 @@ class Promote(Struct, frozen=True):
     name: str = ""  # what they call the primary
     named: tuple[str, ...] = ()  # the addresses that they named when the plan was made
     needed: int = 0  # of the sentinels: how many must name it, with the fence DEPOSED
-    source: str = ""  # a server elsewhere, all of whose data must have arrived right before
+    source: str = ""  # an external server, all of whose data must have arrived right before
     whole: bool = False  # and the server must have refused nothing of them
 
 
@@ -69,7 +69,7 @@ class Follow(Struct, frozen=True):
 
 
 class FollowSource(Struct, frozen=True):
-    """`REPLICAOF` a server elsewhere, with its login: whatever the server holds is dropped.
+    """`REPLICAOF` an external server, with its login: whatever the server holds is dropped.
 
     It must be no primary and still follow `follows`; and the API must still say that the database
     wants this source and has no data of its own. I1
@@ -85,7 +85,7 @@ class Elect(Struct, frozen=True):
     """Have a majority of the sentinels vote for the operator, and name `node` in their epoch.
 
     They all hold the primary at `follows` for dead and know no replica that they could promote, so
-    that no failover of their own can be under way. Refused unless `needed` of them say so right
+    that no failover of their own can be in progress. Refused unless `needed` of them say so right
     before and give their votes, and unless the replica is still what the plan took it for. I7
     """
 

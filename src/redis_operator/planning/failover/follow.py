@@ -40,7 +40,7 @@ def follow(topology: FailoverTopology) -> Plan | None:
     dropped = [f"{n.pod.name} drops {lost}" for n in apart if (lost := tail(n, primary))]
     return Plan(
         rule="follow",
-        why="; ".join([f"{names} shall follow {primary.pod.name}", *dropped]),
+        why="; ".join([f"{names} must follow {primary.pod.name}", *dropped]),
         stages=(steps,) if steps else (),
         blocked=reasons,
         phase=phase,

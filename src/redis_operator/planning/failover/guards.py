@@ -46,7 +46,7 @@ def _promotion(topology: FailoverTopology, at: At, source: str = "") -> list[str
     """Nobody is promoted beside a primary, nor with less than another has. I1, I7"""
     node = topology.by_id.get(at.id)
     if node is None:
-        return [f"I2: {at.pod} was not seen"]
+        return [f"I2: {at.pod} was not observed"]
     if topology.primaries and topology.usurped is not node:
         return [f"I7: {topology.primaries[0].pod.name} is a primary"]
     ahead = [
@@ -65,7 +65,7 @@ def _following(topology: FailoverTopology, step: Follow) -> list[str]:
     """What a server holds is dropped only for what a server holds. I1"""
     node, primary = topology.by_id.get(step.node.id), topology.by_id.get(step.primary.id)
     if node is None or primary is None:
-        return [f"I2: {step.node.pod} or {step.primary.pod} was not seen"]
+        return [f"I2: {step.node.pod} or {step.primary.pod} was not observed"]
     if node.id == primary.id:
         return [f"I1: {node.pod.name} would follow itself"]
     if step.source and is_linked(primary):
@@ -80,7 +80,7 @@ def _deletion(topology: FailoverTopology, step: DeletePod) -> list[str]:
     node = next((n for n in topology.observed.nodes if n.pod.uid == step.uid), None)
     if node is None:
         known = any(n.pod.uid == step.uid for n in topology.observed.sentinels)
-        return [] if known else [f"I2: pod {step.pod} was not seen"]
+        return [] if known else [f"I2: pod {step.pod} was not observed"]
     if not isinstance(node, Seen):
         return []
     if node.saving:

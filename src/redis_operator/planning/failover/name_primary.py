@@ -53,7 +53,7 @@ def name_primary(topology: FailoverTopology) -> Plan | None:
         return _release(topology)
     if loading is not None or absent:
         reason = f"{loading.pod.name} is loading" if loading is not None else absent
-        return _wait(topology, f"no primary is named before all servers are seen: {reason}")
+        return _wait(topology, f"no primary is chosen before all servers are observed: {reason}")
     asked = topology.wanted.switchover
     chosen = best(
         candidates, topology.led, asked.pod if asked is not None else "", topology.elected
@@ -79,7 +79,7 @@ def _elected(topology: FailoverTopology, chosen: Seen, before: Unreachable) -> P
     if not plan.stages:
         return plan
     why = (
-        f"the sentinels hold {before.pod.name} for dead and cannot replace it; "
+        f"the sentinels consider {before.pod.name} dead and cannot replace it; "
         f"{chosen.pod.name} has its data and becomes the primary"
     )
     return replace(plan, why=why, stages=((elect_step(topology, chosen),), *plan.stages))

@@ -25,7 +25,7 @@ _PORT = 6379
 
 def not_a_primary(primary: At, found: ServerFacts) -> str | None:
     """Why nobody may follow, or watch, a server as the primary."""
-    return None if found.is_primary else f"{primary.pod} is not a primary by now"
+    return None if found.is_primary else f"{primary.pod} is no longer a primary"
 
 
 def begun_election(name: str, views: tuple[SentinelView, ...]) -> str | None:
@@ -89,15 +89,15 @@ def _promote(action: Promote, facts: Facts) -> str | None:
     if server.is_primary:
         return None
     if server.follows != action.follows:
-        return f"{pod} follows {server.follows} by now"
+        return f"{pod} follows {server.follows} now"
     if server.offset < action.min_offset:
         return f"{pod} is at offset {server.offset}, before {action.min_offset}"
     if action.replication_id and server.replication_id != action.replication_id:
-        return f"{pod} has another history by now"
+        return f"{pod} has another history now"
     if action.fence is Fence.DEPOSED:
         named = naming(action.name, action.node, facts.sentinels)
         if named < action.needed:
-            return f"{named} sentinels name {pod}, and {action.needed} have to"
+            return f"{named} sentinels name {pod}, {action.needed} are needed"
     known = (action.follows, f"{action.node.ip}:{_PORT}", *action.named)
     return named_since(action.name, known, facts.sentinels) or begun_election(
         action.name, facts.sentinels
@@ -111,14 +111,14 @@ def _elect(action: Elect, facts: Facts) -> str | None:
     if server is None:
         return f"{pod} does not respond: what it holds is not known"
     if server.is_primary or server.follows != action.follows:
-        return f"{pod} follows {server.follows or 'no primary'} by now"
+        return f"{pod} follows {server.follows or 'no primary'} now"
     if server.offset < action.min_offset or server.replication_id != action.replication_id:
-        return f"{pod} has other data by now"
+        return f"{pod} has other data now"
     if naming(action.name, action.node, facts.sentinels) >= action.needed:
         return None
     agreed = gave_up(action.name, action.follows, facts.sentinels)
     if agreed < action.needed:
-        return f"{agreed} sentinels hold {action.follows} for dead, and {action.needed} have to"
+        return f"{agreed} sentinels consider {action.follows} dead, {action.needed} are needed"
     return begun_election(action.name, facts.sentinels)
 
 
@@ -131,23 +131,23 @@ def _follow(action: Follow, facts: Facts) -> str | None:
     if server.follows == f"{action.primary.ip}:{_PORT}":
         return None
     if server.follows != action.follows:
-        return f"{pod} follows {server.follows or 'no primary'} by now"
+        return f"{pod} follows {server.follows or 'no primary'} now"
     named = naming(action.name, action.node, facts.sentinels)
     if action.needed and named >= action.needed:
-        return f"{named} sentinels name {pod} as the primary by now"
+        return f"{named} sentinels name {pod} as the primary now"
     return begun_election(action.name, facts.sentinels)
 
 
 @precondition_of(FollowSource)
 def _follow_source(action: FollowSource, facts: Facts) -> str | None:
-    """A server that takes writes, or was given another primary, is not what the plan saw. I1"""
+    """A server that accepts writes, or was given another primary, is not what the plan saw. I1"""
     server, pod = facts.server, action.node.pod
     if server is None:
         return f"{pod} does not respond: what it holds is not known"
     if server.is_primary:
-        return f"{pod} takes writes by now"
+        return f"{pod} accepts writes now"
     if server.follows not in (action.follows, f"{action.host}:{action.port}"):
-        return f"{pod} follows {server.follows} by now"
+        return f"{pod} follows {server.follows} now"
     return None
 
 
@@ -174,7 +174,7 @@ def _introduce(action: Introduce, facts: Facts) -> str | None:
     if facts.sentinel is None:
         return f"{action.node.pod} does not respond: what it monitors is not known"
     if not naming(action.name, action.primary, (facts.sentinel,)):
-        return f"{action.node.pod} names another primary by now"
+        return f"{action.node.pod} names another primary now"
     return None
 
 
@@ -196,7 +196,7 @@ def _reset_sentinel(action: ResetSentinel, facts: Facts) -> str | None:
     if found is None:
         return f"{pod} does not respond, or monitors no primary"
     if (found.ip, found.port) != (action.primary.ip, _PORT):
-        return f"{pod} names another primary by now"
+        return f"{pod} names another primary now"
     if found.failing_over or not found.up:
         return f"{pod} is failing over, or has no connection to the primary"
     return None
@@ -211,13 +211,13 @@ def _switch_over(action: SwitchOver, facts: Facts) -> str | None:
     if server.is_primary:
         return None
     if server.follows != f"{action.primary.ip}:{_PORT}":
-        return f"{pod} follows {server.follows} by now"
+        return f"{pod} follows {server.follows} now"
     if len(facts.sentinels) < len(action.sentinels):
         return "a sentinel does not respond"
     named = naming(action.name, action.primary, facts.sentinels)
     if named < len(action.sentinels):
         return (
             f"{named} of {len(action.sentinels)} sentinels name {action.primary.pod} as the "
-            "primary by now"
+            "primary now"
         )
     return begun_election(action.name, facts.sentinels)

@@ -33,7 +33,7 @@ def replace_sentinel(topology: FailoverTopology) -> Plan | None:
     if not stuck or topology.primary is None:
         return None
     first = stuck[0]
-    why = f"{first.pod.name} does nothing since its clock was set back"
+    why = f"{first.pod.name} is inactive since its clock was set back"
     reason = topology.others_unsettled((first,))
     if reason:
         blocked = (f"{why}; it is recreated when the others are whole: {reason}",)
@@ -101,7 +101,7 @@ def shrink_sentinels(topology: FailoverTopology) -> Plan | None:
     last = next((n for n in topology.watchers if n.pod.ordinal == found.pods - 1), None)
     left = len(topology.watchers) - (last is not None)
     if gone and last is not None and 2 * left <= len(topology.observed.sentinels):
-        reason = reason or f"{gone[0].pod.name} does not respond, and a majority has to"
+        reason = reason or f"{gone[0].pod.name} does not respond, and a majority must"
     if reason:
         return Plan(
             rule="shrink_sentinels",

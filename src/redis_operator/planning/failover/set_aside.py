@@ -35,7 +35,7 @@ def set_aside(topology: FailoverTopology) -> Plan | None:
         told = tail(node, primary)
         if node.id == primary.id or node.pod.deleting or not told or limitation(node, primary):
             continue
-        why = f"{node.pod.name} took {told} beside {primary.pod.name}, which leads"
+        why = f"{node.pod.name} accepted {told} beside the primary {primary.pod.name}"
         followers = topology.followers(node)
         if followers:
             steps = tuple(topology.follow_step(other, primary) for other in followers)

@@ -156,7 +156,7 @@ class FailoverTopology(OneGroup):
         return self.primary if group == 0 else None
 
     def upstream(self, group: int) -> Seen | None:
-        """The primary; in a copy of a server elsewhere the one that follows it."""
+        """The primary; in a copy of an external server the one that follows it."""
         return next(iter(self.heads), None) if self.is_copy else self.leader(group)
 
     def followers(self, leader: Seen) -> tuple[Seen, ...]:
@@ -185,7 +185,7 @@ class FailoverTopology(OneGroup):
         return node.id == self.primary.id
 
     def claims_data(self, node: Seen) -> bool:
-        """Whether it says itself that it takes writes."""
+        """Whether it says itself that it accepts writes."""
         return node.is_primary
 
     def is_missed(self, node: Unreachable) -> bool:
@@ -301,7 +301,7 @@ class FailoverTopology(OneGroup):
         if self.primary is None or found is None:
             return f"{name} monitors no primary yet"
         if found.in_the_past:
-            return f"{name} does nothing since its clock was set back"
+            return f"{name} is inactive since its clock was set back"
         if f"{found.ip}:{found.port}" != address(self.primary):
             return f"{name} does not name {self.primary.pod.name} as the primary"
         if found.failing_over:
@@ -336,8 +336,8 @@ class FailoverTopology(OneGroup):
             return self.copy.message
         if len(self.primaries) > 1:
             names = ", ".join(node.pod.name for node in self.primaries)
-            return f"{names} are all primaries, and it is not known which of them is the one"
-        return "no primary takes writes"
+            return f"{names} are all primaries, and it is not known which one of them is right"
+        return "no primary accepts writes"
 
     @property
     def leaders_answer(self) -> bool:

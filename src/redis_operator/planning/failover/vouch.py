@@ -20,7 +20,7 @@ def vouch(topology: FailoverTopology) -> Plan | None:
 
     Every server starts with priority 0: one that restarted empty would otherwise be promoted where
     it is the only one left. A sentinel that takes the primary for dead would promote them at once,
-    over one that takes writes: it may think so for ten seconds after the primary was named, since
+    over one that accepts writes: it may think so for ten seconds after the primary was named, since
     it hears only by INFO that a server which started as a replica leads.
     """
     fit = [

@@ -21,7 +21,7 @@ def _of_step(topology: OneGroup, step: Action) -> list[str]:
         case DeletePod(uid=uid):
             node = next((n for n in topology.observed.nodes if n.pod.uid == uid), None)
             if node is None:
-                return [f"I2: pod {step.pod} was not seen"]
+                return [f"I2: pod {step.pod} was not observed"]
             if isinstance(node, Seen) and node.saving:
                 return [f"I1: {step.pod} is writing its append-only file and would be killed"]
             return _ended(topology, step.pod) if isinstance(node, Seen) and node.keys else []

@@ -18,7 +18,7 @@ _WITHOUT_FILES = "127.0.0.1:2"
 def lead(topology: OneGroup) -> Plan | None:
     """Have it lead: it left mode Failover, and restarted before it had the scripts of this one.
 
-    Or it was a copy of a server elsewhere, of which a person gave up what has not arrived.
+    Or it was a copy of an external server, of which a person gave up what has not arrived.
 
     One that lost its files is held, as at any other start.
     """

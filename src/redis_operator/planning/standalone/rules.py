@@ -14,7 +14,7 @@ __all__ = ["COMPANIONS", "RULES"]
 
 RULES: tuple[Row, ...] = (
     HIBERNATE.here(keeps=("I1",)),
-    PODS.here("a server that does not exist tells nothing"),
+    PODS.here("a server that does not exist reports nothing"),
     FOLLOW_SOURCE,
     Row(
         "lost",

@@ -16,7 +16,7 @@ class StandaloneTopology(OneGroup):
     """One server, which has no replica and is its own group."""
 
     def leader(self, group: int) -> Seen | None:
-        """The one server, if it answers; none while it follows a server elsewhere."""
+        """The one server, if it answers; none while it follows an external server."""
         return None if self.is_copy else self.upstream(group)
 
     def upstream(self, group: int) -> Seen | None:
@@ -55,7 +55,7 @@ class StandaloneTopology(OneGroup):
         return self.holds_data(node)
 
     def does_its_part(self, node: Seen) -> bool:
-        """Whether it takes commands."""
+        """Whether it accepts commands."""
         return is_linked(node) if self.is_copy else node.is_primary and not node.loading
 
     def after_promotion(self, chosen: Seen, others: list[Seen]) -> tuple[Action, ...]:
@@ -78,7 +78,7 @@ class StandaloneTopology(OneGroup):
             if node.loading:
                 return f"{name} is still loading its data"
             if not node.is_primary:
-                return f"{name} is a replica of a server elsewhere: run REPLICAOF NO ONE on it"
+                return f"{name} is a replica of an external server: run REPLICAOF NO ONE on it"
             if not node.pod.ready:
                 return f"{name} is not ready"
         return None
@@ -90,4 +90,4 @@ class StandaloneTopology(OneGroup):
             return self.copy.message
         if any(self.does_its_part(node) for node in self.seen):
             return ""
-        return self.unsettled() or "no server takes commands"
+        return self.unsettled() or "no server accepts commands"
