@@ -58,7 +58,7 @@ def _wrong_primary(simulation: Simulation, random: Random) -> str:
 
 
 def _chained(simulation: Simulation, random: Random) -> str:
-    found = followers(simulation)
+    found = followers(simulation) or servers(simulation)  # a breakage before made all lead
     random.shuffle(found)
     replication.follow(simulation.world, found[0], (found[-1].ip, 6379))
     return f"{found[0].name} follows {found[-1].name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..actions import Action, DeletePod, DeleteWorkload, ScaleWorkload
+from ..actions import Action, DeletePod, DeleteWorkload, DiscardData, ScaleWorkload
 from ..at import At
 from ..common.follow_source import breaches
 from ..copies import address, is_linked
@@ -32,8 +32,17 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
             if leader is None or leader.id != step.primary.id:
                 return [f"I6: {step.primary.pod} is not the primary"]
             return []
+        case _:
+            return _of_object(topology, step)
+
+
+def _of_object(topology: FailoverTopology, step: Action) -> list[str]:
+    """The same of a step on a Kubernetes object."""
+    match step:
         case DeletePod():
             return _deletion(topology, step)
+        case DiscardData():
+            return _discard(topology, step)
         case DeleteWorkload():
             return _dismissal(topology, step)
         case ScaleWorkload(from_pods=before, to_pods=after) if after < before:
@@ -90,6 +99,17 @@ def _deletion(topology: FailoverTopology, step: DeletePod) -> list[str]:
     wanted = topology.wanted
     if topology.holds_data(node) and not (wanted.persistent or wanted.restart_may_lose):
         return [f"I1: {step.pod} holds keys in memory only and would lose them"]
+    return []
+
+
+def _discard(topology: FailoverTopology, step: DiscardData) -> list[str]:
+    """Files are deleted only while their server is down and the primary has the data. I1, I2"""
+    node = next((n for n in topology.observed.nodes if n.pod.uid == step.uid), None)
+    if node is None or isinstance(node, Seen) or not node.dead:
+        return [f"I2: {step.pod} may be alive and would lose its data"]
+    leader = topology.primary
+    if leader is None or leader.id != step.keeper.id or not holds(leader):
+        return [f"I1: {step.keeper.pod} is not known to have the data of {step.pod}"]
     return []
 
 

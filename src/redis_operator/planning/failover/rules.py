@@ -6,6 +6,7 @@ from ..actions import (
     ConfigSet,
     DeletePod,
     DeleteWorkload,
+    DiscardData,
     LabelRole,
     ScaleWorkload,
 )
@@ -31,6 +32,7 @@ from .ghosts import forget_replicas, forget_sentinels
 from .introduce import introduce
 from .leave import dismiss_sentinels, shrink
 from .name_primary import name_primary
+from .replace_data import replace_data
 from .sentinel_pods import replace_sentinel, roll_sentinels, sentinel_pods, shrink_sentinels
 from .set_aside import set_aside
 from .vouch import vouch
@@ -128,6 +130,16 @@ RULES: tuple[Row, ...] = (
         actions=(DeletePod,),
         keeps=("I8",),
         cases=("SE-14",),
+    ),
+    Row(
+        "replace_data",
+        replace_data,
+        Kind.REPAIR,
+        "ReplacingData",
+        "needs a primary that has the data, and sentinels that name it",
+        actions=(DiscardData,),
+        keeps=("I1", "I2"),
+        cases=("ST-07",),
     ),
     Row(
         "drain",
