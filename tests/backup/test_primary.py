@@ -126,3 +126,27 @@ async def test_a_replica_that_loads_for_long_says_that_it_lives_and_is_not_cut_o
         assert primary.whole.is_set()
         assert primary.sent == 1
         writer.close()
+
+
+async def followed(host: str) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
+    """Take the snapshot as a replica does; return its offset once it was given a first PING."""
+    reader, writer = await asyncio.open_connection(host, 6379)
+    writer.write(AUTH + PSYNC)
+    begun = int((await reader.readuntil(b"$")).split()[-2])
+    await reader.readuntil(CONTENT)
+    return begun + len(await reader.readuntil(b"PING\r\n")), reader, writer
+
+
+async def test_a_second_replica_moves_the_end_away_from_none(tmp_path: Path) -> None:
+    """Whoever is behind the offset that INFO names is never promoted."""
+    async with listening(tmp_path) as (_, host), asyncio.timeout(20):
+        first, _, one = await followed(host)
+        second, _, other = await followed(host)
+        reader, asking = await asyncio.open_connection(host, 6379)
+        asking.write(AUTH + b"*1\r\n$4\r\nINFO\r\n")
+        told = await reader.readuntil(b"# Cluster")
+        end = int(told.partition(b"master_repl_offset:")[2].split()[0])
+        assert (first, second) == (first, first)  # one history: the same bytes at an offset
+        assert end <= first
+        for writer in (one, other, asking):
+            writer.close()

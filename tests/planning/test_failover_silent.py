@@ -154,7 +154,8 @@ def test_who_did_not_follow_the_silent_primary_does_not_take_its_place(nodes: An
     assert "Elect" not in kinds(lost(nodes=nodes))
 
 
-NAMED = tuple(sentinel(n, 2, replicas=(WatchedReplica(ip(0), 6379),)) for n in range(3))
+OLD = WatchedReplica(ip(0), 6379, flags=frozenset({S_DOWN}))
+NAMED = tuple(sentinel(n, 2, replicas=(OLD,)) for n in range(3))
 
 
 def test_a_vote_that_was_won_is_followed_up_by_whoever_comes_next() -> None:
@@ -165,6 +166,12 @@ def test_a_vote_that_was_won_is_followed_up_by_whoever_comes_next() -> None:
     assert [s.node.pod for s in steps(lost(*NAMED[:2], away(2))) if isinstance(s, Promote)] == [
         "db-2"
     ]
+
+
+def test_a_primary_that_a_sentinel_sees_alive_was_not_voted_out() -> None:
+    """They have not heard of a switchover yet; it leads, and did not respond to the operator."""
+    one = sentinel(2, 2, replicas=(replace(OLD, flags=frozenset()),))
+    assert kinds(lost(*NAMED[:2], one)) == []
 
 
 def test_who_is_promoted_and_named_leads_and_the_silent_one_loses_its_label() -> None:

@@ -171,7 +171,8 @@ class Primary:
     """A primary with one snapshot, and no more writes than `stream` returns: `stream_size` bytes.
 
     `whole` is set when a replica has acknowledged everything. INFO names the offset of the end from
-    the beginning, so that a replica is not taken for whole before.
+    the beginning, so that a replica is not taken for whole before. Every replica is given the same
+    bytes from offset 0, whoever else is there: what others are sent puts none behind the end.
     """
 
     def __init__(
@@ -189,14 +190,12 @@ class Primary:
         self.failed = asyncio.Event()  # set with it
         self._stream = stream
         self._stream_size = stream_size
-        self._stream_end = stream_size  # the offset of its last byte, of whoever began last
         self._shelf = shelf
         self._manifest = manifest
         self._part = part
         self._login = login
         self._id = secrets.token_hex(20)
         self._run_id = secrets.token_hex(20)
-        self._offset = 0
         self.sent = 0  # how often somebody began to take the snapshot
         self._end: int | None = None  # when everything was sent
 
@@ -282,7 +281,7 @@ class Primary:
             "# Replication",
             "role:master",
             f"master_replid:{self._id}",
-            f"master_repl_offset:{max(self._offset, self._stream_end)}",
+            f"master_repl_offset:{self._stream_size}",
             "# Cluster",
             "cluster_enabled:0",
         ]
@@ -290,10 +289,9 @@ class Primary:
 
     async def _replicate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send the snapshot, the stream, and then signs of life."""
-        part = self._part
+        part, offset = self._part, 0
         self.sent += 1
-        self._stream_end = self._offset + self._stream_size
-        writer.write(f"+FULLRESYNC {self._id} {self._offset}\r\n${part.size}\r\n".encode())
+        writer.write(f"+FULLRESYNC {self._id} {offset}\r\n${part.size}\r\n".encode())
         async with aclosing(rdb_of(self._shelf, part)) as pieces:
             async for piece in pieces:
                 writer.write(piece)
@@ -303,15 +301,13 @@ class Primary:
         try:
             if self._stream is not None:
                 async for piece in self._stream():
-                    self._offset += len(piece)
+                    offset += len(piece)
                     writer.write(piece)
                     await writer.drain()
                 _LOG.info("the stream was sent up to its cut")
-            self._offset += len(_GETACK)
-            self._end = self._offset
+            self._end = offset + len(_GETACK)
             writer.write(_GETACK)
             while not listening.done():
-                self._offset += len(_PING)
                 writer.write(_PING)
                 await writer.drain()
                 await asyncio.wait([listening], timeout=_PING_SECONDS)

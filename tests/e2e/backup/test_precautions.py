@@ -10,6 +10,7 @@ from e2e.backup.test_last_backup import template
 from e2e.backup.test_restore import ALONE, FROM_MONDAY, STORED, backed_up
 from e2e.clusters import until
 from e2e.standalone.conftest import Alone
+from e2e.versions import two_engines
 
 pytestmark = pytest.mark.e2e
 
@@ -56,12 +57,12 @@ async def test_a_namespace_that_is_deleted_does_not_wait_for_a_last_backup(
 
 
 async def test_another_engine_runs_after_a_backup_has_completed(database: Any, store: Any) -> None:
-    older = {**ALONE, "engine": "redis", "version": "6.2", **STORED}
-    cache = Alone(await database(**older, update={"backupFirst": True}))
+    older, newer = await two_engines(store.cluster)
+    cache = Alone(await database(**ALONE, **older, **STORED, update={"backupFirst": True}))
     await cache.wait_ready(seconds=90)
     await cache.write(50)
     before = (await cache.uids())[cache.pod]
-    await cache.patch(engine="valkey", version="9.1")
+    await cache.patch(**newer)
     store.apply(template())
 
     async def replaced() -> str:
@@ -71,6 +72,6 @@ async def test_another_engine_runs_after_a_backup_has_completed(database: Any, s
     names = store.cluster.kubectl("get", "redisbackups", "-o", "name", "-n", store.namespace)
     [name] = [n.rpartition("/")[2] for n in names.split() if "cache-before-" in n]
     assert store.status(name)["phase"] == "Completed"
-    assert store.status(name)["version"].startswith("6.2")
+    assert store.status(name)["version"].startswith(older["version"])
     await cache.wait_ready(seconds=90)
     assert await cache.lost() == []

@@ -6,6 +6,7 @@ from ..actions import Action, DeletePod, DeleteWorkload, DiscardData, ScaleWorkl
 from ..at import At
 from ..common.follow_source import breaches
 from ..copies import address, is_linked
+from ..fence import Fence
 from ..guards import Guards
 from ..observed import Seen
 from .actions import Elect, Follow, FollowSource, Promote, SwitchOver
@@ -20,7 +21,8 @@ def _of_step(topology: FailoverTopology, step: Action) -> list[str]:
     """Return every way in which one step would break an invariant."""
     match step:
         case Promote():
-            return _promotion(topology, step.node, step.source)
+            found = _promotion(topology, step.node, step.source)
+            return found or _unfenced(topology, step)
         case Elect():
             return _promotion(topology, step.node)
         case Follow():
@@ -68,6 +70,14 @@ def _promotion(topology: FailoverTopology, at: At, source: str = "") -> list[str
         and not (source and other.replication.follows == address(node))  # seen a moment later
     ]
     return [f"I1: {ahead[0].pod.name} has more than {node.pod.name}"] if ahead else []
+
+
+def _unfenced(topology: FailoverTopology, step: Promote) -> list[str]:
+    """Nobody is promoted as if none had led while the server that it follows may lead. I7"""
+    leads = [n for n in topology.unreachable if address(n) == step.follows and not n.dead]
+    if step.fence is Fence.NEVER_LED and leads:
+        return [f"I7: {leads[0].pod.name} does not respond and may lead"]
+    return []
 
 
 def _following(topology: FailoverTopology, step: Follow) -> list[str]:

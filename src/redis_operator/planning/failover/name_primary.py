@@ -97,9 +97,22 @@ def _race(topology: FailoverTopology) -> str | None:
 
 
 def _before(topology: FailoverTopology) -> Unreachable | Seen | None:
-    """The server that led before: followed by those that still name it, and no primary now."""
+    """The server that led before: followed by those that still name it, and no primary now.
+
+    After a switchover some follow the old one still, which follows the new one. The new one is
+    meant, above all where it does not respond: it may lead. I7
+    """
     named = {node.replication.follows for node in topology.seen if not node.is_primary}
-    return next((n for n in topology.observed.nodes if address(n) in named), None)
+    found = [n for n in topology.observed.nodes if address(n) in named]
+    return min(found, key=lambda n: _descent(topology, n), default=None)
+
+
+def _descent(topology: FailoverTopology, node: Unreachable | Seen) -> int:
+    """How unlikely it is that a server which is followed leads, or led last."""
+    if isinstance(node, Unreachable):
+        return 1 if node.dead else 0
+    places = {address(n) for n in topology.observed.nodes}
+    return 3 if node.replication.follows in places else 2
 
 
 def _followed(node: Seen, before: Unreachable | Seen) -> bool:

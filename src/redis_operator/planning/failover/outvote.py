@@ -30,7 +30,8 @@ def outvoted(topology: FailoverTopology, synced: list[Seen], before: Unreachable
     """The replica that takes the place of a silent primary, or None while the sentinels may do it.
 
     They hold it for dead for longer than they need to, a majority of all of them, and nobody could
-    be promoted by any; or they name the replica already.
+    be promoted by any; or they name the replica already, by a vote that was won. After a switchover
+    that they have not heard of, they name the replica that led before, and see its primary live.
     """
     if topology.election or not synced:
         return None
@@ -38,9 +39,16 @@ def outvoted(topology: FailoverTopology, synced: list[Seen], before: Unreachable
     if isinstance(chosen, Undecided):
         return None
     if topology.named == address(chosen):
-        return chosen
+        return None if _lives(topology, before) else chosen
     agreed = gave_up(topology.wanted.primary_name, address(before), topology.views)
     return chosen if agreed >= needed(topology) else None
+
+
+def _lives(topology: FailoverTopology, node: Unreachable) -> bool:
+    """Whether a sentinel is connected to a server and holds nothing against it."""
+    known = (topology.monitored(watcher) for watcher in topology.watchers)
+    replicas = (replica for found in known if found is not None for replica in found.replicas)
+    return any(r.up and f"{r.ip}:{r.port}" == address(node) for r in replicas)
 
 
 def elect_step(topology: FailoverTopology, chosen: Seen) -> Elect:
