@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from backup.conftest import STORE
+from backup.conftest import LOGIN, RULES, STORE, task
 from backup.test_carry import Stage, has_functions, shares
 from pair_of_servers import eventually, speak
 from redis_operator.backup.carry import _backup_pieces
 from redis_operator.backup.split import Survey, survey
 from redis_operator.backup.store import open_shelf
+from redis_operator.backup.take import take
 from redis_operator.backup.task import CarryTask
 from redis_operator.redis.slots import key_slot
 from redis_testing.servers import EngineBinary, Server, Servers
@@ -157,6 +159,20 @@ async def test_a_snapshot_of_a_shard_of_a_cluster_can_be_split(stage: Stage) -> 
     found = [await survey(piece) for piece in pieces]
     assert [one.obstacle for one in found] == ["", ""]
     assert sum(one.keys[0] for one in found) == 500
+
+
+async def test_a_snapshot_in_the_format_for_earlier_replicas_can_be_split(
+    stage: Stage, engine: EngineBinary
+) -> None:
+    if engine.version.engine != "valkey":
+        pytest.skip("only Valkey writes the format of the version that a replica names")
+    [old] = await stage.shards(1)
+    await speak(old, *lines(engine), ("DEL", "fields"), ("ACL", "SETUSER", "backup", *RULES))
+    [keys] = await speak(old, ("DBSIZE",))
+    shelf = open_shelf(STORE, folder=str(stage.folder))
+    manifest = await take(replace(task(old), version="8.1.0"), shelf, lambda: LOGIN)
+    assert manifest.parts[0].rdb == "REDIS0011"
+    assert (await surveyed(stage)).keys == {0: keys}
 
 
 async def test_what_a_primary_refuses_for_now_is_sent_again(stage: Stage) -> None:

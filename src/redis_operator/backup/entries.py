@@ -4,9 +4,9 @@ A value is never decoded. To find its end, its shape is enough: how many strings
 it has, which the table below says for each type. A version, a type or an opcode that the table does
 not have is never guessed at: `NotSplit` is raised, and whoever walks has to find another way.
 
-Formats 9, 10 and 80 were seen with Redis 6.2, Redis 7.0 and Valkey 9.1; format 11 has no other types
-than 80, but for hashes whose fields expire. An entry of the table that is wrong shows at once: the walk has to meet a known type after every
-value, the end of the RDB at its last byte, and as many keys as the server announced.
+Formats 9, 10, 11 and 80 were seen with Redis 6.2, Redis 7.0 and Valkey 9.1. An entry of the table
+that is wrong shows at once: the walk has to meet a known type after every value, the end of the RDB
+at its last byte, and as many keys as the server announced.
 """
 
 from __future__ import annotations
