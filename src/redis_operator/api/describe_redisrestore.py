@@ -64,7 +64,9 @@ REDISRESTORE_FIELDS: Final[dict[str, dict[str, Any]]] = {
         "When servers began to get the ACL file with which they refuse clients from their start."
     ),
     "RedisRestoreStatus.closed_time": described("When clients were first refused."),
-    "RedisRestoreStatus.completion_time": described("When it ended and clients could connect again."),
+    "RedisRestoreStatus.completion_time": described(
+        "When it ended and clients could connect again."
+    ),
     "RedisRestoreStatus.database": described("The uid of the database."),
     "RedisRestoreStatus.backup": described("The backup that is restored; a schedule's newest one."),
     "RedisRestoreStatus.location": described("Where that is, for people."),

@@ -72,7 +72,9 @@ def _available(situation: Topology, plan: Plan, served: tuple[str, str]) -> Cond
     filling = situation.wanted.filling
     if not unserved and filling is not None and not filling.served:
         text = unfilled(situation, filling) or "the last key has arrived"
-        was = "clients cannot connect" if situation.observed.formed else "clients cannot connect yet"
+        was = (
+            "clients cannot connect" if situation.observed.formed else "clients cannot connect yet"
+        )
         text = f"{was}: {text}"
         return Condition(type="Available", status="False", reason="Restoring", message=text)
     if not unserved:

@@ -207,8 +207,8 @@ def _checking(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
 
 def _prepared(restore: RedisRestore) -> str:
     return (
-        f"servers of Redis {restore.spec.redis} get the ACL file with which they refuse clients when they "
-        "start; until every pod has it, clients are served"
+        f"servers of Redis {restore.spec.redis} get the ACL file with which they refuse clients "
+        "when they start; until every pod has it, clients are served"
     )
 
 
