@@ -36,8 +36,8 @@ def rescue(situation: Situation) -> Plan | None:
         for slot in node.stranded.slots - known:
             owner = situation.owner_of(slot)
             if owner is None or owner not in situation.by_id:
-                owner = f"of slot {slot}, which has no owner that responds"
-                blocked.append(f"{node.pod.name} holds keys {owner}")
+                whose = f"of slot {slot}, which has no owner that responds"
+                blocked.append(f"{node.pod.name} holds keys {whose}")
             elif owner != node.id:
                 homes[node.id, owner] |= SlotSet([slot])
     steps = _disjoint(situation, homes)
