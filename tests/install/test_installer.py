@@ -165,7 +165,7 @@ async def test_what_somebody_else_put_in_place_of_ours_is_not_deleted() -> None:
         await cluster.client.create(ROLES.plain(), role)
         await cluster.installer().install(Options())
         await cluster.client.get(ROLES, ("team", "redis-operator"))
-        assert "Role redis-operator in namespace team: left alone" in "\n".join(cluster.told)
+        assert "Role redis-operator in namespace team: kept" in "\n".join(cluster.told)
 
 
 async def test_objects_that_only_a_newer_version_can_read_are_not_cut_off() -> None:
@@ -346,7 +346,7 @@ async def test_a_secret_of_that_name_that_is_not_ours_stays() -> None:
         body = {"metadata": {"namespace": "redis-operator", "name": SECRET}}
         await cluster.client.create(SECRETS, body)
         await cluster.remover().uninstall("redis-operator")
-        assert any("Secret" in line and "left alone" in line for line in cluster.told)
+        assert any("Secret" in line and "kept, it does not have the label" in line for line in cluster.told)
 
 
 async def test_every_example_is_stored_by_the_definitions_that_are_installed() -> None:

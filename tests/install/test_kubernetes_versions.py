@@ -80,5 +80,5 @@ def test_webhooks_have_no_field_that_an_older_server_would_drop() -> None:
 
 def test_the_docs_and_the_chart_name_the_same_version() -> None:
     text = Path("docs/install.md").read_text()
-    assert f"Needs Kubernetes 1.{OLDEST} or later" in text
+    assert f"Requirements: Kubernetes 1.{OLDEST} or later" in text
     assert f"kubeVersion: '>=1.{OLDEST}.0-0'" in chart()["Chart.yaml"]

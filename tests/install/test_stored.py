@@ -42,7 +42,7 @@ async def test_each_that_another_version_would_not_take_is_named_of_every_kind()
         first = next(n for n, line in enumerate(cluster.told) if line.endswith(": applied"))
         said = [line for line in cluster.told[:first] if "does not accept its spec" in line]
         assert len(said) == 2, "before anything is written"
-        assert said[0].startswith("Redis default/cache: version 2 does not take")
+        assert said[0].startswith("Redis default/cache: version 2 does not accept")
         assert "spec.mode: must be one of Cluster, Failover, not 'Standalone'" in said[0]
         assert said[1].startswith("RedisVersion ours: ")
         assert "spec.image: must match @sha256:" in said[1]
@@ -54,7 +54,7 @@ async def test_what_fits_is_not_mentioned() -> None:
         await cluster.create_database("cache")
         cluster.told.clear()
         await cluster.installer().install(Options(replicas=3))
-        assert not [line for line in cluster.told if "does not take" in line]
+        assert not [line for line in cluster.told if "does not accept" in line]
 
 
 async def test_a_redisoperator_says_it_in_its_status() -> None:
@@ -66,7 +66,7 @@ async def test_a_redisoperator_says_it_in_its_status() -> None:
         await one.cluster.create_database("cache", config={"maxmemory": "much"})
         one.cluster.change_strategy = stricter
         await one.say(image="redis-operator:2")
-        status = await one.until("Deployed", says="Redis default/cache: version 2 does not take")
+        status = await one.until("Deployed", says="Redis default/cache: version 2 does not accept")
         assert status["observedVersion"] == "2"
 
 

@@ -36,7 +36,7 @@ async def test_everybody_believes_the_successor_and_serves_again(
                 await link.run(commands.set_slot_node(slot, dead.id), timeout=5)
         operator = Actions(database.links, database.targets(), database)
         asked = InheritSlots(node=at(chosen), slots=SlotSet([slot]), dead=dead.id)
-        with pytest.raises(Refused, match="is not a primary"):
+        with pytest.raises(Refused, match="is no longer a primary"):
             await carry_out(operator.effects(), asked)
         place = next(n for n, s in enumerate(members) if s.address.host == dead.pod.ip)
         await members[place].kill()

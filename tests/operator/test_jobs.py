@@ -77,7 +77,7 @@ def test_a_job_that_fails_is_held_back_longer_each_time() -> None:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            words = f"the last try ended early, the next is {wait} s after it: no route"
+            words = f"the last attempt failed, the next follows {wait} s after it: no route"
             assert jobs.limitation(KEY, *NAME) == words
             assert jobs.limitation(KEY, "another") is None
             assert jobs.limitation(OTHER, *NAME) is None
@@ -88,7 +88,7 @@ def test_a_job_that_fails_is_held_back_longer_each_time() -> None:
         await asyncio.sleep(1)
         jobs.run(KEY, NAME, "any", Work(why="again"))
         await asyncio.sleep(0.5)
-        assert "the next is 1 s after it" in (jobs.limitation(KEY, *NAME) or "")
+        assert "the next follows 1 s after it" in (jobs.limitation(KEY, *NAME) or "")
 
     virtual(scenario())
 

@@ -122,7 +122,7 @@ async def test_a_switchover_that_takes_longer_than_the_pause_of_writes_is_taken_
     async with await asyncio.start_server(stall.serve, host, 0) as front:
         _, port = front.sockets[0].getsockname()
         database.reach("db-1", Address(host, port))
-        assert "took writes" in await database.do(await database.switch(1))
+        assert "accepted writes" in await database.do(await database.switch(1))
     assert (await database.is_primary(0), await database.is_primary(1)) == (True, False)
     assert not writing.done()
     last = acknowledged[-1]
@@ -312,7 +312,7 @@ async def test_sentinels_that_know_no_replica_vote_and_name_the_one_that_is_to_l
     )
     assert "0 sentinels consider" in await database.do(action)
     assert "0 sentinels name db-1, 2 are needed" in await database.do(promote)
-    assert not await _tried(database, action, "hold")
+    assert not await _tried(database, action, "consider")
     assert await database.named() == [(action.node.ip, 6379)] * 3
     views = [(await s.ask(sentinel.primary(NAME)))[0] for s in database.sentinels]
     (epoch,) = {view.config_epoch for view in views}  # type: ignore[attr-defined]
@@ -352,7 +352,7 @@ async def test_sentinels_that_do_not_vote_are_told_nothing(database: Database) -
     told = f"127.0.0.1,1,{'a' * 40},1000000000,{NAME},{host},6379,0"
     for watcher in database.sentinels:
         await watcher.ask(Command(("PUBLISH", "__sentinel__:hello", told), lambda _: None))
-    why = await _tried(database, await _elect(database), "hold")
+    why = await _tried(database, await _elect(database), "consider")
     assert "did not vote for a failover to db-1" in why
     assert await database.named() == [(host, 6379)] * 3
 

@@ -165,7 +165,7 @@ DISCARD = {
     "an owner is not seen": (m.silent(BROKEN, "1-0"), {}, ("may be a slot owner",)),
     "nobody has keys": (m.but(BROKEN, "0-0", keys=0), {}, ("not known to hold",)),
     "the keeper has no slots": (m.but(BROKEN, "0-0", slots=NO_SLOTS), {}, ("not known to hold",)),
-    "the keeper is another shard's": (BROKEN, {"keeper": at(P1)}, ("does not lead",)),
+    "the keeper is another shard's": (BROKEN, {"keeper": at(P1)}, ("is not the primary",)),
     "the keeper was not observed": (
         BROKEN,
         {"keeper": replace(at(P0), id=m.STRANGER)},

@@ -67,7 +67,7 @@ STALE = (replace(WORKLOAD, current=False),)
 ROWS: dict[str, tuple[Observed, Wanted, Action, str]] = {
     # Promotions
     "promote: nothing has more": (DEAD, WANTED, promote(TWO), ""),
-    "promote: not seen": (DEAD, WANTED, promote(server(0)), "I2: db-0 was not seen"),
+    "promote: not seen": (DEAD, WANTED, promote(server(0)), "I2: db-0 was not observed"),
     "promote: a primary answers": (WHOLE, WANTED, promote(FULL), "I7: db-0 is a primary"),
     "promote: one byte less": (beside(further()), WANTED, promote(ONE), "I1: db-2 has more"),
     "promote: as much": (beside(further(link={"offset": 90})), WANTED, promote(ONE), ""),
@@ -122,13 +122,13 @@ ROWS: dict[str, tuple[Observed, Wanted, Action, str]] = {
         made(EMPTY),
         WANTED,
         Follow(at(FULL), at(EMPTY), of(0)),
-        "I2: db-1 or db-0 was not seen",
+        "I2: db-1 or db-0 was not observed",
     ),
     "follow: the primary is not seen": (
         made(FULL),
         WANTED,
         Follow(at(FULL), at(EMPTY), of(0)),
-        "I2: db-1 or db-0 was not seen",
+        "I2: db-1 or db-0 was not observed",
     ),
     "follow: an empty one": (
         made(EMPTY, FULL),
@@ -185,7 +185,7 @@ ROWS: dict[str, tuple[Observed, Wanted, Action, str]] = {
         WHOLE,
         WANTED,
         DeletePod("db-1", "u9", "why"),
-        "I2: pod db-1 was not seen",
+        "I2: pod db-1 was not observed",
     ),
     "delete: silent": (DEAD, IN_MEMORY, DeletePod("db-0", "u0", "why"), ""),
     "delete: writes its file": (

@@ -237,15 +237,15 @@ RACES: dict[str, tuple[Observed, str]] = {
     ),
     "a server loads": (
         made(fresh(0), fresh(1), fresh(2, loading=True), sentinels=BARE),
-        "no primary is named before all servers are seen: db-2 is loading",
+        "no primary is chosen before all servers are observed: db-2 is loading",
     ),
     "a server does not exist": (
         made(fresh(0), fresh(1), sentinels=BARE),
-        "no primary is named before all servers are seen: db-2 does not exist yet",
+        "no primary is chosen before all servers are observed: db-2 does not exist yet",
     ),
     "a server does not respond": (
         made(fresh(0), fresh(1), dead(2), sentinels=BARE),
-        "no primary is named before all servers are seen: db-2 does not respond: refused",
+        "no primary is chosen before all servers are observed: db-2 does not respond: refused",
     ),
 }
 

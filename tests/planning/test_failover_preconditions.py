@@ -79,7 +79,7 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "promote: follows another": (
         PROMOTE,
         Facts(server=replica(follows=of(2))),
-        "db-1 follows 10.0.0.2:6379 by now",
+        "db-1 follows 10.0.0.2:6379 now",
     ),
     "promote: one byte less": (
         PROMOTE,
@@ -90,7 +90,7 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "promote: another history": (
         PROMOTE,
         Facts(server=replica(replication_id="x")),
-        "db-1 has another history by now",
+        "db-1 has another history now",
     ),
     "promote: no history known": (
         replace(PROMOTE, replication_id=""),
@@ -133,9 +133,9 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "follow: another one": (
         FOLLOW,
         Facts(server=replica(follows=of(7))),
-        "db-1 follows 10.0.0.7:6379 by now",
+        "db-1 follows 10.0.0.7:6379 now",
     ),
-    "follow: leads by now": (FOLLOW, Facts(server=LEADS), "db-1 follows no primary by now"),
+    "follow: leads now": (FOLLOW, Facts(server=LEADS), "db-1 follows no primary by now"),
     "follow: led and does": (replace(FOLLOW, follows=""), Facts(server=LEADS), ""),
     "source: silent": (SOURCE, Facts(), "db-1 does not respond"),
     "source: as it was": (SOURCE, Facts(server=replica()), ""),
@@ -143,9 +143,9 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "source: another port": (
         SOURCE,
         Facts(server=replica(follows="10.8.8.8:7001")),
-        "db-1 follows 10.8.8.8:7001 by now",
+        "db-1 follows 10.8.8.8:7001 now",
     ),
-    "source: takes writes": (SOURCE, Facts(server=LEADS), "db-1 takes writes by now"),
+    "source: takes writes": (SOURCE, Facts(server=LEADS), "db-1 accepts writes now"),
     "watch: silent": (WATCH, Facts(), "db-sentinel-0 does not respond"),
     "watch: at rest": (WATCH, Facts(sentinel=view()), ""),
     "watch: monitors nothing": (WATCH, Facts(sentinel=view(0, None)), ""),
@@ -174,12 +174,12 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "reset: another primary": (
         RESET,
         Facts(sentinel=view(0, 1)),
-        "db-sentinel-0 names another primary by now",
+        "db-sentinel-0 names another primary now",
     ),
     "reset: another port": (
         RESET,
         Facts(sentinel=view(0, port=6380)),
-        "db-sentinel-0 names another primary by now",
+        "db-sentinel-0 names another primary now",
     ),
     "reset: fails over": (RESET, Facts(sentinel=flagged(FAILOVER)), "is failing over, or has no"),
     "reset: not connected": (
@@ -193,7 +193,7 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "switch: follows another": (
         SWITCH,
         Facts(server=replica(follows=of(2)), sentinels=AT_REST),
-        "db-1 follows 10.0.0.2:6379 by now",
+        "db-1 follows 10.0.0.2:6379 now",
     ),
     "switch: a sentinel is silent": (
         SWITCH,
@@ -300,4 +300,4 @@ def test_sentinels_that_name_a_server_are_counted(
 
 def test_only_a_primary_is_followed_and_watched() -> None:
     assert not_a_primary(REPLICA, LEADS) is None
-    assert not_a_primary(REPLICA, replica()) == "db-1 is not a primary by now"
+    assert not_a_primary(REPLICA, replica()) == "db-1 is no longer a primary"

@@ -187,7 +187,7 @@ def many(pods: int, *silent: int, workload: int | None = None) -> Observed:
     [
         (many(4), ""),
         (many(4, 3), ""),
-        (many(6, 3, 4), "db-sentinel-3 does not respond, and a majority has to"),
+        (many(6, 3, 4), "db-sentinel-3 does not respond, and a majority must"),
         (many(6, 3, 5), ""),
         (many(7, 3), ""),
         (many(4, 0), "db-sentinel-0 does not respond"),

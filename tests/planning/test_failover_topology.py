@@ -422,8 +422,8 @@ def test_replicas_that_a_sentinel_has_not_heard_of_are_those_in_sync() -> None:
 
 def test_what_is_not_served_is_told() -> None:
     assert of_moment(WHOLE).unserved == ""
-    assert of_moment(made(*LOST)).unserved == "no primary takes writes"
+    assert of_moment(made(*LOST)).unserved == "no primary accepts writes"
     both = of_moment(made(*TWO, sentinels=BARE)).unserved
     assert both.startswith("db-0, db-1 are all primaries")
     silent = made(SILENT, server(1))
-    assert of_moment(silent).unserved == "no primary takes writes"
+    assert of_moment(silent).unserved == "no primary accepts writes"

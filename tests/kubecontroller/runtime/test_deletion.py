@@ -66,7 +66,7 @@ async def test_another_object_of_the_same_name_is_left_alone(server, client, kin
     await client.delete(kind, KEY)
     await client.create(kind, manifest("a"))
     why = await delete_after_live_look(client, kind, KEY, uid=old.metadata.uid, limitation=never)
-    assert why == "it is another object of the same name by now"
+    assert why == "it is another object of the same name now"
     assert KEY in server.objects["api/v1/configmaps"]
 
 
