@@ -346,7 +346,9 @@ async def test_a_secret_of_that_name_that_is_not_ours_stays() -> None:
         body = {"metadata": {"namespace": "redis-operator", "name": SECRET}}
         await cluster.client.create(SECRETS, body)
         await cluster.remover().uninstall("redis-operator")
-        assert any("Secret" in line and "kept, it does not have the label" in line for line in cluster.told)
+        assert any(
+            "Secret" in line and "kept, it does not have the label" in line for line in cluster.told
+        )
 
 
 async def test_every_example_is_stored_by_the_definitions_that_are_installed() -> None:

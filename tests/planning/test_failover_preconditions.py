@@ -68,7 +68,7 @@ FOLLOW = Follow(node=REPLICA, primary=at(server(2)), follows=of(0))
 SOURCE = FollowSource(node=REPLICA, host="10.8.8.8", port=7000, follows=of(0))
 WATCH = Watch(node=WATCHERS[0], name=NAME, primary=PRIMARY, quorum=2)
 AFRESH = replace(WATCH, afresh=True)
-UNWATCH = Unwatch(node=WATCHERS[0], name=NAME)
+UNWATCH = Unwatch(node=WATCHERS[0], name=NAME, named=f"{PRIMARY.ip}:6379")
 RESET = ResetSentinel(node=WATCHERS[0], name=NAME, primary=PRIMARY)
 SWITCH = SwitchOver(node=REPLICA, primary=PRIMARY, name=NAME, sentinels=WATCHERS)
 
@@ -115,7 +115,7 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "promote: deposed, one names it": (
         DEPOSED,
         Facts(server=replica(), sentinels=(view(0, 1), view(1), view(2))),
-        "1 sentinels name db-1, and 2 have to",
+        "1 sentinels name db-1, 2 are needed",
     ),
     "promote: deposed, two name it": (
         DEPOSED,
@@ -135,7 +135,7 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
         Facts(server=replica(follows=of(7))),
         "db-1 follows 10.0.0.7:6379 now",
     ),
-    "follow: leads now": (FOLLOW, Facts(server=LEADS), "db-1 follows no primary by now"),
+    "follow: leads now": (FOLLOW, Facts(server=LEADS), "db-1 follows no primary now"),
     "follow: led and does": (replace(FOLLOW, follows=""), Facts(server=LEADS), ""),
     "source: silent": (SOURCE, Facts(), "db-1 does not respond"),
     "source: as it was": (SOURCE, Facts(server=replica()), ""),

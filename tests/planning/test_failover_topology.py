@@ -372,7 +372,7 @@ WATCHING: dict[str, tuple[tuple[Any, ...], str]] = {
     "one is missing": (third()[:2], "2 of 3 sentinels exist"),
     "in TILT mode": ((*third()[:2], tilted()), "db-sentinel-2 is in TILT mode"),
     "monitors nothing": ((*third()[:2], sentinel(2, None)), "db-sentinel-2 monitors no primary"),
-    "its clock was set back": (third(in_the_past=True), "db-sentinel-2 does nothing"),
+    "its clock was set back": (third(in_the_past=True), "db-sentinel-2 is inactive"),
     "names another server": (
         (*third()[:2], sentinel(2, 1)),
         "db-sentinel-2 does not name db-0 as the primary",
@@ -382,7 +382,7 @@ WATCHING: dict[str, tuple[tuple[Any, ...], str]] = {
     "knows one of two": (third(sentinels=KNOWN[:1]), "db-sentinel-2 has not heard of all"),
     "knows one of two, and the other says nothing": (
         (STUCK, sentinel(1), sentinel(2, sentinels=KNOWN[:1])),
-        "db-sentinel-0 does nothing",
+        "db-sentinel-0 is inactive",
     ),
 }
 

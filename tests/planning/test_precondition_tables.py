@@ -97,7 +97,7 @@ ROWS: dict[str, tuple[Action, Facts, str]] = {
     "inherit: the dead one is alive": (INHERIT, primary(peers=peer(B)), "is alive"),
     "inherit: another one is alive": (INHERIT, primary(peers=peer(C)), ""),
     "inherit: no answer": (INHERIT, Facts(), "does not respond"),
-    "inherit: a replica": (INHERIT, replica(), "is not a primary"),
+    "inherit: a replica": (INHERIT, replica(), "is no longer a primary"),
     "replicate: an empty primary": (REPLICATE, primary(), ""),
     "replicate: no answer": (REPLICATE, Facts(), "does not respond"),
     "replicate: it does already": (REPLICATE, replica(B, keys=5), ""),

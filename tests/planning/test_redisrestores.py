@@ -228,7 +228,7 @@ def test_a_database_that_does_not_close_is_opened_again_after_a_while() -> None:
     closing = restore(phase="Closing", closedTime="2030-01-01T11:50:00Z", saves=1)
     plan = decide(closing)
     assert said(plan) == ("Opening", "NotClosed")
-    assert "clients of Redis cache are let in" in plan.status.message
+    assert "clients of Redis cache can connect again" in plan.status.message
 
 
 def saving(**more: Any) -> RedisRestore:
@@ -342,7 +342,7 @@ def opening(**more: Any) -> RedisRestore:
 def test_it_is_not_over_before_clients_are_let_in(told: dict[str, Any] | None) -> None:
     plan = decide(opening(), redis=database(told))
     assert said(plan) == ("Opening", "Opening")
-    assert "clients of Redis cache are let in: all is well" in plan.status.message
+    assert "clients of Redis cache cannot connect yet: all is well" in plan.status.message
     assert plan.again
     failed = decide(opening(failure="it is damaged", failureReason="x"), redis=database(told))
     assert said(failed) == ("Opening", "x")
@@ -541,7 +541,7 @@ def test_clients_do_not_wait_for_ever_for_a_worker_that_is_refused() -> None:
     assert plan.status.message == "a quota; nothing was changed"
     plan = decide(replacing(started=False, **HELD), redis=database(HALFWAY))
     assert said(plan) == ("Opening", "ChildRefused")
-    assert plan.status.failure == "a quota; no data were replaced"
+    assert plan.status.failure == "a quota; no data was replaced"
     assert is_whole(plan.status)
 
 

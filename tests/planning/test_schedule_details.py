@@ -110,13 +110,13 @@ def test_what_is_being_deleted_counts_for_nothing() -> None:
     assert (plan.status.kept, plan.status.last_success) == (2, "b")
 
 
-def test_one_that_was_verified_stays_while_the_newest_good_one_is_yet_to_be() -> None:
+def test_the_newest_that_was_verified_stays() -> None:
     proven, plain = verified("proven", 3, "True"), taken("plain", 2)
     waits, fails = verified("waits", 1, "Unknown"), verified("fails", 1, "", FAILED)
     rules = kept(keepLast=1, keepFailed=9)
     assert decide(rules, proven, plain, waits).delete == ("plain",)
-    assert decide(rules, proven, plain, fails).delete == ("proven",)
-    assert decide(rules, proven, plain).delete == ("proven",)
+    assert decide(rules, proven, plain, fails).delete == ()
+    assert decide(rules, proven, plain).delete == ()
     assert decide(rules, proven, verified("good", 1, "True")).delete == ("proven",)
     older = verified("older", 4, "True")
     assert decide(rules, older, proven, waits).delete == ("older",)

@@ -45,7 +45,7 @@ def test_its_files_are_put_aside_by_a_restart() -> None:
     assert isinstance(delete, DeletePod)
     assert (delete.pod, delete.expect_id) == ("db-1", "run-1")
     why = plan(WANTED, made(LEADS, second(), FOLLOWS), NOW).why
-    assert "db-1 took 30 bytes of writes after offset 100 beside db-0" in why
+    assert "db-1 accepted 30 bytes of writes after offset 100 beside the primary db-0" in why
 
 
 def test_without_volumes_what_is_dropped_is_told() -> None:

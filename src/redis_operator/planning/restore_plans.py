@@ -113,7 +113,7 @@ def fail(restore: RedisRestore, facts: RestoreFacts, reason: str, text: str) -> 
     """Give up. Where clients may be shut out, they are let in before it is said to be over."""
     end = (facts.worker.job,) if facts.worker is not None else ()
     if restore.status.phase in CLOSED_PHASES and facts.redis is not None:
-        said_now = f"{text}; clients of Redis {restore.spec.redis} are let in"
+        said_now = f"{text}; clients of Redis {restore.spec.redis} can connect again"
         status = said(restore, RestorePhase.OPENING, reason, said_now, facts.now)
         status = replace(status, failure=bounded(text), failure_reason=reason)
         return RestorePlan(status, end=end, again=SOON_SECONDS)
@@ -148,7 +148,7 @@ def message_of(redis: Redis | None) -> str:
     for found in redis.status.conditions:
         if (found.type, found.status) in _WRONG:
             return found.message
-    return redis.status.message or f"Redis {redis.metadata.name} has not been looked at yet"
+    return redis.status.message or f"Redis {redis.metadata.name} has not been observed yet"
 
 
 def kept_text(status: RedisRestoreStatus) -> str:

@@ -39,7 +39,7 @@ def plan_replacing(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     known, worker = restore.status, facts.worker
     rolls_back = known.phase is RestorePhase.ROLLING_BACK
     if facts.redis is None:
-        text = f"Redis {restore.spec.redis} was deleted; its data are in {kept_text(known)}"
+        text = f"Redis {restore.spec.redis} was deleted; its data is in {kept_text(known)}"
         return fail(restore, facts, "NoDatabase", text)
     if restore.metadata.is_being_deleted and not rolls_back:
         return _end_early(restore, facts, "Deleted", "it was deleted before it was done")
@@ -94,7 +94,7 @@ def _end_early(restore: RedisRestore, facts: RestoreFacts, reason: str, text: st
     known = restore.status
     if known.started or known.attempt > 1 or facts.worker is not None:
         return _roll_back(restore, facts, reason, text)
-    return fail(restore, facts, reason, f"{text}; no data were replaced")
+    return fail(restore, facts, reason, f"{text}; no data was replaced")
 
 
 def _open(restore: RedisRestore, facts: RestoreFacts, worker: Worker) -> RestorePlan:
@@ -107,7 +107,7 @@ def _open(restore: RedisRestore, facts: RestoreFacts, worker: Worker) -> Restore
         return fail(restore, facts, known.failure_reason, text)
     keys = worker.report.keys if worker.report is not None else known.keys
     name = restore.spec.redis
-    text = f"Redis {name} has {keys} keys of {known.location}; its clients are let in"
+    text = f"Redis {name} has {keys} keys of {known.location}; its clients can connect again"
     status = said(restore, RestorePhase.OPENING, "Opening", text, facts.now)
     return RestorePlan(replace(status, keys=keys), end=(worker.job,), again=SOON_SECONDS)
 
@@ -118,7 +118,7 @@ def plan_opening(restore: RedisRestore, facts: RestoreFacts) -> RestorePlan:
     end = (facts.worker.job,) if facts.worker is not None else ()
     gone = facts.redis is None or facts.redis.metadata.is_being_deleted
     if not gone and not facts.orphaned and not (told is not None and told.opened):
-        text = f"clients of Redis {name} are let in: {message_of(facts.redis)}"
+        text = f"clients of Redis {name} cannot connect yet: {message_of(facts.redis)}"
         text = f"{known.failure}; {text}" if known.failure else text
         reason = known.failure_reason or "Opening"
         status = said(restore, None, reason, text, facts.now)

@@ -111,7 +111,7 @@ def test_an_authority_is_rotated_so_that_every_step_is_trusted_by_the_step_befor
         now += timedelta(minutes=20)
     assert reasons == [
         "the authority is past two thirds of its life",
-        "the new authority is known by now",
+        "the new authority is known now",
         "the old authority is no longer needed",
     ]
     assert [len(bundle) for bundle in bundles] == [1, 2, 2, 1]

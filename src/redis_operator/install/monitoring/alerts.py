@@ -169,8 +169,8 @@ _OF_BACKUPS: Final = (
         Severity.CRITICAL,
         f"{_most(_DATABASE, 'redis_operator_restore_rolling_back')} == 1",
         "0m",
-        "A restore of Redis {{ $labels.namespace }}/{{ $labels.name }} failed: the database is "
-        "given back what it had, and its clients are shut out until that is done",
+        "A restore of Redis {{ $labels.namespace }}/{{ $labels.name }} failed: its previous "
+        "data is put back, and clients cannot connect until that is done",
     ),
     Alert(
         "RedisRestoreFailed",

@@ -72,7 +72,7 @@ def named_since(name: str, known: tuple[str, ...], views: tuple[SentinelView, ..
         found = view.named(name)
         place = f"{found.ip}:{found.port}" if found is not None else ""
         if place and place not in known:
-            return f"a sentinel names {place} as the primary by now"
+            return f"a sentinel names {place} as the primary now"
     return None
 
 
