@@ -15,8 +15,8 @@ from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
 from redis_operator.api.crd import crds
+from redis_operator.operator.admission.webhooks import add_admission
 from redis_operator.operator.settings import Settings
-from redis_operator.operator.webhooks import add_admission
 from redis_operator.operator.world import World
 
 

@@ -16,11 +16,11 @@ from bench.missing import Missing
 from redis_operator.cli.application import Seeds
 from redis_operator.operator.effects import Effect
 from redis_operator.operator.execute import Executor, Outcome
-from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePod
-from redis_operator.operator.movers import SlotMovers
-from redis_operator.operator.probe import Question, probe
-from redis_operator.operator.servers import Servers as Reached
+from redis_operator.operator.servers.actions import Servers as Reached
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.movers import SlotMovers
+from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.actions import LabelPod, LabelRole
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.clusters import ClusterFacts

@@ -17,7 +17,7 @@ from redis_operator.backup.flow import Flow, Pace
 from redis_operator.backup.store import open_shelf
 from redis_operator.backup.take import take
 from redis_operator.backup.task import PROGRESS_PORT, Progress
-from redis_operator.operator.workers import ask_progress
+from redis_operator.operator.backups.workers import ask_progress
 from redis_testing.servers import EngineBinary, find_engines
 
 

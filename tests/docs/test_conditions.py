@@ -12,20 +12,20 @@ from redis_operator.planning.modes import MODES
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 TOLD_BY = (
-    "redis_operator/planning/announcements.py",
-    "redis_operator/planning/conditions.py",
+    "redis_operator/planning/reporting/announcements.py",
+    "redis_operator/planning/reporting/conditions.py",
     "redis_operator/planning/copies.py",
-    "redis_operator/planning/inventory.py",
-    "redis_operator/planning/precautions.py",
-    "redis_operator/planning/status.py",
-    "redis_operator/planning/degradations.py",
+    "redis_operator/planning/reporting/inventory.py",
+    "redis_operator/planning/backups/precautions.py",
+    "redis_operator/planning/reporting/status.py",
+    "redis_operator/planning/reporting/degradations.py",
     "redis_operator/operator/passwords.py",
     "redis_operator/operator/passes.py",
     "redis_operator/operator/reconcile.py",
     "redis_operator/operator/redis_failovers.py",
     "redis_operator/translation/status.py",
     "redis_operator/operator/rotation.py",
-    "redis_operator/operator/sources.py",
+    "redis_operator/operator/servers/sources.py",
     "redis_operator/operator/report.py",
     "kubecontroller/runtime/manager.py",
 )

@@ -7,11 +7,15 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from redis_operator.operator.backup_measures import BackupCollector
-from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
-from redis_operator.operator.restore_measures import RestoreCollector
-from redis_operator.operator.schedule_measures import ScheduleCollector
-from redis_operator.operator.server_measures import LastLooks, ServerCollector
+from redis_operator.operator.metrics.backups import BackupCollector
+from redis_operator.operator.metrics.databases import (
+    DatabaseCollector,
+    actions_counter,
+    losses_counter,
+)
+from redis_operator.operator.metrics.restores import RestoreCollector
+from redis_operator.operator.metrics.schedules import ScheduleCollector
+from redis_operator.operator.metrics.servers import LastLooks, ServerCollector
 
 PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 

@@ -35,8 +35,8 @@ from redis_operator.install.rights import (
     account,
 )
 from redis_operator.install.waiting import WEBHOOK_CONFIGURATIONS
+from redis_operator.operator.admission.webhooks import add_admission
 from redis_operator.operator.settings import Settings, WebhookCertificate
-from redis_operator.operator.webhooks import add_admission
 from redis_operator.operator.world import REDIS_FAILOVERS, World
 from redis_testing.simulation.catalog import SCENARIOS
 from redis_testing.simulation.scenarios import formed, play
@@ -62,7 +62,7 @@ PLAYED = (
 _CHILDREN = "an object of a database that is no longer wanted, or cannot be changed, is deleted"
 _ADMISSION = "admission asks for it, no call does"
 NOT_PLAYED: dict[Right, str] = {
-    ("", "events", "list"): "why a StatefulSet cannot create pods: operator/absent.py",
+    ("", "events", "list"): "why a StatefulSet cannot create pods: operator/objects/absent.py",
     ("", "persistentvolumeclaims", "patch"): "a volume grows: e2e/cluster/test_storage.py",
     ("", "pods/resize", "patch"): "limits change in place: e2e/cluster/test_resources.py",
     ("", "secrets", "delete"): _CHILDREN,
@@ -76,7 +76,7 @@ NOT_PLAYED: dict[Right, str] = {
     ("redisoperator.dev", "redisbackups/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisbackupschedules/finalizers", "update"): _ADMISSION,
     ("redisoperator.dev", "redisrestores/finalizers", "update"): _ADMISSION,
-    ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups.py",
+    ("batch", "jobs", "get"): "whose a Job is that exists already: operator/backups/backup.py",
 }
 
 

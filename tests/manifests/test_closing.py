@@ -11,9 +11,9 @@ from manifests.test_rotation import Client
 from redis_operator.api.redis import Mode, Persistence, Redis, RedisSpec
 from redis_operator.manifests.facts import Facts, Filling
 from redis_operator.manifests.users import acl_file, acl_file_name
-from redis_operator.operator.links import Links, Target
-from redis_operator.operator.logins import Logins
-from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.logins import Logins
+from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.observed import Pod as SeenPod
 from redis_operator.redis import commands

@@ -10,10 +10,10 @@ import pytest
 from manifests.pods import PASSWORDS, Pod, form_shard, pods, until
 from redis_operator.api.redis import Mode, Persistence, Redis, RedisSpec
 from redis_operator.manifests.facts import Facts, Passwords
-from redis_operator.operator.links import Links, Target
-from redis_operator.operator.logins import Logins
 from redis_operator.operator.passwords import advanced, wished
-from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.logins import Logins
+from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.observed import Observed, Seen
 from redis_operator.planning.observed import Pod as SeenPod
 from redis_operator.redis import commands

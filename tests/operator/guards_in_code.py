@@ -16,17 +16,18 @@ def _guards() -> dict[str, str]:
     """Every guard in the source with a pattern of what it says, by module, function and number."""
     found: dict[str, str] = {}
     root = Path(redis_operator.__file__).parent
-    files = [Path(preconditions.__file__), *sorted((root / "operator").glob("*.py"))]
+    files = [Path(preconditions.__file__), *sorted((root / "operator").rglob("*.py"))]
     for file in files:
         source = file.read_text()
-        if file.stem != "preconditions" and "Refused" not in source:
+        module = file.parent.name if file.stem == "actions" else file.stem
+        if module != "preconditions" and "Refused" not in source:
             continue  # every worker reads this module: parsing all files takes a third of a second
         for function in ast.walk(ast.parse(source)):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            said = [text for node in _own_nodes(function) if (text := _text_of(node, file.stem))]
+            said = [text for node in _own_nodes(function) if (text := _text_of(node, module))]
             for number, text in enumerate(said, 1):
-                found[f"{file.stem}.{function.name}#{number}"] = _pattern(text)
+                found[f"{module}.{function.name}#{number}"] = _pattern(text)
     return found
 
 

@@ -18,7 +18,7 @@ from kubelocal.apiserver.server import ADMIN, ApiServer
 from kubelocal.apiserver.storage.store import Store
 from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.manifests.names import SHARD_LABEL, common_labels
-from redis_operator.operator.absent import Absences
+from redis_operator.operator.objects.absent import Absences
 from redis_operator.planning.observed import Workload
 
 WORKLOAD = Workload(shard=0, name="db-0", uid="w", pods=2, revision="1")

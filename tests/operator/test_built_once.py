@@ -13,7 +13,7 @@ from redis_operator.api.validation import load
 from redis_operator.manifests.build import build
 from redis_operator.manifests.facts import Facts, Passwords
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
-from redis_operator.operator.children import Children
+from redis_operator.operator.objects.children import Children
 from redis_operator.redis.versions import Version
 
 VERSION = Version("valkey", 9, 1)

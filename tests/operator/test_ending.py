@@ -9,7 +9,7 @@ from kubecontroller.client.meta import Manifest
 from kubecontroller.client.objects import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES
 from kubecontroller.runtime.outcomes import Outcome
 from redis_operator.manifests.names import IDENTITY_ANNOTATION
-from redis_operator.operator.ending import Ending
+from redis_operator.operator.objects.ending import Ending
 from redis_operator.operator.world import REDISES
 from redis_testing.simulation.scenarios import formed
 from redis_testing.simulation.system import (

@@ -8,7 +8,7 @@ import pytest
 
 from redis_operator.api.redis import Redis
 from redis_operator.api.validation import load
-from redis_operator.operator.fillings import targets_of
+from redis_operator.operator.backups.fillings import targets_of
 
 
 def database(restore: dict[str, Any] | None) -> Redis:

@@ -8,7 +8,7 @@ from typing import Any
 from redis_operator.operator.effects import Effect
 from redis_operator.operator.errors import Refused
 from redis_operator.operator.execute import Executor
-from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.at import At

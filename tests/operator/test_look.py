@@ -9,7 +9,7 @@ import pytest
 
 from kubecontroller.client.objects import PODS
 from redis_operator.manifests.cluster import CLUSTER
-from redis_operator.operator.look import is_left_out, pod_seen
+from redis_operator.operator.objects.look import is_left_out, pod_seen
 from redis_operator.planning.observed import Pod
 
 ENDED_AT = "2026-01-02T03:04:05Z"

@@ -18,7 +18,7 @@ from redis_operator.manifests import names
 from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.manifests.pod import RESTARTED_ANNOTATION
 from redis_operator.manifests.standalone_scripts import DATA_MISSING
-from redis_operator.operator.look import (
+from redis_operator.operator.objects.look import (
     has_ended,
     is_left_out,
     lacking_labels,

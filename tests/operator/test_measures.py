@@ -5,10 +5,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from redis_operator.operator.backup_measures import BackupCollector
-from redis_operator.operator.measures import DatabaseCollector, actions_counter
-from redis_operator.operator.restore_measures import RestoreCollector
-from redis_operator.operator.schedule_measures import ScheduleCollector
+from redis_operator.operator.metrics.backups import BackupCollector
+from redis_operator.operator.metrics.databases import DatabaseCollector, actions_counter
+from redis_operator.operator.metrics.restores import RestoreCollector
+from redis_operator.operator.metrics.schedules import ScheduleCollector
 
 
 def test_what_people_alert_on_is_read_from_the_status() -> None:

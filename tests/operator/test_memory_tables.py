@@ -24,10 +24,10 @@ from redis_operator.planning.clusters import (
     Peer,
     PeerFlag,
 )
-from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.fence import Fence
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.observed import Election, Led, Observed, Pod, Seen
+from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS
 
 KEY, OTHER = ("ns", "db"), ("ns", "other")

@@ -24,7 +24,7 @@ from redis_operator.manifests.users import (
     password_hash,
     rules_of,
 )
-from redis_operator.operator.logins import changes_of, cut_off
+from redis_operator.operator.servers.logins import changes_of, cut_off
 from redis_operator.redis import commands
 from redis_operator.redis.connection import Credentials
 from redis_operator.redis.versions import Version

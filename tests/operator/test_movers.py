@@ -8,7 +8,7 @@ from typing import Any
 from kubecontroller.client.meta import Key
 from kubecontroller.testing.loop import run
 from redis_operator.operator.errors import Failed
-from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.planning.at import At
 from redis_operator.planning.cluster.actions import RescueKeys
 from redis_operator.planning.clusters import Moving

@@ -28,7 +28,7 @@ from kubelocal.apiserver.inprocess import InProcessTransport
 from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
 from redis_operator.api.crd import crds
-from redis_operator.operator.backup_wiring import add_backups, add_restores
+from redis_operator.operator.backups.wiring import add_backups, add_restores
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.wiring import add_databases, add_failovers
 from redis_operator.operator.world import REDIS_FAILOVERS, REDISES, World

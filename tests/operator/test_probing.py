@@ -8,8 +8,8 @@ import re
 import pytest
 
 from redis_operator.api.redis import Mode
-from redis_operator.operator.links import Links, Target
-from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.clusters import NotCounted, NotWeighed
 from redis_operator.planning.observed import Pod, Seen
 from redis_operator.redis import commands

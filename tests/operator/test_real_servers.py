@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from redis_operator.cli.application import Application, Seeds
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import Failed
-from redis_operator.operator.servers import Servers as Acting
+from redis_operator.operator.servers.actions import Servers as Acting
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.fence import Fence
@@ -90,7 +90,7 @@ async def test_a_killed_primary_is_replaced_at_once_and_nothing_replicated_is_lo
 async def test_a_promotion_that_does_not_come_is_an_outcome_and_no_accident(
     engine: EngineBinary, database_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redis_operator.operator.servers._PROMOTION_SECONDS", 0.3)
+    monkeypatch.setattr("redis_operator.operator.servers.actions._PROMOTION_SECONDS", 0.3)
     async with Servers(engine) as servers:
         members = await servers.start(6, options={"cluster-node-timeout": "30000"})
         database = database_of(members, shards=3, replicas=1)
@@ -114,7 +114,7 @@ async def test_a_planned_promotion_is_not_waited_for_once_the_primary_has_ended(
     engine: EngineBinary, database_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead primary is replaced by force: every second of waiting before is an outage."""
-    monkeypatch.setattr("redis_operator.operator.servers._PROMOTION_SECONDS", 120.0)
+    monkeypatch.setattr("redis_operator.operator.servers.actions._PROMOTION_SECONDS", 120.0)
     async with Servers(engine) as servers:
         members = await servers.start(6, options={"cluster-node-timeout": "600000"})
         database = database_of(members, shards=3, replicas=1)

@@ -13,8 +13,8 @@ from kubecontroller.client.api import Client
 from kubecontroller.client.request import Request, Response
 from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.operator.errors import Failed
-from redis_operator.operator.objects import ClusterObjects
-from redis_operator.operator.resizing import Resizing
+from redis_operator.operator.objects.actions import ClusterObjects
+from redis_operator.operator.objects.resizing import Resizing
 from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.observed import Pod, Workload
 from redis_operator.planning.preconditions import Facts

@@ -15,12 +15,12 @@ from pair_of_servers import speak
 from redis_operator.manifests.facts import Passwords, SourceLogin
 from redis_operator.operator.effects import carry_out
 from redis_operator.operator.errors import ActionError
-from redis_operator.operator.failover_dialect import FAILOVER
-from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import LivePod
-from redis_operator.operator.replication import replication_effects
-from redis_operator.operator.servers import Servers as Reached
-from redis_operator.operator.sources import LiveSource, login_of
+from redis_operator.operator.servers.actions import Servers as Reached
+from redis_operator.operator.servers.failover_dialect import FAILOVER
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.replication import replication_effects
+from redis_operator.operator.servers.sources import LiveSource, login_of
 from redis_operator.planning.at import At
 from redis_operator.planning.failover.actions import Follow, FollowSource, Promote
 from redis_operator.planning.fence import Fence

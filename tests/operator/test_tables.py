@@ -14,8 +14,8 @@ from redis_operator.manifests.names import DATABASE_LABEL
 from redis_operator.operator import pace
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.memory import Memories
-from redis_operator.operator.ownership import limitation, pods_to_adopt
-from redis_operator.operator.spellings import Spellings
+from redis_operator.operator.objects.ownership import limitation, pods_to_adopt
+from redis_operator.operator.servers.spellings import Spellings
 from redis_operator.planning.actions import ConfigSet
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.at import at

@@ -9,7 +9,7 @@ import pytest
 
 from redis_operator.cli.application import Application, Seeds
 from redis_operator.operator.effects import carry_out
-from redis_operator.operator.servers import Servers as Actions
+from redis_operator.operator.servers.actions import Servers as Actions
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.fence import Fence

@@ -9,7 +9,7 @@ import pytest
 
 from redis_operator.api.shape import Problem
 from redis_operator.api.version import RedisVersionSpec, read_entry
-from redis_operator.operator.verdicts import (
+from redis_operator.operator.admission.verdicts import (
     Database,
     Verdict,
     judge_catalog,

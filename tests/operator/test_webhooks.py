@@ -20,8 +20,8 @@ from kubelocal.apiserver.server import ApiServer
 from kubelocal.apiserver.storage.store import Store
 from redis_operator.api.crd import crds
 from redis_operator.api.webhooks import SECRET, WEBHOOKS
+from redis_operator.operator.admission.webhooks import NotSynced, Reviews, add_admission
 from redis_operator.operator.settings import Settings
-from redis_operator.operator.webhooks import NotSynced, Reviews, add_admission
 from redis_operator.operator.world import REDIS_FAILOVERS, REDIS_VERSIONS, REDISES, World
 
 SPEC = {"mode": "Standalone", "resources": {"limits": {"memory": "256Mi"}}, "replicas": 0}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_operator.operator.probe import Question, probe
+from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.clusters import NotWeighed, Weighed
 from redis_operator.planning.observed import Seen
 from redis_operator.redis.resp import encode

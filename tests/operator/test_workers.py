@@ -19,7 +19,7 @@ from redis_operator.backup.task import Report
 from redis_operator.manifests.names import ARCHIVE_LABEL, WORKER_LABEL
 from redis_operator.manifests.replacing_workers import RESTORE_LABEL
 from redis_operator.manifests.workers import ATTEMPT_LABEL, BACKUP_LABEL, BACKUP_UID_LABEL
-from redis_operator.operator.workers import (
+from redis_operator.operator.backups.workers import (
     Workers,
     ended_before,
     host_of,
@@ -27,7 +27,7 @@ from redis_operator.operator.workers import (
     last_words,
     waiting,
 )
-from redis_operator.planning.attempts import State, Worker
+from redis_operator.planning.backups.attempts import State, Worker
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 KEY = ("ns", "monday")

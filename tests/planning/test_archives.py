@@ -13,7 +13,7 @@ from redis_operator.api.redis import Redis
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
 from redis_operator.backup.task import Told, ToldGap
-from redis_operator.planning.archives import (
+from redis_operator.planning.backups.archives import (
     ARCHIVING,
     BASE_ANNOTATION,
     ArchivePlan,

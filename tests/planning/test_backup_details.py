@@ -17,10 +17,10 @@ from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackupschedule import BackupRetention
 from redis_operator.api.redisrestore import KEPT_LABEL
 from redis_operator.backup.task import Progress, Source
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.backups import is_due, plan_backup
-from redis_operator.planning.restores import is_same_store
-from redis_operator.planning.retention import Taken, surplus
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.backup import is_due, plan_backup
+from redis_operator.planning.backups.restores import is_same_store
+from redis_operator.planning.backups.retention import Taken, surplus
 
 TEXT = "2026-01-05T03:00:00Z"
 

@@ -10,8 +10,8 @@ import pytest
 
 from redis_operator.api.redisbackup import RedisBackup
 from redis_operator.backup.task import Report
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.backup_endings import BackupEnding, plan_backup_ending
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.endings import BackupEnding, plan_backup_ending
 
 NOW = datetime(2026, 1, 5, 3, 0, tzinfo=UTC)
 

@@ -15,8 +15,8 @@ from redis_operator.api.redisbackup import BackupPhase, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.validation import load
 from redis_operator.backup.task import Progress, Report, Source
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.backups import (
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.backup import (
     PROGRESS_SECONDS,
     BackupPlan,
     is_due,
@@ -24,7 +24,7 @@ from redis_operator.planning.backups import (
     path_of,
     plan_backup,
 )
-from redis_operator.planning.restores import (
+from redis_operator.planning.backups.restores import (
     is_same_store,
     mixed_limitation,
     newest_good,

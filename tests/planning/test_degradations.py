@@ -18,12 +18,12 @@ from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.cluster.guards import GUARDS
 from redis_operator.planning.cluster.settled import shard_unrest
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.context import Context
-from redis_operator.planning.degradations import OOM_SECONDS
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.degradations import OOM_SECONDS
+from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
 
 MIB = 2**20

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from planning.large import database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Wanted
-from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Evidence, Observed, Seen, Unreachable
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 
 NOW = 1_000_000.0
 FEW, MANY = 8, 32

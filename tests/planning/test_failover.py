@@ -12,7 +12,6 @@ from redis_operator.api.redis import Mode
 from redis_operator.api.status import Binding, Phase, RedisStatus
 from redis_operator.planning.actions import ConfigSet, LabelRole
 from redis_operator.planning.advice import Plan, Switchover, Wanted
-from redis_operator.planning.context import Context
 from redis_operator.planning.failover.actions import (
     Follow,
     Promote,
@@ -35,6 +34,8 @@ from redis_operator.planning.observed import (
     Workload,
 )
 from redis_operator.planning.plan import plan
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_operator.planning.sentinels import (
     Monitored,
     OtherSentinel,
@@ -42,7 +43,6 @@ from redis_operator.planning.sentinels import (
     SentinelView,
     WatchedReplica,
 )
-from redis_operator.planning.status import status
 
 NOW = 1_000_000.0
 NAME = "ns.db"

@@ -21,13 +21,13 @@ from planning.test_failover import (
 from redis_operator.api.status import Binding, Phase, RedisStatus, ShardStatus
 from redis_operator.planning.actions import DeletePod, ScaleWorkload
 from redis_operator.planning.advice import Switchover
-from redis_operator.planning.announcements import announcements
-from redis_operator.planning.context import Context
 from redis_operator.planning.failover.actions import SwitchOver
 from redis_operator.planning.observed import Observed, SentinelSeen, Unreachable
 from redis_operator.planning.plan import plan
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_operator.planning.sentinels import Monitored, OtherSentinel, SentinelFlag
-from redis_operator.planning.status import status
 
 ASKED = replace(WANTED, switchover=Switchover("db-1"))
 

@@ -22,7 +22,6 @@ from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.actions import ConfigSet, LabelRole
 from redis_operator.planning.advice import Wanted
 from redis_operator.planning.at import at
-from redis_operator.planning.context import Context
 from redis_operator.planning.failover.actions import Follow, FollowSource, Promote
 from redis_operator.planning.failover.election import FRESH
 from redis_operator.planning.guards import breaches
@@ -30,8 +29,9 @@ from redis_operator.planning.identity import NodeId
 from redis_operator.planning.modes import MODES, situation
 from redis_operator.planning.observed import Evidence, Observed, Replication, Seen
 from redis_operator.planning.plan import Plan, plan
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_operator.planning.sources import Source, SourceNode, SourceSeen, SourceSilent
-from redis_operator.planning.status import status
 
 NOW = 1_000_000.0
 PLACE = "old.example:7000"

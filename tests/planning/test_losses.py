@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from planning.situations import WANTED, assert_serves_all, whole_database
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning.advice import Wanted
-from redis_operator.planning.announcements import announcements
 from redis_operator.planning.cluster.actions import Failover, FailoverMode
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.context import Context
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet, even_shares, key_slot
 from redis_testing.cluster.database import SimulatedDatabase
 

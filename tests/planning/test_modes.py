@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planning.situations import WANTED, whole_database
 from redis_operator.api.redis import Mode
 from redis_operator.manifests.layouts import LAYOUTS
-from redis_operator.operator.dialects import DIALECTS
+from redis_operator.operator.servers.dialects import DIALECTS
 from redis_operator.planning.actions import DeletePod
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.modes import MODES

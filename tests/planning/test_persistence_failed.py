@@ -14,11 +14,11 @@ from planning.test_standalone import WANTED as ALONE
 from planning.test_standalone import told as told_alone
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Wanted
-from redis_operator.planning.announcements import announcements
-from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed, Volume
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_testing.cluster import disk
 
 NOW = 1_000_000.0

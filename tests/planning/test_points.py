@@ -18,8 +18,8 @@ from redis_operator.api.redisbackupschedule import (
     RestorePointRequest,
 )
 from redis_operator.backup.task import Report, ShardTask, Source
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.points import POINT_ANNOTATION, PointPlan, plan_point_request
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.points import POINT_ANNOTATION, PointPlan, plan_point_request
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SHARDS = (ShardTask("server-0", (Source("cache-0", "10.0.0.1"),)),)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from redis_operator.api.metadata import Metadata
 from redis_operator.api.redisbackup import BackupPhase, RedisBackupStatus
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
-from redis_operator.planning.precautions import (
+from redis_operator.planning.backups.precautions import (
     LAST,
     UPDATE,
     Precaution,
@@ -18,7 +18,7 @@ from redis_operator.planning.precautions import (
     precaution_limitation,
     update_name,
 )
-from redis_operator.planning.schedules import KEEP_ANNOTATION
+from redis_operator.planning.backups.schedules import KEEP_ANNOTATION
 
 
 def status(phase: BackupPhase | None, message: str = "", ended: str = "") -> RedisBackupStatus:

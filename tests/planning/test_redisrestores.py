@@ -15,15 +15,15 @@ from redis_operator.api.redisrestore import RedisRestore, RestorePhase
 from redis_operator.api.redisrestore_validation import load_redisrestore
 from redis_operator.api.validation import load
 from redis_operator.backup.task import Report
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.origins import Limitation, Origin, origin_of
-from redis_operator.planning.redisrestores import (
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.origins import Limitation, Origin, origin_of
+from redis_operator.planning.backups.redisrestores import (
     RestoreFacts,
     RestorePlan,
     is_whole,
     plan_restore,
 )
-from redis_operator.planning.replacing import kept_backup, start_limitation
+from redis_operator.planning.backups.replacing import kept_backup, start_limitation
 from redis_operator.redis.versions import Version
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -23,9 +23,9 @@ from planning.test_redisrestores import (
     worker,
 )
 from redis_operator.api.redis import Redis
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.origins import Limitation
-from redis_operator.planning.redisrestores import RestorePlan, is_whole, kept_name
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.origins import Limitation
+from redis_operator.planning.backups.redisrestores import RestorePlan, is_whole, kept_name
 
 SECOND = timedelta(seconds=1)
 CHECKING = restore(phase="Checking", attempt=1, startTime=TEXT)

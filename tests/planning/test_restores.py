@@ -29,7 +29,7 @@ from redis_operator.api.redisbackupschedule import (
 )
 from redis_operator.api.status import RedisStatus, RestoreStatus, SourceStatus
 from redis_operator.backup.task import Until
-from redis_operator.planning.restores import Way, archive_limitation, until_of, way_of
+from redis_operator.planning.backups.restores import Way, archive_limitation, until_of, way_of
 
 CLAIM = BackupStorage(claim=ClaimStorage("backups"))
 BY_NAME = BootstrapFromBackup(name="monday")

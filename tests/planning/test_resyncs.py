@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from planning import moments as m
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod
-from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
-from redis_operator.planning.resyncs import Resyncs, after_look
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.resyncs import Resyncs, after_look
+from redis_operator.planning.reporting.status import status
 
 W = m.whole()
 P0 = m.server(W, "0-0")

@@ -15,14 +15,14 @@ from redis_operator.api.redis import Mode
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.actions import DeletePod, LabelRole
 from redis_operator.planning.advice import Phase, Plan
-from redis_operator.planning.announcements import announcements
 from redis_operator.planning.at import at
 from redis_operator.planning.cluster.actions import Failover, ResetEmptyNode
-from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Observed, PodPhase
 from redis_operator.planning.plan import plan
 from redis_operator.planning.repeats import Attempt, after_attempt
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
 
 rows = import_module("redis_operator.planning.plan")

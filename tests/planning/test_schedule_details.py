@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planning.test_schedules import NOW, decide, reason, schedule, taken, text
 from redis_operator.api.redisbackup import BackupPhase
-from redis_operator.planning.schedules import DUE_ANNOTATION, KEEP_ANNOTATION, Scheduled
+from redis_operator.planning.backups.schedules import DUE_ANNOTATION, KEEP_ANNOTATION, Scheduled
 
 FAILED, RUNNING = BackupPhase.FAILED, BackupPhase.RUNNING
 DUE = NOW.replace(hour=3, minute=0, second=0)

@@ -16,8 +16,8 @@ from redis_operator.api.redisbackup import BackupPhase, RedisBackup, RedisBackup
 from redis_operator.api.redisbackup_validation import load_redisbackup
 from redis_operator.api.redisbackupschedule import BackupRetention, RedisBackupSchedule
 from redis_operator.api.redisbackupschedule_validation import load_schedule
-from redis_operator.planning.retention import Taken, surplus
-from redis_operator.planning.schedules import (
+from redis_operator.planning.backups.retention import Taken, surplus
+from redis_operator.planning.backups.schedules import (
     DUE_ANNOTATION,
     KEEP_ANNOTATION,
     Scheduled,

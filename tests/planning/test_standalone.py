@@ -16,7 +16,6 @@ from redis_operator.planning.actions import (
     ScaleWorkload,
 )
 from redis_operator.planning.advice import Plan, Wanted
-from redis_operator.planning.context import Context
 from redis_operator.planning.failover.actions import Promote
 from redis_operator.planning.guards import breaches
 from redis_operator.planning.identity import NodeId, Role
@@ -32,8 +31,9 @@ from redis_operator.planning.observed import (
     Workload,
 )
 from redis_operator.planning.plan import plan
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_operator.planning.standalone.guards import GUARDS
-from redis_operator.planning.status import status
 from redis_operator.redis.slots import ALL_SLOTS, SlotSet
 
 NOW = 1_000_000.0

@@ -14,11 +14,11 @@ from planning.test_rules_slots import told_everybody_but_its_replica
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.planning import advice
 from redis_operator.planning.advice import Plan
-from redis_operator.planning.announcements import announcements
 from redis_operator.planning.cluster.actions import InheritSlots
-from redis_operator.planning.context import Context
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import refused, status
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import refused, status
 from redis_operator.redis.slots import NO_SLOTS, SlotSet
 from redis_testing.cluster.database import SimulatedDatabase
 

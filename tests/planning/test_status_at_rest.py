@@ -5,10 +5,10 @@ import pytest
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Plan, Wanted
 from redis_operator.planning.clusters import ClusterView
-from redis_operator.planning.context import Context
 from redis_operator.planning.identity import NodeId, Role
 from redis_operator.planning.observed import Observed, Pod, Replication, Seen
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_operator.redis.slots import even_shares
 
 WANTED = Wanted(name="cache", shards=3, replicas=1)

@@ -13,11 +13,11 @@ from redis_operator.api import status as api
 from redis_operator.api.status import Operation, RedisStatus
 from redis_operator.planning.actions import ScaleWorkload
 from redis_operator.planning.advice import Phase, Plan, Wanted
-from redis_operator.planning.announcements import announcements
-from redis_operator.planning.context import Context
-from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Evidence, Node, Observed, Seen, Unreachable, Volume
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.degradations import Degradation
+from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
 
 from .test_status_at_rest import WANTED as AT_REST

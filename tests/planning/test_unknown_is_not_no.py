@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from planning.situations import WANTED, whole_database
 from redis_operator.api.status import RedisStatus
 from redis_operator.planning.advice import Switchover
-from redis_operator.planning.announcements import announcements
 from redis_operator.planning.cluster.actions import Failover
 from redis_operator.planning.cluster.election import limitation
 from redis_operator.planning.cluster.topology import ClusterTopology
-from redis_operator.planning.context import Context
 from redis_operator.planning.observed import Election, Observed, Volume
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import status
+from redis_operator.planning.reporting.announcements import announcements
+from redis_operator.planning.reporting.context import Context
+from redis_operator.planning.reporting.status import status
 from redis_testing.cluster.database import SimulatedDatabase
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from planning.test_backups import NOW, backup, ended
-from redis_operator.planning.attempts import State, Worker
-from redis_operator.planning.verification import Verification, plan_verification
+from redis_operator.planning.backups.attempts import State, Worker
+from redis_operator.planning.backups.verification import Verification, plan_verification
 
 DONE: dict[str, Any] = {
     "phase": "Completed",

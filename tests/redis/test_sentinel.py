@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redis_operator.operator.sentinels import view_sentinel
+from redis_operator.operator.servers.sentinels import view_sentinel
 from redis_operator.planning.sentinels import Monitored, OtherSentinel, SentinelFlag
 from redis_operator.redis import commands, sentinel
 from redis_operator.redis import sentinel_parsing as parsing

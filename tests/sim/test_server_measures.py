@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redis_operator.operator.server_measures import COUNTERS, GAUGES
+from redis_operator.operator.metrics.servers import COUNTERS, GAUGES
 from redis_operator.operator.world import REDISES
 from redis_testing.simulation.failover import failover
 from redis_testing.simulation.system import (

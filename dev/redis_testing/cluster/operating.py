@@ -18,14 +18,14 @@ from kubecontroller.client.api import Client
 from redis_operator.api.status import Binding, RedisStatus
 from redis_operator.manifests.cluster import CLUSTER
 from redis_operator.operator.execute import Executor, Outcome
-from redis_operator.operator.links import Links, Target
 from redis_operator.operator.live import ApiPods
 from redis_operator.operator.memory import Memories
-from redis_operator.operator.movers import SlotMovers
-from redis_operator.operator.objects import ClusterObjects
+from redis_operator.operator.objects.actions import ClusterObjects
 from redis_operator.operator.observe import Memory, elections
-from redis_operator.operator.probe import Question, probe
-from redis_operator.operator.servers import Servers
+from redis_operator.operator.servers.actions import Servers
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.movers import SlotMovers
+from redis_operator.operator.servers.probe import Question, probe
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.counting import Census
 from redis_operator.planning.observed import Node, Observed, Pod

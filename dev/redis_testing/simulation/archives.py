@@ -9,7 +9,7 @@ import msgspec
 from kubecontroller.client.patches import MergePatch
 from redis_operator.manifests.names import ARCHIVE_LABEL, POINT_LABEL
 from redis_operator.operator.world import REDIS_BACKUP_SCHEDULES
-from redis_operator.planning.points import POINT_ANNOTATION
+from redis_operator.planning.backups.points import POINT_ANNOTATION
 
 from .scenarios import Scenario
 from .system import DATABASE, NAMESPACE, Simulation

@@ -15,7 +15,7 @@ from redis_operator.operator.world import (
     REDIS_RESTORES,
     REDISES,
 )
-from redis_operator.planning.schedules import DUE_ANNOTATION, OWNER_LABEL, SCHEDULE_LABEL
+from redis_operator.planning.backups.schedules import DUE_ANNOTATION, OWNER_LABEL, SCHEDULE_LABEL
 
 from .scenarios import Scenario, mine
 from .summary import backups_of, restores_of

@@ -33,7 +33,7 @@ from redis_operator.install.installer import kind_of
 from redis_operator.install.inventory import item_of
 from redis_operator.install.rights import OPERATOR, account
 from redis_operator.manifests.names import MANAGER
-from redis_operator.operator.backup_wiring import (
+from redis_operator.operator.backups.wiring import (
     add_backups,
     add_redis_restores,
     add_restores,

@@ -25,9 +25,9 @@ from kubecontroller.client.scheme import Kind
 from kubecontroller.runtime.finalizers import remove_finalizer
 from redis_operator.api.webhooks import ISSUED_SECRET, SECRET
 from redis_operator.manifests.names import DATABASE_LABEL
-from redis_operator.operator.backup_ending import BACKUP_FINALIZER
-from redis_operator.operator.ending import FINALIZER, is_protected
-from redis_operator.operator.redis_restores import RESTORE_FINALIZER
+from redis_operator.operator.backups.ending import BACKUP_FINALIZER
+from redis_operator.operator.backups.redis_restores import RESTORE_FINALIZER
+from redis_operator.operator.objects.ending import FINALIZER, is_protected
 from redis_operator.operator.world import (
     REDIS_BACKUPS,
     REDIS_FAILOVERS,

@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from kubecontroller.client.api import Client
 from kubecontroller.runtime.logs import fields
-from redis_operator.operator.dialects import DIALECTS
 from redis_operator.operator.execute import Executor, Outcome
-from redis_operator.operator.links import Links
 from redis_operator.operator.live import ApiPods
-from redis_operator.operator.movers import SlotMovers
-from redis_operator.operator.objects import ClusterObjects
+from redis_operator.operator.objects.actions import ClusterObjects
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passes import Pass
 from redis_operator.operator.report import Reporter
-from redis_operator.operator.servers import Servers
-from redis_operator.operator.sources import LiveSource
+from redis_operator.operator.servers.actions import Servers
+from redis_operator.operator.servers.dialects import DIALECTS
+from redis_operator.operator.servers.links import Links
+from redis_operator.operator.servers.movers import SlotMovers
+from redis_operator.operator.servers.sources import LiveSource
 from redis_operator.operator.world import World
 from redis_operator.planning.actions import Action
 from redis_operator.planning.advice import Plan

@@ -13,12 +13,12 @@ from kubecontroller.client.meta import Key
 from redis_operator.api.status import RedisStatus, RestoringStatus
 from redis_operator.manifests import names
 from redis_operator.manifests.facts import Facts
-from redis_operator.operator.children import Children
-from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.backups.precautions import Precautions
+from redis_operator.operator.objects.children import Children
 from redis_operator.operator.passes import Pass
-from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.rotation import Rotations
-from redis_operator.planning.context import Context
+from redis_operator.operator.servers.movers import SlotMovers
+from redis_operator.planning.reporting.context import Context
 
 __all__ = ["Contexts"]
 

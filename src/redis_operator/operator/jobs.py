@@ -17,7 +17,7 @@ from msgspec import Struct
 from kubecontroller.client.meta import Key
 from kubecontroller.runtime.logs import fields
 from redis_operator.operator.errors import ActionError
-from redis_operator.planning.degradations import Degradation
+from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.redis.errors import RedisError
 
 __all__ = ["Job", "Jobs", "loop_time"]

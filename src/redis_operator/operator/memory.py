@@ -19,18 +19,18 @@ from redis_operator.api.version import RedisVersionSpec, read_entry
 from redis_operator.manifests.facts import Facts
 from redis_operator.operator.execute import Outcome
 from redis_operator.operator.observe import Memory, Told
-from redis_operator.operator.spellings import Spellings
+from redis_operator.operator.servers.spellings import Spellings
 from redis_operator.planning.actions import ResizePod
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.cluster.actions import Failover, Meet
 from redis_operator.planning.clusters import ClusterFacts, Introduction, Moving, PeerFlag
 from redis_operator.planning.counting import Census, after_look
-from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.identity import NodeId
 from redis_operator.planning.observed import Attempt, Election, Led, Observed
 from redis_operator.planning.repeats import after_attempt, essence
-from redis_operator.planning.resyncs import Resyncs
-from redis_operator.planning.resyncs import after_look as after_syncs
+from redis_operator.planning.reporting.degradations import Degradation
+from redis_operator.planning.reporting.resyncs import Resyncs
+from redis_operator.planning.reporting.resyncs import after_look as after_syncs
 from redis_operator.redis.slots import SlotSet
 
 __all__ = ["Memories"]

@@ -17,19 +17,19 @@ from kubecontroller.client.objects import Pod
 from redis_operator.api.redis import Mode
 from redis_operator.manifests.layout import Layout
 from redis_operator.manifests.layouts import LAYOUTS
-from redis_operator.operator.absent import Absences
-from redis_operator.operator.dialects import DIALECTS
-from redis_operator.operator.links import Links, Target
-from redis_operator.operator.look import (
+from redis_operator.operator.metrics.servers import LastLooks
+from redis_operator.operator.objects.absent import Absences
+from redis_operator.operator.objects.look import (
     has_ended,
     lacking_labels,
     pod_seen,
     volume_seen,
     workload_seen,
 )
-from redis_operator.operator.probe import Question, probe, probe_sentinel
-from redis_operator.operator.resizing import Resizing
-from redis_operator.operator.server_measures import LastLooks
+from redis_operator.operator.objects.resizing import Resizing
+from redis_operator.operator.servers.dialects import DIALECTS
+from redis_operator.operator.servers.links import Links, Target
+from redis_operator.operator.servers.probe import Question, probe, probe_sentinel
 from redis_operator.operator.world import World
 from redis_operator.planning.clusters import ClusterFacts
 from redis_operator.planning.identity import NodeId

@@ -25,23 +25,23 @@ from redis_operator.api.version import RedisVersionSpec, find_version
 from redis_operator.manifests.facts import Facts
 from redis_operator.manifests.users import OPERATOR, REPLICATION
 from redis_operator.operator.background import Background, Pending
-from redis_operator.operator.children import ChildError, Children
-from redis_operator.operator.look import memory_limit
+from redis_operator.operator.backups.precautions import Precautions
+from redis_operator.operator.backups.replacements import replacement_facts
+from redis_operator.operator.backups.restores import restore_facts
 from redis_operator.operator.memory import Memories
-from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.objects.children import ChildError, Children
+from redis_operator.operator.objects.look import memory_limit
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import PasswordError
-from redis_operator.operator.precautions import Precautions
-from redis_operator.operator.replacements import replacement_facts
-from redis_operator.operator.restores import restore_facts
-from redis_operator.operator.sources import Sources
+from redis_operator.operator.servers.movers import SlotMovers
+from redis_operator.operator.servers.sources import Sources
 from redis_operator.operator.wanted import directives, wanted_of
 from redis_operator.operator.world import World
 from redis_operator.planning import gates
 from redis_operator.planning.advice import Wanted
-from redis_operator.planning.degradations import Degradation
 from redis_operator.planning.observed import Observed
+from redis_operator.planning.reporting.degradations import Degradation
 from redis_operator.planning.sizes import lowered_too_far
 from redis_operator.redis.connection import Credentials
 

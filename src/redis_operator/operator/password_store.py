@@ -17,7 +17,7 @@ from redis_operator.manifests import names
 from redis_operator.manifests.facts import Passwords
 from redis_operator.manifests.layouts import layout_of
 from redis_operator.manifests.secrets import PASSWORD_KEY
-from redis_operator.operator.ownership import limitation
+from redis_operator.operator.objects.ownership import limitation
 from redis_operator.operator.passwords import (
     PasswordError,
     PasswordMemory,

@@ -24,19 +24,19 @@ from redis_operator.api.validation import load_status
 from redis_operator.operator import pace
 from redis_operator.operator.act import Actor
 from redis_operator.operator.background import Pending
-from redis_operator.operator.children import ChildError
+from redis_operator.operator.backups.precautions import Precautions
 from redis_operator.operator.contexts import Contexts
-from redis_operator.operator.ending import Ending, is_protected
+from redis_operator.operator.objects.children import ChildError
+from redis_operator.operator.objects.ending import Ending, is_protected
 from redis_operator.operator.observe import Request
 from redis_operator.operator.passes import NotFollowed, Pass, PassReader
-from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.report import Reporter
 from redis_operator.operator.settle import Settler
 from redis_operator.operator.world import World
 from redis_operator.planning.advice import Plan
 from redis_operator.planning.observed import Observed
 from redis_operator.planning.plan import plan
-from redis_operator.planning.status import refused, status
+from redis_operator.planning.reporting.status import refused, status
 
 __all__ = ["Reconciler"]
 

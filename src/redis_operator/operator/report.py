@@ -19,7 +19,7 @@ from kubecontroller.runtime.applier import Applier
 from kubecontroller.runtime.events import Recorder, Regarding
 from redis_operator.api.status import RedisStatus
 from redis_operator.operator.world import REDISES
-from redis_operator.planning.announcements import announcements
+from redis_operator.planning.reporting.announcements import announcements
 
 __all__ = ["Reporter"]
 

@@ -17,14 +17,14 @@ from msgspec.structs import replace
 from kubecontroller.client.meta import Key
 from redis_operator.api.redis import Redis
 from redis_operator.manifests.facts import Facts, Passwords, Stage
-from redis_operator.operator.children import Children
 from redis_operator.operator.jobs import Job, Jobs, loop_time
-from redis_operator.operator.links import Target
-from redis_operator.operator.logins import Logins
+from redis_operator.operator.objects.children import Children
 from redis_operator.operator.password_store import PasswordStore
 from redis_operator.operator.passwords import advanced, outlived
-from redis_operator.planning.degradations import Degradation
+from redis_operator.operator.servers.links import Target
+from redis_operator.operator.servers.logins import Logins
 from redis_operator.planning.observed import Evidence, Observed, Unreachable
+from redis_operator.planning.reporting.degradations import Degradation
 
 __all__ = ["Rotations"]
 

@@ -6,12 +6,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kubecontroller.client.api import Client
-from redis_operator.operator.children import Children
-from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.objects.children import Children
 from redis_operator.operator.observe import Observer, Request
 from redis_operator.operator.passes import Pass
 from redis_operator.operator.requests import close, met
 from redis_operator.operator.rotation import Rotations
+from redis_operator.operator.servers.movers import SlotMovers
 from redis_operator.planning.common.configure import accepted, unpersisted
 from redis_operator.planning.observed import Observed
 

@@ -28,39 +28,43 @@ from kubecontroller.runtime.triggers import (
     spec_or_metadata_changed,
 )
 from redis_operator.manifests.names import DATABASE_LABEL, INTENT_ANNOTATION, MANAGER
-from redis_operator.operator.absent import Absences
 from redis_operator.operator.act import Actor
+from redis_operator.operator.admission.webhooks import add_admission
 from redis_operator.operator.background import Background
-from redis_operator.operator.backup_wiring import (
+from redis_operator.operator.backups.precautions import Precautions
+from redis_operator.operator.backups.wiring import (
     add_backups,
     add_redis_restores,
     add_restores,
     add_schedules,
 )
-from redis_operator.operator.children import Children
+from redis_operator.operator.backups.workers import ask_archiver, ask_progress
 from redis_operator.operator.contexts import Contexts
-from redis_operator.operator.ending import Ending
 from redis_operator.operator.errors import Refused
-from redis_operator.operator.links import Links
-from redis_operator.operator.logins import Logins
-from redis_operator.operator.measures import DatabaseCollector, actions_counter, losses_counter
 from redis_operator.operator.memory import Memories
-from redis_operator.operator.movers import SlotMovers
+from redis_operator.operator.metrics.databases import (
+    DatabaseCollector,
+    actions_counter,
+    losses_counter,
+)
+from redis_operator.operator.metrics.servers import LastLooks, ServerCollector
+from redis_operator.operator.objects.absent import Absences
+from redis_operator.operator.objects.children import Children
+from redis_operator.operator.objects.ending import Ending
+from redis_operator.operator.objects.resizing import Resizing
 from redis_operator.operator.observe import Observer
 from redis_operator.operator.passes import PassReader
 from redis_operator.operator.password_store import PasswordStore
-from redis_operator.operator.precautions import Precautions
 from redis_operator.operator.reconcile import Reconciler
 from redis_operator.operator.redis_failovers import RedisFailovers
 from redis_operator.operator.report import Reporter
-from redis_operator.operator.resizing import Resizing
 from redis_operator.operator.rotation import Rotations
-from redis_operator.operator.server_measures import LastLooks, ServerCollector
+from redis_operator.operator.servers.links import Links
+from redis_operator.operator.servers.logins import Logins
+from redis_operator.operator.servers.movers import SlotMovers
+from redis_operator.operator.servers.sources import Sources
 from redis_operator.operator.settings import Settings
 from redis_operator.operator.settle import Settler
-from redis_operator.operator.sources import Sources
-from redis_operator.operator.webhooks import add_admission
-from redis_operator.operator.workers import ask_archiver, ask_progress
 from redis_operator.operator.world import (
     REDIS_FAILOVERS,
     REDISES,

@@ -39,9 +39,9 @@ from kubecontroller.runtime.store import by_label
 from redis_operator.api.backup_storage import BackupStorage
 from redis_operator.api.redisbackupschedule import RedisBackupSchedule
 from redis_operator.manifests.names import DATABASE_LABEL
-from redis_operator.operator.workers import Workers
-from redis_operator.planning.restores import is_same_store
-from redis_operator.planning.schedules import OWNER_LABEL
+from redis_operator.operator.backups.workers import Workers
+from redis_operator.planning.backups.restores import is_same_store
+from redis_operator.planning.backups.schedules import OWNER_LABEL
 
 __all__ = [
     "CHILD_KINDS",

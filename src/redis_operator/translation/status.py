@@ -13,7 +13,7 @@ from redis_operator.api.metadata import Condition
 from redis_operator.api.redisfailover import RedisFailoverStatus
 from redis_operator.api.status import Phase, RedisStatus
 from redis_operator.api.validation import load_status
-from redis_operator.planning.conditions import bounded
+from redis_operator.planning.reporting.conditions import bounded
 
 __all__ = ["Refusal", "failover_status"]
 

@@ -21,7 +21,7 @@ from redis_operator.backup.stream.catalogue import read_catalogue
 from redis_operator.backup.stream.plan import text_of
 from redis_operator.backup.stream.run import archive
 from redis_operator.backup.task import ArchiveTask, Store, Told
-from redis_operator.operator import workers
+from redis_operator.operator.backups import workers
 from redis_testing.servers import find_engines
 
 pytestmark = pytest.mark.servers

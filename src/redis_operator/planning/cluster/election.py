@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ...redis.slots import NO_SLOTS
 from ..advice import ACCEPT_LOSS
-from ..degradations import memory_kill
 from ..identity import NodeId
 from ..observed import Election, Seen, Unreachable
+from ..reporting.degradations import memory_kill
 from .situation import Situation
 
 __all__ = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..actions import DeletePod
 from ..advice import ACCEPT_LOSS, Phase, Plan
-from ..degradations import memory_kill
 from ..gates import limitation as version_limitation
 from ..identity import Role
 from ..observed import Node, Pod, Seen, Unreachable
-from ..resyncs import resyncing
+from ..reporting.degradations import memory_kill
+from ..reporting.resyncs import resyncing
 from ..sizes import lowered_too_far
 from ..topology import Topology
 from .resize import differs_in_size_alone, resizable

@@ -1,0 +1,1 @@
+"""Admission webhooks: every replica serves them. Begin with `webhooks`; `verdicts` decides."""

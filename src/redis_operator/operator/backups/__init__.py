@@ -1,0 +1,5 @@
+"""Controllers of RedisBackup, RedisBackupSchedule and RedisRestore; databases from a backup.
+
+Begin with `backup`; `wiring` connects all of them to the caches. Decisions are in
+`planning.backups`; the workers that carry the data are in `redis_operator.backup`.
+"""

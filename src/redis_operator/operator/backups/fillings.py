@@ -1,0 +1,115 @@
+"""How far a worker is that gives a new database the content of a backup, key by key.
+
+The Job is the record: whom it was to give keys, and which histories these had, stands on it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubecontroller.client.objects import Job, Pod
+from kubecontroller.client.workloads import Terminated
+from redis_operator.api.redis import Redis
+from redis_operator.api.status import ShardStatus
+from redis_operator.backup.task import Target
+from redis_operator.manifests.facts import Filling
+from redis_operator.manifests.names import CLIENT_PORT
+from redis_operator.manifests.workers import TARGETS_ANNOTATION, WORKER_CONTAINER
+from redis_operator.operator.backups.workers import Workers, last_words, waiting
+from redis_operator.redis.slots import ALL_SLOTS, NO_SLOTS, SlotSet
+
+__all__ = [
+    "filling_of",
+    "histories",
+    "is_outdated",
+    "primaries_of",
+    "targets_of",
+    "worker_ended",
+]
+
+_FORMED = "Restoring"  # the reason of Available once there are primaries to be given keys
+
+
+def histories(job: Job) -> dict[str, str] | None:
+    """Return the history of each primary that a worker gives keys; None: this one gives none."""
+    raw = (job.metadata.annotations or {}).get(TARGETS_ANNOTATION, "")
+    try:
+        return msgspec.json.decode(raw, type=dict[str, str]) if raw else None
+    except msgspec.DecodeError:
+        return None
+
+
+def worker_ended(pods: list[Pod]) -> Terminated | None:
+    """Return how a worker ended; None: it has not, as far as it is known.
+
+    A server beside it may outlive it, and the Job with that.
+    """
+    for pod in pods:
+        for status in pod.status.container_statuses or ():
+            if status.name == WORKER_CONTAINER and status.state.terminated is not None:
+                return status.state.terminated
+    return None
+
+
+def filling_of(backup: str, job: Job | None, workers: Workers) -> Filling:
+    """Return how far the worker of a database is."""
+    if job is None:
+        return Filling(backup, message="its worker starts once the database is formed")
+    pods = workers.pods_of(job)
+    ended = worker_ended(pods)
+    given = histories(job)
+    if ended is not None and not ended.exit_code and given is not None:
+        return Filling(backup, carried=given)
+    if ended is not None:
+        report, words = last_words(pods)
+        told = report.error if report is not None and report.error else words
+        return Filling(backup, problem=f"its worker failed: {told}; another worker follows")
+    held = waiting(pods)
+    if held:
+        return Filling(backup, problem=held)
+    return Filling(backup, message=f"{job.metadata.name} restores its keys to the primaries")
+
+
+def targets_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
+    """Return the primaries of a database that is formed and empty, or why it is not yet.
+
+    `pods` has the addresses of the pods that run.
+    """
+    status = redis.status
+    available = next((c for c in status.conditions if c.type == "Available"), None)
+    if available is None or available.reason != _FORMED:
+        return "the database is not formed yet"
+    if status.restore is None or not status.restore.start_time:
+        return "the database was not observed empty yet"
+    return primaries_of(redis, pods)
+
+
+def primaries_of(redis: Redis, pods: dict[str, str]) -> tuple[Target, ...] | str:
+    """Return the primaries of a database, or why not all of them are known.
+
+    `pods` has the addresses of the pods that run.
+    """
+    status = redis.status
+    found = [_target(shard, pods) for shard in status.shards if shard.primary]
+    targets = tuple(target for target in found if target is not None)
+    if len(targets) != redis.spec.shards:
+        return "not every shard has a primary yet"
+    covered = NO_SLOTS
+    for target in targets:
+        covered |= SlotSet.parse(target.slots)
+    if redis.spec.shards > 1 and covered != ALL_SLOTS:
+        return "not every slot has a primary yet"
+    return targets
+
+
+def _target(shard: ShardStatus, pods: dict[str, str]) -> Target | None:
+    host = pods.get(shard.primary)
+    if not host or not shard.replication_id:
+        return None
+    return Target(shard.primary, host, shard.replication_id, shard.slots, CLIENT_PORT)
+
+
+def is_outdated(redis: Redis, job: Job) -> bool:
+    """Tell whether primaries are others than those that a worker gave keys, or began again."""
+    known = {shard.primary: shard.replication_id for shard in redis.status.shards if shard.primary}
+    return known != histories(job)

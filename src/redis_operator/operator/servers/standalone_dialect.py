@@ -1,0 +1,58 @@
+"""How the server of mode Standalone is spoken to: known by its run id, another for each start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis_operator.operator.servers.dialect import (
+    TIMEOUT,
+    Dialect,
+    Question,
+    common_fields,
+    common_questions,
+    must,
+)
+from redis_operator.operator.servers.replication import replication_effects
+from redis_operator.planning.identity import Role, RunId
+from redis_operator.planning.observed import Seen
+from redis_operator.planning.preconditions import ServerFacts
+from redis_operator.redis import commands
+from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
+from redis_operator.redis.replies import Info
+
+__all__ = ["STANDALONE"]
+
+
+async def _see(connection: Connection, question: Question, timeout: float, now: float) -> Seen:
+    answers = await connection.run_all(common_questions(connection, question), timeout=timeout)
+    fields = common_fields(connection, question, answers, now)
+    info: Info = must(answers[0])
+    return Seen(**fields, id=RunId(info.server.run_id), role=_role(info))
+
+
+async def _identity(connection: Connection) -> str:
+    info = await connection.run(commands.info(), timeout=TIMEOUT)
+    return info.server.run_id
+
+
+async def _facts(connection: Connection) -> ServerFacts:
+    """Ask a server what it is and holds, in one round trip."""
+    questions: list[Command[Any]] = [commands.info(), commands.dbsize()]
+    info, keys = map(must, await connection.run_all(questions, timeout=TIMEOUT))
+    told = info.replication
+    return ServerFacts(
+        id=RunId(info.server.run_id),
+        role=_role(info),
+        keys=keys,
+        offset=told.offset,
+        follows="" if told.is_primary else f"{told.primary_host}:{told.primary_port}",
+        replication_id=told.replication_id,
+    )
+
+
+def _role(info: Info) -> Role:
+    return Role.PRIMARY if info.replication.is_primary else Role.REPLICA
+
+
+STANDALONE = Dialect(see=_see, identity=_identity, facts=_facts, effects=replication_effects)

@@ -1,0 +1,50 @@
+"""What is reported and recorded of slots that lost every copy of their data. Pure."""
+
+from __future__ import annotations
+
+from ...api.status import DataLoss, RedisStatus
+from ...redis.slots import NO_SLOTS, SlotSet
+from ..advice import ACCEPT_LOSS, Loss, Plan, Wanted
+
+__all__ = ["action_on", "explain", "recorded"]
+
+
+def recorded(wanted: Wanted, plan: Plan, previous: RedisStatus, now: str) -> DataLoss | None:
+    """Return the last loss: the one of this plan, which may stand already, or an older one."""
+    old = previous.last_data_loss
+    if not plan.losses:
+        return old
+    slots, why = _slots(plan.losses), "; ".join(dict.fromkeys(loss.why for loss in plan.losses))
+    stands = any(c.type == "Degraded" and c.reason == "DataLost" for c in previous.conditions)
+    if old is not None and stands:
+        both = slots | SlotSet.parse(old.slots)
+        return DataLoss(old.time, str(both), old.reason, action_on(wanted, plan.losses))
+    return DataLoss(now, str(slots), why, action_on(wanted, plan.losses))
+
+
+def explain(wanted: Wanted, plan: Plan) -> str:
+    """Return each loss with its slots and reason, and what happens or is to be done next."""
+    parts = [f"{loss.what}: {loss.why}" for loss in plan.losses]
+    return "; ".join([*parts, action_on(wanted, plan.losses)])
+
+
+def action_on(wanted: Wanted, losses: tuple[Loss, ...]) -> str:
+    """Return what is done about losses, or what a person has to decide."""
+    held = tuple(loss for loss in losses if not loss.accepted)
+    if not held:
+        whole = not _slots(losses)
+        took = "the server continues empty" if whole else "the slots are assigned to empty servers"
+        return f"StartedEmpty: {took}"
+    slots = _slots(held)
+    problem = f" ({wanted.unreadable_acceptance})" if wanted.unreadable_acceptance else ""
+    return (
+        f"Held: restore the data, or start {'these slots' if slots else 'it'} empty: "
+        f"kubectl annotate redis {wanted.name} --overwrite {ACCEPT_LOSS}={slots or 'all'}{problem}"
+    )
+
+
+def _slots(losses: tuple[Loss, ...]) -> SlotSet:
+    slots = NO_SLOTS
+    for loss in losses:
+        slots |= loss.slots
+    return slots
