@@ -1,5 +1,9 @@
-"""The shell around the brain: looks at one database, asks planning, does what it says, reports.
+"""The shell around planning: observes one database, asks planning, executes the plan, reports.
 
 `observe` reads and decides nothing; `planning.plan` decides and touches nothing; `execute` touches
 and decides nothing. `reconcile` joins the three for one key; `wiring` runs it on the runtime.
+
+Rooms: `servers` (what is asked of and done to Redis and Sentinel), `objects` (the same for
+Kubernetes objects), `backups` (controllers of backups, schedules and restores), `admission`
+(webhooks), `metrics`. `redis_failovers` is the controller of the kind RedisFailover.
 """

@@ -1,4 +1,7 @@
-"""The brain: what to do next with one database, and why. Begin with `plan`.
+"""What to do next with one database, and why. Begin with `plan`.
+
+Rooms: `cluster`, `failover` and `standalone` (rules of a mode), `common` (rules of all modes),
+`backups` (decisions about backups, schedules and restores), `reporting` (status and events).
 
 Pure. A function of what is wanted and what was seen, total over any state however broken. It does
 no I/O, reads no clock, keeps nothing between calls. The shell around it looks (`observe`), asks
