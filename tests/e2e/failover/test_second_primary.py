@@ -74,7 +74,7 @@ async def test_what_a_second_primary_took_is_kept_aside_and_it_follows(watched: 
     )
     told = [line for line in events.splitlines() if line.startswith("SettingDataAside")]
     assert told, events
-    assert f"{second} took" in told[0]
+    assert f"{second} accepted" in told[0]
     assert "bytes of writes after offset" in told[0]
 
     # What was put aside is in nobody's way: the server takes over with the database's data.
