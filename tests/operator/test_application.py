@@ -14,8 +14,9 @@ import pytest
 from redis_operator.cli.application import Application, Seeds
 from redis_operator.redis import commands
 from redis_operator.redis.command import Command
+from redis_operator.redis.connection import Connection
 from redis_operator.redis.parsing import as_integer
-from redis_operator.redis.slots import ALL_SLOTS, key_slot
+from redis_operator.redis.slots import ALL_SLOTS, SlotSet, key_slot
 from redis_testing.servers import Server, Servers, find_engines
 
 
@@ -242,3 +243,53 @@ async def test_an_application_whose_servers_all_moved_finds_them_where_it_began(
     await until(lambda: len(application.acknowledged) > written + 500)
     await application.stop()
     assert (await application.verify()).lost == ()
+
+
+ASKED = SlotSet.span(1, 1365)
+
+
+async def _hand_over(source: Connection, target: Connection, ids: list[str], state: str) -> None:
+    """Open the slots between the two servers, or give them to the target."""
+    if state == "open":
+        at_target = [commands.set_slot_importing(slot, ids[0]) for slot in ASKED]
+        at_source = [commands.set_slot_migrating(slot, ids[1]) for slot in ASKED]
+    else:
+        at_target = at_source = [commands.set_slot_node(slot, ids[1]) for slot in ASKED]
+    for link, asked in ((target, at_target), (source, at_source)):
+        assert await link.run_all(asked, timeout=30) == [None] * len(ASKED)
+
+
+@pytest.mark.servers
+async def test_a_target_of_redirections_that_stops_for_a_while_is_not_taken_for_a_loss() -> None:
+    """An answer that comes after its time must not become the answer to the next write."""
+    async with Servers(find_engines()[0]) as servers:
+        members = await servers.start(2, options={"cluster-node-timeout": "60000"})
+        async with await members[0].connect() as source, await members[1].connect() as target:
+            ids = [await link.run(commands.my_id(), timeout=5) for link in (source, target)]
+            await source.run(commands.add_slots(ALL_SLOTS - SlotSet([0])), timeout=5)
+            await target.run(commands.add_slots(SlotSet([0])), timeout=5)
+            await target.run(commands.set_config_epoch(2), timeout=5)
+            await source.run(commands.meet(members[1].address.host, 6379, 16379), timeout=5)
+            await _until_ok(source, target)
+            await _hand_over(source, target, ids, "open")
+            seeds = Seeds(((members[0].address.host, 6379),))
+            application = Application(seeds, writes_per_second=1000)
+            application.start()
+            await until(lambda: len(application.acknowledged) > 2000)
+            members[1].send_signal(signal.SIGSTOP)
+            await until(lambda: application.retries > 0)
+            members[1].send_signal(signal.SIGCONT)
+            before = len(application.acknowledged)
+            await until(lambda: len(application.acknowledged) > before + 2000)
+            await application.stop()
+            await _hand_over(source, target, ids, "over")
+            report = await application.verify()
+    assert report.lost == (), f"{len(report.lost)} writes, first {report.lost[:3]}"
+    assert report.unfinished == 0
+
+
+async def _until_ok(*links: Connection) -> None:
+    async with asyncio.timeout(30):
+        for link in links:
+            while not (await link.run(commands.cluster_info(), timeout=5)).is_ok:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)

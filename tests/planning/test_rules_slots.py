@@ -13,6 +13,7 @@ from planning.situations import WANTED, assert_serves_all, but, whole_database
 from redis_operator.planning.at import At, at
 from redis_operator.planning.cluster.actions import (
     AssignSlots,
+    CloseSlots,
     Forget,
     InheritSlots,
     Meet,
@@ -210,6 +211,24 @@ def test_no_slot_changes_hands_while_two_owners_share_an_epoch() -> None:
     assert not any(isinstance(step, MoveSlots) for step in advice.steps)
     assert any("share epoch 2" in reason for reason in advice.blocked)
     assert database.reconcile().settled
+
+
+def test_a_source_that_has_not_heard_of_the_new_owner_keeps_its_slot_open() -> None:
+    """I1: closed, it would accept writes to a slot without keys, and delete them when it hears."""
+    database = whole_database()
+    source, target = database.server(0, 0), database.server(1, 0)
+    slot = next(s for s, keys in source.keys.items() if keys)
+    verbs.set_slot(target, slot, "IMPORTING", source.id)
+    verbs.set_slot(source, slot, "MIGRATING", target.id)
+    verbs.migrate(database.world, source, target.ip, list(source.keys[slot]))
+    verbs.set_slot(target, slot, "NODE", target.id)
+    advice = database.plan()
+    assert SlotSet([slot]) <= source.slots, "it has heard already"
+    assert not any(isinstance(s, CloseSlots) and s.node.id == source.id for s in advice.steps)
+    assert f"db-0-0 has not heard yet that slot {slot} has another owner" in advice.blocked
+    assert database.reconcile().settled
+    assert not source.migrating
+    assert_serves_all(database)
 
 
 # Ghosts and duplicates

@@ -157,8 +157,7 @@ class _Worker:
                 address = self._application.any_address()
 
     async def _try(self, address: tuple[str, int], key: str, number: int, slot: int) -> object:
-        peer = await self._peer(address)
-        answer = await peer.ask("SET", key, str(number), "GET")
+        answer = await self._ask(address, "SET", key, str(number), "GET")
         if not isinstance(answer, Exception):
             self._application.learn(slot, address)
             return answer
@@ -172,12 +171,23 @@ class _Worker:
         raise _Failed(str(answer))
 
     async def _ask_there(self, address: tuple[str, int], key: str, number: int) -> object:
-        peer = await self._peer(address)
-        await peer.ask("ASKING")
-        answer = await peer.ask("SET", key, str(number), "GET")
+        await self._ask(address, "ASKING")
+        answer = await self._ask(address, "SET", key, str(number), "GET")
         if isinstance(answer, Exception):
             raise _Failed(str(answer))
         return answer
+
+    async def _ask(self, address: tuple[str, int], *words: str) -> object:
+        """Ask a server; a connection that failed is dropped, whichever server redirected to it.
+
+        An answer that comes after its time would be taken for the answer to the next command.
+        """
+        peer = await self._peer(address)
+        try:
+            return await peer.ask(*words)
+        except BaseException:
+            self._drop(address)
+            raise
 
     async def _peer(self, address: tuple[str, int]) -> _Peer:
         peer = self._peers.get(address)

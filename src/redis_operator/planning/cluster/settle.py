@@ -112,6 +112,9 @@ def _judge(situation: Situation, node: Seen, open_slot: OpenSlot) -> tuple[NodeI
 def _judge_source(
     situation: Situation, node: Seen, open_slot: OpenSlot, owner: NodeId | None
 ) -> tuple[NodeId, NodeId] | str:
+    if owner != node.id and open_slot.slot in node.slots:
+        # It would serve the slot without its keys, and delete what it accepts when it hears. I1
+        return f"{node.pod.name} has not heard yet that slot {open_slot.slot} has another owner"
     if owner != node.id:
         return "close"
     target = situation.by_id.get(open_slot.peer)
