@@ -77,7 +77,12 @@ class Link:
         """
         loop, place = asyncio.get_running_loop(), self._socket.fileno()
         arrived: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(place, lambda: arrived.done() or arrived.set_result(None))
+
+        def notice() -> None:
+            if not arrived.done():
+                arrived.set_result(None)
+
+        loop.add_reader(place, notice)
         try:
             await asyncio.wait([arrived], timeout=timeout)
         finally:
