@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
@@ -163,6 +165,37 @@ def test_a_shard_that_took_no_write_does_not_have_the_target_cut_later() -> None
     shards = {"a": [still], "b": shard(*second, base=50_000)}
     a, b = plan_shards(NOON + 20_000, shards, Bound.INCLUDE)
     assert (a.cut.offset, b.cut.offset) == (20_000, 50_050)
+
+
+def idle(*owned: Owned, base: int) -> list[Span]:
+    """A shard that takes no write: of equal samples the first and the last are kept."""
+    [span] = shard(*owned, base=base)
+    ends = (Sample(base, NOON - 5 * SECOND, 0, 0), Sample(base, NOON + 5 * SECOND, 0, 0))
+    return [Span(replace(span.segment, samples=ends), span.until)]
+
+
+@pytest.mark.parametrize("first", [shard, idle], ids=["source-writes", "source-idle"])
+@pytest.mark.parametrize("second", [shard, idle], ids=["target-writes", "target-idle"])
+@pytest.mark.parametrize("moved", [0.03, 0.07, 0.9])
+def test_keys_of_a_slot_whose_move_ends_right_after_the_time_are_taken_where_they_are(
+    moved: float, first: Callable[..., list[Span]], second: Callable[..., list[Span]]
+) -> None:
+    """The source has none of them at its cut if the move ended before it."""
+    shards = {
+        "a": first(
+            said(-3, "na", A, migrating=((7, "nb"),)), said(moved, "na", "0-6,8-8191"), base=20_000
+        ),
+        "b": second(
+            said(-3, "nb", B, importing=((7, "na"),)),
+            said(moved, "nb", f"7,{B}", epoch=2),
+            base=50_000,
+        ),
+    }
+    a, b = plan_shards(NOON + 20_000, shards, Bound.INCLUDE)
+    assert (7 in a.slots) is not (7 in b.slots)
+    assert 7 in b.slots | b.open
+    is_before_cut = first is shard and moved < 0.05
+    assert (7 in b.slots) is is_before_cut
 
 
 def test_a_slot_that_moves_to_a_shard_without_an_archive_is_refused() -> None:

@@ -404,7 +404,7 @@ class Archiver:
             return
         self._spool.queue(sealed.segment)
         self._number += 1
-        self._growing = growing.rest_after(sealed.clean, time.time_ns() // 1000)
+        self._growing = growing.rest_after(sealed, time.time_ns() // 1000)
 
     def _sealed(self, growing: Growing) -> Sealed | None:
         shard = self._shard

@@ -1,7 +1,8 @@
 """The connection of an archiver to a server: a replica that takes the stream and keeps no data.
 
-Guarantees: it announces no port, acknowledges what it has received unless it is `silent`, and reads
-at most once in `pause` seconds: what a reader costs is its wake-ups. Errors: `SourceError`.
+Guarantees: every byte that is taken from the connection is returned by a read, also where its time
+is over or it is cancelled meanwhile. It announces no port, and acknowledges what it has received
+unless it is `silent`. Errors: `SourceError`.
 """
 
 from __future__ import annotations
@@ -56,11 +57,10 @@ class Link:
         if self._rest:
             found, self._rest = self._rest, b""
         else:
-            loop = asyncio.get_running_loop()
             try:
-                async with asyncio.timeout(timeout):
-                    found = await loop.sock_recv(self._socket, _CHUNK)
-            except TimeoutError:
+                await self._wait_readable(timeout)
+                found = self._socket.recv(_CHUNK)
+            except BlockingIOError:
                 return b""
             except OSError as error:
                 raise SourceError(f"{self.source.pod}: {error}", passing=True) from error
@@ -68,6 +68,25 @@ class Link:
                 raise SourceError(f"{self.source.pod} ended the stream", passing=True)
         self.received += len(found)
         return found
+
+    async def _wait_readable(self, timeout: float) -> None:
+        """Wait for bytes without taking any, and `timeout` at most.
+
+        A receive that is cancelled when its time is over may have taken bytes already, which are
+        then lost: the archive would lack them without a sign of it.
+        """
+        loop, place = asyncio.get_running_loop(), self._socket.fileno()
+        arrived: asyncio.Future[None] = loop.create_future()
+
+        def notice() -> None:
+            if not arrived.done():
+                arrived.set_result(None)
+
+        loop.add_reader(place, notice)
+        try:
+            await asyncio.wait([arrived], timeout=timeout)
+        finally:
+            loop.remove_reader(place)
 
     async def _acknowledge(self) -> None:
         now = time.monotonic()

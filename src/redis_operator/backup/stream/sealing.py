@@ -64,16 +64,20 @@ class Growing:
         else:
             kept.append(sample)
 
-    def rest_after(self, size: int, now: int) -> Growing:
-        """Return what begins after the first `size` bytes of this."""
-        rest = Growing(self.replication_id, self.first + size, parent="", now=now)
+    def rest_after(self, sealed: Sealed, now: int) -> Growing:
+        """Return what a segment does not hold: the bytes after it, and all other samples.
+
+        Those that were taken while it was sealed may be of an offset that it holds.
+        """
+        rest = Growing(self.replication_id, self.first + sealed.clean, parent="", now=now)
         rest.source = self.source
-        tail = b"".join(self.pieces)[size:]
+        tail = b"".join(self.pieces)[sealed.clean :]
         if tail:
             rest.add(tail, self.index[-1][1])
             rest.begun = self.index[-1][1]
-        rest.samples = [sample for sample in self.samples if sample.offset >= rest.first]
-        rest.owned = [owned for owned in self.owned if owned.offset >= rest.first]
+        samples, owned = set(sealed.segment.samples), set(sealed.segment.owned)
+        rest.samples = [sample for sample in self.samples if sample not in samples]
+        rest.owned = [one for one in self.owned if one not in owned]
         return rest
 
     def drop_after(self, size: int) -> None:
@@ -104,7 +108,11 @@ def clean_size(growing: Growing) -> int:
 def seal(
     growing: Growing, *, line: int, number: int, engine: str, version: str, level: int = 1
 ) -> Sealed | None:
-    """Return the whole commands of what grew as a segment; None: there is nothing yet. Blocks."""
+    """Return the whole commands of what grew as a segment; None: there is nothing yet. Blocks.
+
+    Samples may be taken meanwhile, in another thread: see `Growing.rest_after`.
+    """
+    taken, said = list(growing.samples), list(growing.owned)
     whole = b"".join(growing.pieces)
     scanner = Scanner()
     scanner.feed(whole)
@@ -118,7 +126,7 @@ def seal(
     later = [when for offset, when in growing.index if offset > last]
     if later and (not reached or reached[-1][0] < last):
         reached.append((last, later[0]))
-    samples = tuple(sample for sample in growing.samples if sample.offset <= last)
+    samples = tuple(sample for sample in taken if sample.offset <= last)
     segment = Segment(
         line=line,
         number=number,
@@ -139,7 +147,7 @@ def seal(
         parent=growing.parent,
         index=_differences(reached, growing.first, growing.begun),
         samples=samples,
-        owned=tuple(owned for owned in growing.owned if owned.offset <= last),
+        owned=tuple(owned for owned in said if owned.offset <= last),
     )
     return Sealed(segment, content, len(raw))
 

@@ -1,7 +1,9 @@
 """All shards of a mode Cluster to the same time: where each is cut, and whose keys are taken. Pure.
 
 Rules:
-    1. The owner of a slot is who claimed it last, by the time of the cut, with the highest epoch.
+    1. The owner of a slot is who claimed it last, with the highest epoch, by the latest cut of the
+       shards that take no slot. Where that is after the time, a move may have ended in between: its
+       source has no key of the slot any more at its cut.
     2. Shards are cut at the last sample not after the time. While a slot moves key by key, its keys
        are at both ends: they are added at the target before they are deleted at the source. So the
        target of such a slot is cut at the first sample after the time: a key is then at one end at
@@ -10,9 +12,9 @@ Rules:
        after it, and such a target at the first one after those.
     3. Keys of a slot are taken from its owner. Of a slot that is open, also those that only the
        other end has; where both have one, the owner's is taken. A slot is open if one end says so
-       at its own cut: a cut is a sample, and a sample says which slots are open at that very
-       offset. A slot that changed hands before the cut or after it is not open: its owner has every
-       key, and the other end may have keys that were deleted.
+       at its own cut, or at the time where it took no write from then to the cut. A slot that
+       changed hands before the cut or after it is not open: its owner has every key, and the other
+       end may have keys that were deleted.
 """
 
 from __future__ import annotations
@@ -53,8 +55,7 @@ def plan_shards(
 ) -> tuple[Share, ...]:
     """Return what each shard gives. Raises `NotArchived`, which names the shard or the slots."""
     told = {name: _told(name, time, spans) for name, spans in shards.items()}
-    owners = _owners(told, time)
-    given, taken = _moving(told, _nodes(shards), owners)
+    given, taken = _moving(told, _nodes(shards))
     both = [name for name in shards if given[name] and taken[name]]
     if both:
         raise NotArchived(
@@ -62,20 +63,16 @@ def plan_shards(
             "holds all keys; choose a time before or after, or a restore point"
         )
     cuts = {n: cut_at(At(time, bound), spans) for n, spans in shards.items() if not taken[n]}
-    after = max((_reaches(time, cut, shards[name]) for name, cut in cuts.items()), default=time)
-    late = shards.keys() - cuts.keys()
-    for name in late:
+    clocks = {name: _reaches(time, cut, shards[name]) for name, cut in cuts.items()}
+    after = max(clocks.values(), default=time)
+    for name in shards.keys() - cuts.keys():
         cuts[name] = cut_at(At(after, Bound.INCLUDE), shards[name])
-    clocks = {n: _clock(cut, bound if n not in late else Bound.INCLUDE) for n, cut in cuts.items()}
+        clocks[name] = _reaches(after, cuts[name], shards[name])
+    owners = _owners({name: _told(name, after, spans) for name, spans in shards.items()}, after)
     opened = _opened(shards, clocks)
     return tuple(
         Share(name, cuts[name], owners[name], opened[name] - owners[name]) for name in shards
     )
-
-
-def _clock(cut: Cut, bound: Bound) -> int:
-    """Return what the primary's clock said at the sample that a cut was made at."""
-    return cut.reached if bound is Bound.NOT_AFTER else cut.passed
 
 
 def _opened(shards: Mapping[str, Sequence[Span]], clocks: Mapping[str, int]) -> dict[str, SlotSet]:
@@ -98,7 +95,8 @@ def _reaches(time: int, cut: Cut, spans: Sequence[Span]) -> int:
     """Return until when a shard had nothing more than a cut of it for a time holds.
 
     Of samples that are equal but for their time the first and the last are kept: the next one may
-    be long after the time, without a write since.
+    be long after the time, without a write since. Slots may have changed hands by then: Redis 6.2
+    does not write that to the stream.
     """
     before = cut_at(At(time), spans)
     same = (cut.replication_id, cut.offset) == (before.replication_id, before.offset)
@@ -114,7 +112,7 @@ def plan_point(
     """
     told = {name: _told(name, marks[name].server, spans) for name, spans in shards.items()}
     owners = _owners(told, max(mark.server for mark in marks.values()))
-    _moving(told, _nodes(shards), owners)  # refuses what moves to or from a node without an archive
+    _moving(told, _nodes(shards))  # refuses what moves to or from a node without an archive
     opened = _opened(shards, {name: mark.server for name, mark in marks.items()})
     return tuple(
         Share(
@@ -168,7 +166,7 @@ def _other_end(slot: int, name: str, node: str, nodes: Mapping[str, str]) -> str
 
 
 def _moving(
-    told: Mapping[str, _Told], nodes: Mapping[str, str], owners: Mapping[str, SlotSet]
+    told: Mapping[str, _Told], nodes: Mapping[str, str]
 ) -> tuple[dict[str, SlotSet], dict[str, SlotSet]]:
     """Return the slots that each shard gives away around the time, and those that it takes."""
     pairs: set[tuple[int, str, str]] = set()
@@ -185,8 +183,8 @@ def _moving(
                 for owned in theirs.around if other != name else ():
                     gained = SlotSet.parse(owned.slots) & lost
                     pairs |= {(slot, name, other) for slot in gained}
-    given = {name: [slot for slot, source, _ in pairs if source == name] for name in owners}
-    taken = {name: [slot for slot, _, target in pairs if target == name] for name in owners}
+    given = {name: [slot for slot, source, _ in pairs if source == name] for name in told}
+    taken = {name: [slot for slot, _, target in pairs if target == name] for name in told}
     return (
         {name: SlotSet(slots) for name, slots in given.items()},
         {name: SlotSet(slots) for name, slots in taken.items()},
