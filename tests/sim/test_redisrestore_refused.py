@@ -43,7 +43,7 @@ def test_a_worker_that_a_quota_refuses_does_not_keep_clients_out_for_ever() -> N
         assert status["conditions"][0]["reason"] == "ChildRefused"
         assert "Job back-replace-1 may not be created" in status["message"]
         assert "exceeded quota: jobs" in status["message"]
-        assert "no data were replaced" in status["message"]
+        assert "no data was replaced" in status["message"]
         assert not status.get("started")
         assert len(servers_that_let_clients_in(simulation)) == len(simulation.world.servers)
         await simulation.until_ready(within=60.0)
